@@ -1,0 +1,45 @@
+# Everything runs in .venv, which the first target that needs it sets up.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test lint check-slow bench-speed clean
+
+help:
+	@echo "make demo         train private models on generated data and show what the budget bought"
+	@echo "make test         run the tests"
+	@echo "make lint         ruff, mypy and the import contract"
+	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
+	@echo "make bench-speed  speed and memory against plain NumPy, as ratios in one run"
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+.venv/.user: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[cli,report]"
+	@touch $@
+
+.venv/.developer: .venv/.user
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+demo: .venv/.user
+	$(BIN)/python -m discreet.cli.demo
+
+test: .venv/.developer
+	$(BIN)/python -m pytest
+
+lint: .venv/.developer
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check-slow: .venv/.developer
+	$(BIN)/python -m pytest -m slow
+
+bench-speed: .venv/.user
+	$(BIN)/python -m benchmarks.speed
+
+clean:
+	rm -rf .venv out
