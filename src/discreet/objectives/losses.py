@@ -1,0 +1,331 @@
+"""Losses of linear models, as functions of one number: the margin.
+
+A row (x, y) with margin m = x·w (plus the intercept) has the loss φ(m, y), so its gradient is
+φ'(m, y)·x, of norm |φ'|·‖x‖. Everything a proof needs of a loss is a bound on φ'
+(``slope_bound``), a bound on φ'' (``curvature_bound``) and whether φ is convex. Targets are ±1
+for classification and real for regression.
+
+=================  ================================  ============  ============
+loss               φ                                 bound on |φ'| bound on φ''
+=================  ================================  ============  ============
+``logistic``       log(1 + exp(−ym))                 1             1/4
+``hinge``          max(0, 1 − ym)                    1             none
+``huber-hinge``    hinge, quadratic near its kink    1             1/(2h)
+``huber``          quadratic, linear beyond t        t             1
+``squared``        (m − y)²/2                        infinite      1
+=================  ================================  ============  ============
+
+All methods work elementwise on arrays, are accurate for margins of any size and never warn; a
+value too large for a float is ``inf``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Hinge", "Huber", "HuberHinge", "Logistic", "Loss", "Squared"]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+Task: TypeAlias = Literal["classification", "regression"]
+
+
+def _positive(owner: str, field: str, value: float, remedy: str) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{owner}: {field} must be positive and finite, not {value!r}. {remedy}")
+
+
+def _arrays(margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    return np.asarray(margin, dtype=np.float64), np.asarray(target, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A row's loss φ(margin, target), with the constants that privacy proofs use.
+
+    A new loss is a frozen dataclass that defines the class attributes, the two bounds and the
+    three methods. The methods must be elementwise: an element of the result depends on the
+    matching elements of the arguments and on nothing else. The bounds must be true for every
+    margin and every allowed target; proofs rest on them.
+
+    Attributes
+    ----------
+    name : str
+        How the loss is called in settings and messages.
+    task : {'classification', 'regression'}
+        Classification losses take targets −1 and +1.
+    convex : bool
+        Whether φ is convex in the margin.
+    """
+
+    name: ClassVar[str]
+    task: ClassVar[Task]
+    convex: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def slope_bound(self) -> float:
+        """Bound on |φ'|, ``math.inf`` if there is none."""
+
+    @property
+    @abstractmethod
+    def curvature_bound(self) -> float | None:
+        """Bound on |φ''|, ``None`` if φ is not smooth."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether φ' is Lipschitz."""
+        return self.curvature_bound is not None
+
+    def smoothed(self, width: float) -> Loss:
+        """Return this loss with its kinks rounded off over ``width``; itself if it has none."""
+        return self
+
+    @abstractmethod
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ(margin, target), which is at least 0."""
+
+    @abstractmethod
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ' in the margin (a subgradient where φ has a kink)."""
+
+    @abstractmethod
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ'' in the margin (0 at a kink)."""
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """Logistic loss, log(1 + exp(−ym)), for targets ±1."""
+
+    name: ClassVar[str] = "logistic"
+    task: ClassVar[Task] = "classification"
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on |φ'|."""
+        return 1.0
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """Bound on φ''."""
+        return 0.25
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ(margin, target)."""
+        m, y = _arrays(margin, target)
+        return _float(np.logaddexp(0.0, -y * m))
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ' in the margin."""
+        m, y = _arrays(margin, target)
+        z = y * m
+        small = np.exp(-np.abs(z))  # at most 1, so nothing overflows
+        return _float(-y * np.where(z >= 0, small, 1.0) / (1.0 + small))
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ'' in the margin."""
+        m, y = _arrays(margin, target)
+        small = np.exp(-np.abs(y * m))
+        return _float(y * y * small / (1.0 + small) ** 2)
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """Hinge loss, max(0, 1 − ym), for targets ±1. Not smooth: it has a kink at ym = 1."""
+
+    name: ClassVar[str] = "hinge"
+    task: ClassVar[Task] = "classification"
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on |φ'|."""
+        return 1.0
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """None: the hinge has a kink at ym = 1."""
+        return None
+
+    def smoothed(self, width: float) -> Loss:
+        """Return the hinge with its kink rounded off over ``width`` on either side."""
+        return HuberHinge(width)
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ(margin, target)."""
+        m, y = _arrays(margin, target)
+        return _float(np.maximum(0.0, 1.0 - y * m))
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ' in the margin, 0 at the kink."""
+        m, y = _arrays(margin, target)
+        return _float(np.where(1.0 - y * m > 0, -y, 0.0))
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ'' in the margin, which is 0 wherever it exists."""
+        m, y = _arrays(margin, target)
+        return np.zeros(np.broadcast(m, y).shape)
+
+
+@dataclass(frozen=True)
+class HuberHinge(Loss):
+    """Hinge with a smooth kink, for targets ±1.
+
+    With s = 1 − ym, the loss is s for s > h, 0 for s < −h and s²/(4h) + s/2 + h/4 between.
+
+    Parameters
+    ----------
+    smoothing : float
+        h, half the width of the quadratic part.
+
+    References
+    ----------
+    Iyengar, Near, Song, Thakkar, Thakurta, Wang: Towards Practical Differentially Private Convex
+    Optimization, IEEE S&P 2019, appendix B.
+    """
+
+    smoothing: float = 0.1
+
+    name: ClassVar[str] = "huber-hinge"
+    task: ClassVar[Task] = "classification"
+
+    def __post_init__(self) -> None:
+        _positive(
+            "HuberHinge",
+            "smoothing",
+            self.smoothing,
+            "Use 0.1, or Hinge() for a hinge without smoothing.",
+        )
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on |φ'|."""
+        return 1.0
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """Bound on φ''."""
+        return 1.0 / (2.0 * self.smoothing)
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ(margin, target)."""
+        m, y = _arrays(margin, target)
+        h = self.smoothing
+        s = 1.0 - y * m
+        near = np.clip(s, -h, h)
+        # (s + h)²/(4h), the quadratic part as a square: it cannot come out negative
+        return _float(np.where(s > h, s, (near + h) * ((near + h) / (4.0 * h))))
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ' in the margin."""
+        m, y = _arrays(margin, target)
+        h = self.smoothing
+        near = np.clip(1.0 - y * m, -h, h)
+        return _float(-y * ((near + h) / (2.0 * h)))
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ'' in the margin."""
+        m, y = _arrays(margin, target)
+        h = self.smoothing
+        return _float(np.where(np.abs(1.0 - y * m) <= h, y * y / (2.0 * h), 0.0))
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """Huber loss of the residual r = m − y: r²/2 for |r| ≤ t, t(|r| − t/2) beyond.
+
+    Parameters
+    ----------
+    threshold : float
+        t, where the loss turns from quadratic to linear; also the bound on |φ'|.
+    """
+
+    threshold: float = 1.0
+
+    name: ClassVar[str] = "huber"
+    task: ClassVar[Task] = "regression"
+
+    def __post_init__(self) -> None:
+        _positive(
+            "Huber",
+            "threshold",
+            self.threshold,
+            "Use 1.0, or Squared() for a loss without threshold.",
+        )
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on |φ'|."""
+        return self.threshold
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """Bound on φ''."""
+        return 1.0
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ(margin, target)."""
+        m, y = _arrays(margin, target)
+        t = self.threshold
+        with np.errstate(over="ignore"):
+            size = np.abs(m - y)
+            near = np.minimum(size, t)
+            return _float(near * (size - 0.5 * near))
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ' in the margin."""
+        m, y = _arrays(margin, target)
+        with np.errstate(over="ignore"):
+            return _float(np.clip(m - y, -self.threshold, self.threshold))
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ'' in the margin."""
+        m, y = _arrays(margin, target)
+        with np.errstate(over="ignore"):
+            return _float(np.where(np.abs(m - y) <= self.threshold, 1.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """Squared loss, (m − y)²/2. Its slope is unbounded, so private methods must clip it."""
+
+    name: ClassVar[str] = "squared"
+    task: ClassVar[Task] = "regression"
+
+    @property
+    def slope_bound(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """Bound on φ''."""
+        return 1.0
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ(margin, target)."""
+        m, y = _arrays(margin, target)
+        with np.errstate(over="ignore"):
+            r = m - y
+            return _float(0.5 * r * r)
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ' in the margin."""
+        m, y = _arrays(margin, target)
+        with np.errstate(over="ignore"):
+            return _float(m - y)
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ'' in the margin."""
+        m, y = _arrays(margin, target)
+        return np.ones(np.broadcast(m, y).shape)
+
+
+def _float(result: Any) -> FloatArray:
+    """Give numpy scalars and arrays one type."""
+    return np.asarray(result, dtype=np.float64)

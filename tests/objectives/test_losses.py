@@ -1,0 +1,133 @@
+"""Every loss keeps what it declares."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.objectives import LOSSES, Hinge, Huber, HuberHinge, Logistic, Squared
+
+EVERY = [
+    Logistic(),
+    Hinge(),
+    HuberHinge(),
+    HuberHinge(smoothing=0.7),
+    Huber(),
+    Huber(threshold=0.3),
+    Huber(threshold=5.0),
+    Squared(),
+]
+every_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
+margins = st.floats(-30, 30)
+
+
+def kinks(loss, target):
+    """Margins at which φ' or φ'' jumps."""
+    match loss:
+        case Hinge():
+            return [target]
+        case HuberHinge(h):
+            return [target * (1 - h), target * (1 + h)]
+        case Huber(t):
+            return [target - t, target + t]
+    return []
+
+
+def targets_of(loss):
+    return [-1.0, 1.0] if loss.task == "classification" else [-3.5, 0.0, 2.0]
+
+
+def near_kink(loss, margin, target, distance):
+    return any(abs(margin - kink) <= distance for kink in kinks(loss, target))
+
+
+def test_losses_are_found_by_name():
+    assert set(LOSSES) == {"logistic", "hinge", "huber-hinge", "huber", "squared"}
+    assert all(LOSSES[name]().name == name for name in LOSSES)
+
+
+@every_loss
+@given(margin=margins)
+def test_derivatives_agree_with_finite_differences(loss, margin):
+    step = 1e-5
+    for target in targets_of(loss):
+        if near_kink(loss, margin, target, 2 * step):
+            continue
+        slope = (loss.value(margin + step, target) - loss.value(margin - step, target)) / (2 * step)
+        assert loss.derivative(margin, target) == pytest.approx(slope, abs=1e-6)
+        bend = loss.derivative(margin + step, target) - loss.derivative(margin - step, target)
+        assert loss.second_derivative(margin, target) == pytest.approx(bend / (2 * step), abs=1e-6)
+
+
+@every_loss
+@given(a=margins, b=margins, share=st.floats(0, 1))
+def test_convex_and_not_negative(loss, a, b, share):
+    assert loss.convex
+    for target in targets_of(loss):
+        between = loss.value(share * a + (1 - share) * b, target)
+        chord = share * loss.value(a, target) + (1 - share) * loss.value(b, target)
+        assert 0 <= between <= chord + 1e-12 * (1 + chord)
+        assert (loss.derivative(a, target) - loss.derivative(b, target)) * (a - b) >= 0
+
+
+@every_loss
+def test_bounds_hold_and_are_attained(loss):
+    grid = np.concatenate([np.linspace(-60, 60, 240_001), [-1e8, 1e8]])
+    for target in targets_of(loss):
+        slope = np.abs(loss.derivative(grid, target)).max()
+        bend = loss.second_derivative(grid, target)
+        assert slope <= loss.slope_bound
+        assert np.all(bend >= 0)
+        if math.isfinite(loss.slope_bound):
+            assert slope >= loss.slope_bound * (1 - 1e-6)
+        if loss.smooth:
+            assert bend.max() <= loss.curvature_bound * (1 + 1e-15)
+            assert bend.max() >= loss.curvature_bound * (1 - 1e-6)
+        else:
+            assert loss.curvature_bound is None
+
+
+@every_loss
+@pytest.mark.parametrize("size", [1e3, 1e15, 1e150, 1e300])
+def test_huge_margins_are_quiet(loss, size):
+    margin = np.array([-size, size])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for target in targets_of(loss):
+            value = loss.value(margin, target)
+            assert np.all(value >= 0)
+            assert np.isfinite(value).all() or (loss.name == "squared" and size > 1e150)
+            assert np.isfinite(loss.derivative(margin, target)).all()
+            assert np.isfinite(loss.second_derivative(margin, target)).all()
+
+
+@every_loss
+def test_elementwise_and_broadcast(loss):
+    margin, target = np.linspace(-3, 3, 6).reshape(2, 3), targets_of(loss)[0]
+    for method in (loss.value, loss.derivative, loss.second_derivative):
+        full = method(margin, np.full((2, 3), target))
+        assert full.shape == (2, 3)
+        assert full.dtype == np.float64
+        np.testing.assert_array_equal(method(margin, target), full)
+        assert method(margin[1, 2], target) == full[1, 2]
+
+
+def test_values_by_hand():
+    assert Logistic().value(0.0, 1.0) == pytest.approx(math.log(2))
+    assert Hinge().value(0.25, 1.0) == 0.75
+    assert HuberHinge(0.1).value(1.0, 1.0) == pytest.approx(0.025)
+    assert HuberHinge(0.1).value(0.0, -1.0) == 1.0
+    assert HuberHinge(0.1).value(1.2, 1.0) == 0.0
+    assert Huber(1.0).value(3.0, 1.0) == 1.5
+    assert Squared().value(3.0, 1.0) == 2.0
+
+
+@pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
+def test_bad_fields_are_refused_with_a_remedy(value):
+    with pytest.raises(ValueError, match=r"smoothing must be positive.*Use 0\.1"):
+        HuberHinge(value)
+    with pytest.raises(ValueError, match=r"threshold must be positive.*Use 1\.0"):
+        Huber(value)
