@@ -1,0 +1,1 @@
+"""Measurements of discreet; each module says how to run it."""

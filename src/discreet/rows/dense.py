@@ -1,0 +1,104 @@
+"""Rows in a numpy array of any layout: in memory, read-only or memory-mapped."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.rows.base import Rows
+from discreet.rows.bounds import norm_inflation
+from discreet.rows.checks import Vector, check_targets
+
+__all__ = ["DenseRows"]
+
+TILE_ENTRIES = 2**17
+"""Entries of X (1 MB) converted at a time, where its own memory cannot be used directly."""
+
+
+class DenseRows(Rows):
+    """Rows of a numpy array. X is read in place, layouts other than C and F in small tiles.
+
+    Parameters
+    ----------
+    X : ndarray of float32 or float64, shape (n_rows, n_features)
+        The table, not copied. It must not change while the rows are in use.
+    y : array of n_rows numbers
+        Targets, copied.
+    fit_intercept : bool
+        Whether rows have a constant last feature 1.
+    row_norm : float or None
+        Norm that longer rows are scaled down to.
+    """
+
+    def __init__(
+        self, X: NDArray[Any], y: ArrayLike, *, fit_intercept: bool, row_norm: float | None
+    ) -> None:
+        from discreet.rows import kernels
+
+        targets = check_targets(y, X.shape[0])
+        super().__init__(X.shape[0], X.shape[1], targets, fit_intercept, row_norm)
+        self._set_table(X)
+        inflation = norm_inflation(self.n_features)
+        finite = True
+        for start, tile in self._tiles(0, self.n_rows):
+            finite &= kernels.dense_norms(tile, inflation, self._norms[start : start + len(tile)])
+        if not finite:
+            raise ValueError(
+                "X must be finite; it has NaN or infinite entries. "
+                "Impute them or remove those rows."
+            )
+        self._scale_norms()
+
+    def _set_table(self, X: NDArray[Any]) -> None:
+        self._table = X.view()
+        self._table.flags.writeable = False
+        plain = X.dtype == np.float64 and X.flags.aligned
+        self._by_row = plain and X.flags.c_contiguous
+        self._by_column = plain and X.flags.f_contiguous and not X.flags.c_contiguous
+
+    def _tiles(self, start: int, stop: int) -> Any:
+        """Yield (first row, C-contiguous float64 rows), without copies where X is so already."""
+        if self._by_row:
+            yield start, self._table[start:stop]
+            return
+        height = max(1, TILE_ENTRIES // max(1, self.n_features))
+        buffer = np.empty((min(height, stop - start), self.n_features))
+        for first in range(start, stop, height):
+            tile = buffer[: min(height, stop - first)]
+            np.copyto(tile, self._table[first : first + len(tile)])
+            view = tile.view()
+            view.flags.writeable = False  # the type that the kernels are compiled for
+            yield first, view
+
+    @property
+    def _n_entries(self) -> int:
+        return self._table.size
+
+    def _products(self, start: int, stop: int, vector: Vector, out: Vector) -> None:
+        from discreet.rows import kernels
+
+        if self._by_column:
+            kernels.column_products(self._table[start:stop], vector, out)
+            return
+        for first, tile in self._tiles(start, stop):
+            kernels.dense_products(tile, vector, out[first - start : first - start + len(tile)])
+
+    def _weighted_sum(self, start: int, coefficients: Vector) -> Vector:
+        from discreet.rows import kernels
+
+        stop = start + coefficients.size
+        if self._by_column:
+            return coefficients @ self._table[start:stop]
+        total = np.zeros(self.n_features)
+        for first, tile in self._tiles(start, stop):
+            part = coefficients[first - start : first - start + len(tile)]
+            kernels.dense_add(tile, part, total)
+        return total
+
+    def _take(self, index: NDArray[np.intp]) -> Self:
+        drawn = copy.copy(self)
+        drawn._set_table(self._table[index])
+        return drawn

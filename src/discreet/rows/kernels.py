@@ -1,0 +1,246 @@
+"""Compiled loops over rows. Import this module when a loop is about to run: numba is slow to load.
+
+Privacy rests on one property of every function here: what a row contributes (its norm, margin,
+slope and losses) is computed from that row and public arguments alone, to the last bit, wherever
+the row stands in the table. So the arithmetic is strict IEEE (no ``fastmath``: the compiler may
+not reorder sums), every row goes through the same operations in the same order, and no function
+depends on the number of threads. A BLAS product X @ v does not have this property: its rounding
+changes with the position of a row, and a loss with a kink turns such a change into a jump of the
+row's gradient.
+"""
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
+
+SMALLEST_NORM = 2.0**-500
+"""Norms are not taken to be smaller than this, so that clip / norm is finite."""
+
+SMALLEST_FACTOR = 2.0**-1000
+"""Smaller factors of rows become 0: rounding is not relative among subnormal numbers."""
+
+SAFE_LOW, SAFE_HIGH = 2.0**-900, 2.0**1000
+"""A sum of squares between these has finite terms and lost nothing to underflow or overflow."""
+
+
+@intrinsic
+def _eight_sums(_context, table, start, vector, eighths):
+    """Return eight interleaved dot products: of entries start + 0, 8, …, start + 1, 9, … etc.
+
+    Written with vector instructions, in strict arithmetic: without ``fastmath`` the compiler finds
+    none by itself. ``table`` and ``vector`` are contiguous arrays of float64; ``eighths`` counts
+    the terms of each sum.
+    """
+    if any(a.layout != "C" or a.dtype != types.float64 for a in (table, vector)):
+        return None  # numba reports that no such function exists
+    result = types.UniTuple(types.float64, 8)
+
+    def generate(context, builder, signature, arguments):
+        eight = ir.VectorType(ir.DoubleType(), 8)
+        index, count = arguments[1], arguments[3]
+        left, right = (
+            context.make_array(signature.args[k])(context, builder, arguments[k]).data
+            for k in (0, 2)
+        )
+        left = builder.bitcast(builder.gep(left, [index]), eight.as_pointer())
+        right = builder.bitcast(right, eight.as_pointer())
+        nothing, zero = ir.Constant(eight, [0.0] * 8), ir.Constant(count.type, 0)
+        before = builder.block
+        loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
+        builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
+        builder.position_at_end(loop)
+        k, sums = builder.phi(count.type), builder.phi(eight)
+        terms = builder.fmul(
+            builder.load(builder.gep(left, [k]), align=8),
+            builder.load(builder.gep(right, [k]), align=8),
+        )
+        new_sums, new_k = builder.fadd(sums, terms), builder.add(k, ir.Constant(count.type, 1))
+        builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
+        builder.position_at_end(after)
+        total = builder.phi(eight)
+        for phi, first, later in ((k, zero, new_k), (sums, nothing, new_sums)):
+            phi.add_incoming(first, before)
+            phi.add_incoming(later, loop)
+        total.add_incoming(nothing, before)
+        total.add_incoming(new_sums, loop)
+        lanes = [ir.Constant(ir.IntType(32), lane) for lane in range(8)]
+        parts = [builder.extract_element(total, lane) for lane in lanes]
+        return context.make_tuple(builder, result, parts)
+
+    return result(table, types.intp, vector, types.intp), generate
+
+
+@njit(**OPTIONS)
+def dense_products(table, vector, out):
+    """Write table @ vector to out; table is C-contiguous."""
+    n_rows, n_columns = table.shape
+    whole = n_columns - n_columns % 8
+    for i in range(n_rows):
+        a0, a1, a2, a3, a4, a5, a6, a7 = _eight_sums(table, i * n_columns, vector, whole // 8)
+        for j in range(whole, n_columns):
+            a0 += table[i, j] * vector[j]
+        out[i] = ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+
+
+@njit(**OPTIONS)
+def dense_add(table, coefficients, out):
+    """Add coefficients @ table to out; table is C-contiguous. Four rows at a time."""
+    n_rows, n_columns = table.shape
+    whole = n_rows - n_rows % 4
+    for i in range(0, whole, 4):
+        x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
+        c0, c1 = coefficients[i], coefficients[i + 1]
+        c2, c3 = coefficients[i + 2], coefficients[i + 3]
+        for j in range(n_columns):
+            out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
+    for i in range(whole, n_rows):
+        row, factor = table[i], coefficients[i]
+        for j in range(n_columns):
+            out[j] += factor * row[j]
+
+
+@njit(**OPTIONS)
+def column_products(table, vector, out):
+    """Write table @ vector to out; table is F-contiguous.
+
+    A row's numbers are added in the same order as in ``dense_products``, so the bits are the same:
+    a table of one row is contiguous both ways, and its neighbour of two rows may not be.
+    """
+    n_rows, n_columns = table.shape
+    whole = n_columns - n_columns % 8
+    tile = 512
+    sums = np.empty((8, tile))
+    for start in range(0, n_rows, tile):
+        stop = min(start + tile, n_rows)
+        sums[:] = 0.0
+        for j in range(n_columns):
+            factor = vector[j]
+            column = table[start:stop, j]
+            target = sums[j % 8 if j < whole else 0]
+            for i in range(stop - start):
+                target[i] += column[i] * factor
+        for i in range(stop - start):
+            low = (sums[0, i] + sums[1, i]) + (sums[2, i] + sums[3, i])
+            out[start + i] = low + ((sums[4, i] + sums[5, i]) + (sums[6, i] + sums[7, i]))
+
+
+@njit(**OPTIONS)
+def sparse_products(indptr, indices, data, vector, out):
+    """Write X @ vector to out, for X in CSR."""
+    for i in range(out.size):
+        row = slice(indptr[i], indptr[i + 1])
+        columns, values = indices[row], data[row]
+        whole = columns.size - columns.size % 4
+        a0 = a1 = a2 = a3 = 0.0
+        for k in range(0, whole, 4):  # unsigned: an index is not counted from the end
+            a0 += values[k] * vector[np.uint64(columns[k])]
+            a1 += values[k + 1] * vector[np.uint64(columns[k + 1])]
+            a2 += values[k + 2] * vector[np.uint64(columns[k + 2])]
+            a3 += values[k + 3] * vector[np.uint64(columns[k + 3])]
+        for k in range(whole, columns.size):
+            a0 += values[k] * vector[np.uint64(columns[k])]
+        out[i] = (a0 + a1) + (a2 + a3)
+
+
+@njit(**OPTIONS)
+def sparse_add(indptr, indices, data, start, coefficients, out):
+    """Add coefficients @ X[start : start + coefficients.size] to out, for X in CSR."""
+    for i in range(coefficients.size):
+        factor = coefficients[i]
+        row = slice(indptr[start + i], indptr[start + i + 1])
+        columns, values = indices[row], data[row]
+        for k in range(columns.size):
+            out[np.uint64(columns[k])] += factor * values[k]
+
+
+@njit(**OPTIONS)
+def sparse_shape(indptr, indices, n_columns, n_stored):
+    """Return 0 for a canonical CSR, 1 for unsorted or repeated entries, 2 for an invalid one."""
+    if indptr[0] != 0 or indptr[-1] > n_stored:
+        return 2
+    verdict = 0
+    for i in range(indptr.size - 1):
+        if indptr[i] > indptr[i + 1]:
+            return 2
+    for i in range(indptr.size - 1):
+        before = -1
+        for k in range(indptr[i], indptr[i + 1]):
+            if indices[k] < 0 or indices[k] >= n_columns:
+                return 2
+            if indices[k] <= before:
+                verdict = 1
+            before = indices[k]
+    return verdict
+
+
+@njit(**OPTIONS)
+def _norm(values):
+    """Return (norm, whether all values are finite), without overflow or underflow on the way."""
+    total = 0.0
+    for j in range(values.size):
+        value = np.float64(values[j])  # not float(): that leaves float32 as it is
+        total += value * value
+    if SAFE_LOW <= total <= SAFE_HIGH:
+        return math.sqrt(total), True
+    largest = 0.0
+    for j in range(values.size):
+        size = abs(np.float64(values[j]))
+        if not size < math.inf:
+            return math.inf, False
+        largest = max(largest, size)
+    if largest == 0.0:
+        return 0.0, True
+    exponent = math.frexp(largest)[1]
+    half = exponent // 2  # in two factors: 2**-exponent itself may overflow
+    down, rest = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
+    total = 0.0
+    for j in range(values.size):
+        scaled = np.float64(values[j]) * down * rest
+        total += scaled * scaled
+    return math.sqrt(total) / down / rest, True
+
+
+@njit(**OPTIONS)
+def dense_norms(table, inflation, out):
+    """Write upper bounds on the norms of rows to out; return whether all entries are finite."""
+    finite = True
+    for i in range(table.shape[0]):
+        norm, good = _norm(table[i])
+        finite = finite and good
+        out[i] = max(norm * inflation, SMALLEST_NORM)
+    return finite
+
+
+@njit(**OPTIONS)
+def sparse_norms(indptr, data, inflation, out):
+    """Write upper bounds on the norms of rows to out; return whether all entries are finite."""
+    finite = True
+    for i in range(out.size):
+        norm, good = _norm(data[indptr[i] : indptr[i + 1]])
+        finite = finite and good
+        out[i] = max(norm * inflation, SMALLEST_NORM)
+    return finite
+
+
+@njit(**OPTIONS)
+def scale_norms(norms, row_norm, intercept, scales):
+    """Turn bounds on ‖x‖ into bounds on the scaled row with its constant, and write the scales.
+
+    ``scales`` has no entries if rows are not scaled.
+    """
+    for i in range(norms.size):
+        norm = norms[i]
+        if scales.size > 0:
+            scale = row_norm / norm if norm > row_norm else 1.0
+            scales[i] = scale if scale > SMALLEST_FACTOR else 0.0
+            norm = min(norm, row_norm)
+        if intercept:
+            if norm < 2.0**30:
+                norm = math.sqrt(norm * norm + 1.0)
+            norm *= 1.0 + 2.0**-48
+        norms[i] = norm
