@@ -1,0 +1,181 @@
+"""What all estimators share: checking before reading, one account a fit, and the fit itself.
+
+The order inside `fit` is part of the design: settings first (no data is read for a bad one), then
+the shape and type of the data, then the account is opened, and only then does the curator look.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from discreet.errors import PrivacyLeakWarning
+from discreet.estimators.columns import refuse_text_columns
+from discreet.objectives import L2, Loss, Problem
+from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
+from discreet.privacy.bits import Bits, SeededBits, SystemBits
+from discreet.privacy.noise import Noise
+from discreet.rows import Rows, as_rows
+from discreet.solvers import Solver, resolve
+
+__all__ = ["PrivateLinearModel"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The checked settings of a fit."""
+
+    budget: Budget
+    solver: Solver
+    loss: Loss
+    penalty: L2
+
+
+class PrivateLinearModel(BaseEstimator):
+    """Base class: settings, checks, and the private fit of one or several linear models."""
+
+    epsilon: float
+    delta: float
+    relation: str
+    solver: str | Solver
+    alpha: float
+    data_norm: float | None
+    fit_intercept: bool
+    random_state: Any
+    accountant: Accountant | None
+    progress: Callable[[Any], None] | None
+
+    guarantee_: Guarantee
+    trace_: tuple[Any, ...]
+
+    _public: ClassVar[tuple[str, ...]] = ("the number of rows", "the number and order of columns")
+
+    def _loss(self) -> Loss:
+        """The row loss that the estimator's settings name."""
+        raise NotImplementedError
+
+    def _settings(self, parts: int = 1) -> _Settings:
+        """Check every setting; nothing has been read yet."""
+        budget = Budget(self.epsilon, self.delta, self.relation)
+        solver = resolve(self.solver)
+        loss = self._loss()
+        solver.check(loss, budget, parts)
+        if self.data_norm is not None and not (np.isfinite(self.data_norm) and self.data_norm > 0):
+            raise ValueError(
+                f"data_norm must be > 0 and finite, or None; got {self.data_norm!r}. It is a "
+                "public bound: longer rows are scaled down to it."
+            )
+        if self.accountant is not None and not isinstance(self.accountant, Accountant):
+            raise ValueError(f"accountant must be an Accountant or None; got {self.accountant!r}.")
+        return _Settings(budget, solver, loss, L2(self.alpha))
+
+    def _read(self, X: Any, y: Any, **checks: Any) -> tuple[Any, NDArray[Any]]:
+        """Bring X and y into shape; values are checked for NaN where the rows are made."""
+        refuse_text_columns(X)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            **checks,
+        )
+        return X, y
+
+    def _read_new(self, X: Any) -> Any:
+        """Bring rows to predict on into shape."""
+        refuse_text_columns(X)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+
+    def _fit_models(
+        self, settings: _Settings, X: Any, targets: list[FloatArray], public: tuple[str, ...]
+    ) -> FloatArray:
+        """Fit one linear model per target on one budget; returns weights of shape (models, p)."""
+        rows = as_rows(X, targets[0], fit_intercept=self.fit_intercept, row_norm=self.data_norm)
+        self._warn_about_delta(settings.budget, rows.n_rows)
+        bits = self._bits()
+        account = Account(settings.budget, self.accountant)
+        problem = Problem(
+            loss=settings.loss,
+            penalty=settings.penalty,
+            n_rows=rows.n_rows,
+            n_features=rows.n_features,
+            fit_intercept=self.fit_intercept,
+            row_norm=self.data_norm,
+        )
+        share = Fraction(1, len(targets))
+        solutions = []
+        for index, (target, stream) in enumerate(
+            zip(targets, bits.spawn(len(targets)), strict=True)
+        ):
+            part: Rows = rows if index == 0 else rows.with_targets(target)
+            curator = Curator(part, account, Noise(stream), share)
+            solutions.append(
+                settings.solver.solve(problem, curator, settings.budget, self.progress)
+            )
+        if self.data_norm is not None:
+            public = (*public, f"the bound {self.data_norm:g} on a row's norm")
+        self.guarantee_ = account.guarantee(
+            conditions=solutions[0].conditions,
+            public=(*self._public, *public),
+            secure=bits.secure,
+        )
+        self.trace_ = tuple(entry for solution in solutions for entry in solution.trace)
+        return np.array([solution.weights for solution in solutions])
+
+    def _bits(self) -> Bits:
+        if self.random_state is None:
+            return SystemBits()
+        warnings.warn(
+            "random_state fixes the noise, so this fit protects nobody: test mode, not private. "
+            "Leave random_state=None for real data.",
+            PrivacyLeakWarning,
+            stacklevel=4,
+        )
+        state = check_random_state(self.random_state)
+        return SeededBits(int(state.randint(0, 2**31 - 1)))
+
+    @staticmethod
+    def _warn_about_delta(budget: Budget, n_rows: int) -> None:
+        if budget.delta * n_rows >= 1:
+            warnings.warn(
+                f"delta={budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
+                "publish a whole row and keep such a promise. Use a delta well below 1/n.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _split_intercept(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights of shape (models, p) as coefficients and intercepts."""
+        if self.fit_intercept:
+            return weights[:, :-1].copy(), weights[:, -1].copy()
+        return weights, np.zeros(len(weights))
+
+    def _margins(self, X: Any, coefficients: FloatArray, intercepts: FloatArray) -> FloatArray:
+        """Scores of shape (rows, models); rows beyond data_norm are scaled as they were in fit."""
+        products = np.asarray(X @ coefficients.T, dtype=np.float64)
+        if self.data_norm is not None:
+            squares = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else (X * X).sum(axis=1)
+            norms = np.sqrt(np.asarray(squares, dtype=np.float64)).reshape(-1, 1)
+            products *= self.data_norm / np.maximum(norms, self.data_norm)
+        return products + intercepts
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what to expect: sparse input works, tiny samples fit poorly."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,282 @@
+"""Private linear classifiers: `LogisticRegression` and `LinearSVC`."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import PrivacyLeakWarning
+from discreet.estimators.base import FloatArray, PrivateLinearModel
+from discreet.objectives import Hinge, HuberHinge, Logistic, Loss
+from discreet.privacy import Accountant
+from discreet.solvers import Solver
+
+__all__ = ["LinearSVC", "LogisticRegression"]
+
+
+class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
+    """Binary or one-vs-rest classification with one linear score a class."""
+
+    classes: ArrayLike | None
+    classes_: NDArray[Any]
+    coef_: FloatArray
+    intercept_: FloatArray
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Fit the model within the budget.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
+            Numbers only, without NaN. Float32, float64 and CSR are used as they are.
+        y : array of shape (n_samples,)
+            Labels. Which labels exist is public: say so with ``classes``.
+
+        Returns
+        -------
+        self
+        """
+        settings = self._settings()
+        classes = self._declared_classes()
+        X, y = self._read(X, y)
+        check_classification_targets(y)
+        self.classes_, codes = self._encode(y, classes)
+        models = 1 if len(self.classes_) == 2 else len(self.classes_)
+        settings.solver.check(settings.loss, settings.budget, models)
+        positives = [1] if models == 1 else range(models)
+        targets = [np.where(codes == positive, 1.0, -1.0) for positive in positives]
+        weights = self._fit_models(settings, X, targets, ("the class labels",))
+        self.coef_, self.intercept_ = self._split_intercept(weights)
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores: shape (n_samples,) for two classes (positive: the second), else a column each."""
+        check_is_fitted(self)
+        scores = self._margins(self._read_new(X), self.coef_, self.intercept_)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely label of each row."""
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+    def _declared_classes(self) -> NDArray[Any] | None:
+        if self.classes is None:
+            return None
+        declared = np.unique(np.asarray(self.classes))
+        if declared.ndim != 1 or len(declared) < 2 or len(declared) != np.size(self.classes):
+            raise ValueError(
+                f"classes must list each label once, at least two of them; got {self.classes!r}."
+            )
+        return declared
+
+    def _encode(
+        self, y: NDArray[Any], declared: NDArray[Any] | None
+    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """The labels and each row's index among them."""
+        found, codes = np.unique(y, return_inverse=True)
+        if declared is None:
+            warnings.warn(
+                "The class labels were taken from y, outside the budget. They are treated as "
+                "public: pass classes=[…] to say which labels exist.",
+                PrivacyLeakWarning,
+                stacklevel=3,
+            )
+            declared = found
+        elif not np.isin(found, declared).all():
+            raise ValueError(
+                "y holds labels that are not in classes; list every possible label in classes "
+                "or leave those rows out."
+            )
+        if len(declared) < 2:
+            raise ValueError(
+                "y has only one class; a classifier needs two. If more labels are possible, list "
+                "them in classes."
+            )
+        return declared, np.searchsorted(declared, found)[codes]
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what to expect."""
+        tags = super().__sklearn_tags__()
+        # Privacy on a few dozen rows leaves little accuracy: that is the promise, not a bug.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class LogisticRegression(_LinearClassifier):
+    """Logistic regression under differential privacy.
+
+    Minimises the mean logistic loss plus ``alpha/2·‖w‖²`` (intercept included). More than two
+    classes are fitted one against the rest, sharing one budget.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget: smaller is more private.
+    delta : float, default=1e-6
+        Chance-like slack of the promise; keep it well below 1/n.
+    relation : {"add_remove", "replace_one"}, default="add_remove"
+        Which tables must look alike: one row more or less, or one row with other values.
+    solver : str or Solver, default="auto"
+        A name, or a solver object with its own settings such as ``AGD(splits=40)``.
+    alpha : float, default=1e-4
+        Strength of the penalty.
+    data_norm : float, optional
+        Public bound on a row's L2 norm: longer rows are scaled down to it, in fit and in predict.
+    fit_intercept : bool, default=True
+        Whether to fit a constant term.
+    classes : array-like, optional
+        The labels that exist (public). Taken from y, with a warning, if not given.
+    random_state : int or RandomState, optional
+        For tests only: fixes the noise, and with it gives up all privacy.
+    accountant : Accountant, optional
+        Counts what several fits on the same people spend together.
+    progress : callable, optional
+        Called after each iteration with a `Progress`.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        Shape (1, n_features) and (1,) for two classes, else one row a class.
+    classes_ : ndarray
+        The labels.
+    guarantee_ : Guarantee
+        What was promised.
+    trace_ : tuple
+        One entry per iteration, safe to publish.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Privacy
+    -------
+    The fitted model, its trace and its guarantee together are (ε, δ)-differentially private under
+    ``relation``. Public: n, the number of columns, the labels, all settings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from discreet import LogisticRegression
+    >>> X = np.repeat([[0.0, 1.0], [1.0, 0.0]], 5000, axis=0)
+    >>> y = np.repeat([0, 1], 5000)
+    >>> model = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, y)
+    >>> model.predict([[1.0, 0.0]])
+    array([1])
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        relation: str = "add_remove",
+        solver: str | Solver = "auto",
+        alpha: float = 1e-4,
+        data_norm: float | None = None,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+        accountant: Accountant | None = None,
+        progress: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.relation = relation
+        self.solver = solver
+        self.alpha = alpha
+        self.data_norm = data_norm
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.accountant = accountant
+        self.progress = progress
+
+    def _loss(self) -> Loss:
+        return Logistic()
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes, one column each (one-vs-rest scores are normalised)."""
+        positive = expit(self.decision_function(X))
+        if positive.ndim == 1:
+            return np.column_stack([1 - positive, positive])
+        sums = positive.sum(axis=1, keepdims=True)
+        # Scores so low that every class rounds to zero say nothing: call them equally likely.
+        even = np.full_like(positive, 1 / positive.shape[1])
+        return np.divide(positive, sums, out=even, where=sums > 0)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+_SVM_LOSSES: dict[str, type[Loss]] = {"hinge": Hinge, "huber": HuberHinge}
+
+
+class LinearSVC(_LinearClassifier):
+    """Linear support vector machine under differential privacy.
+
+    Parameters
+    ----------
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, classes, random_state, \
+accountant, progress
+        As in `LogisticRegression`.
+    loss : {"huber", "hinge"}, default="huber"
+        ``"huber"`` is the hinge with its corner rounded off (h = 0.1), which every solver takes;
+        ``"hinge"`` is not smooth, so only some do.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, guarantee_, trace_
+        As in `LogisticRegression`.
+
+    Privacy
+    -------
+    As in `LogisticRegression`.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        loss: str = "huber",
+        relation: str = "add_remove",
+        solver: str | Solver = "auto",
+        alpha: float = 1e-4,
+        data_norm: float | None = None,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+        accountant: Accountant | None = None,
+        progress: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.relation = relation
+        self.solver = solver
+        self.alpha = alpha
+        self.data_norm = data_norm
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.accountant = accountant
+        self.progress = progress
+
+    def _loss(self) -> Loss:
+        if self.loss not in _SVM_LOSSES:
+            near = difflib.get_close_matches(str(self.loss), list(_SVM_LOSSES), n=9, cutoff=0.0)
+            raise ValueError(
+                f"unknown loss {self.loss!r}. Known (nearest first): {', '.join(near)}."
+            )
+        return _SVM_LOSSES[self.loss]()

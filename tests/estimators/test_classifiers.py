@@ -1,0 +1,235 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from discreet import (
+    AGD,
+    LinearSVC,
+    LogisticRegression,
+    NotSupported,
+    PrivacyLeakWarning,
+)
+
+CLASSIFIERS = [LogisticRegression, LinearSVC]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(classes=["no", "yes"]),
+        LinearSVC(classes=["no", "yes"]),
+        LinearSVC(loss="hinge", classes=["no", "yes"]),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_secure_fits_learn_and_say_what_they_promise(model, relation, binary):
+    X, y = binary
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a careful caller sees no warning at all
+        fitted = clone(model).set_params(relation=relation, epsilon=4.0).fit(X, y)
+    # 6,000 rows at ε = 4: runs reach about 95 %; 85 % is far below all of them.
+    assert fitted.score(X, y) > 0.85
+    assert fitted.guarantee_.epsilon == 4.0
+    assert str(fitted.guarantee_.relation) == relation
+    assert fitted.guarantee_.secure
+    assert "the class labels" in fitted.guarantee_.public
+    assert fitted.coef_.shape == (1, 6)
+    assert fitted.intercept_.shape == (1,)
+    assert len(fitted.trace_) > 10
+
+
+def test_two_secure_fits_differ_and_two_seeded_ones_do_not(binary):
+    X, y = binary
+    model = LogisticRegression(classes=["no", "yes"])
+    assert not np.array_equal(clone(model).fit(X, y).coef_, clone(model).fit(X, y).coef_)
+    model.set_params(random_state=7)
+    with pytest.warns(PrivacyLeakWarning, match="test mode, not private"):
+        first = clone(model).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning):
+        second = clone(model).fit(X, y)
+    assert np.array_equal(first.coef_, second.coef_)
+    assert first.guarantee_.numeric == "test mode, not private"
+    assert "NOT PRIVATE" in str(first.guarantee_)
+
+
+def test_labels_taken_from_y_warn(binary):
+    X, y = binary
+    with pytest.warns(PrivacyLeakWarning, match="classes="):
+        LogisticRegression().fit(X, y)
+
+
+@pytest.mark.parametrize("Classifier", CLASSIFIERS)
+def test_one_vs_rest_shares_one_budget(Classifier, three_classes):
+    X, y = three_classes
+    model = Classifier(epsilon=3.0, classes=[0, 1, 2]).fit(X, y)
+    assert model.coef_.shape == (3, 2)
+    assert model.score(X, y) > 0.8
+    charged = sum(u.count * u.mechanism.loss.rho for u in model.guarantee_.mechanisms)
+    assert charged <= model.guarantee_.rho
+    assert charged > 0.9 * model.guarantee_.rho
+    assert model.decision_function(X).shape == (9000, 3)
+
+
+def test_one_vs_rest_models_get_different_noise(three_classes):
+    X, y = three_classes
+    with pytest.warns(PrivacyLeakWarning):
+        model = LogisticRegression(random_state=0, classes=[0, 1, 2]).fit(
+            np.zeros_like(X), np.zeros_like(y)
+        )
+    # Classes 1 and 2 saw the same targets on the same rows: only their noise can differ.
+    assert not np.array_equal(model.coef_[1], model.coef_[2])
+
+
+def test_probabilities(binary, three_classes):
+    for (X, y), classes in ((binary, ["no", "yes"]), (three_classes, [0, 1, 2])):
+        model = LogisticRegression(classes=classes).fit(X, y)
+        probability = model.predict_proba(X)
+        assert probability.shape == (len(X), len(classes))
+        np.testing.assert_allclose(probability.sum(axis=1), 1)
+        assert np.array_equal(model.classes_[probability.argmax(axis=1)], model.predict(X))
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probability)
+    extreme = LogisticRegression(classes=[0, 1, 2]).fit(*three_classes)
+    extreme.intercept_ = np.full(3, -1e6)
+    np.testing.assert_allclose(extreme.predict_proba(three_classes[0][:2]), 1 / 3)
+
+
+@pytest.mark.parametrize("form", ["float32", "fortran", "csr", "pandas", "polars", "list"])
+def test_forms_of_input_agree(form, binary):
+    X, y = binary
+    made = {
+        "float32": lambda: X.astype(np.float32),
+        "fortran": lambda: np.asfortranarray(X),
+        "csr": lambda: sp.csr_array(X),
+        "pandas": lambda: pd.DataFrame(X, columns=list("abcdef")),
+        "polars": lambda: pl.DataFrame(X, schema=list("abcdef")),
+        "list": lambda: X.tolist(),
+    }[form]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)  # the seed is on purpose
+        base = LogisticRegression(random_state=3, classes=["no", "yes"]).fit(X, y)
+        other = LogisticRegression(random_state=3, classes=["no", "yes"]).fit(made, y)
+    np.testing.assert_allclose(other.coef_, base.coef_, atol=0.05)
+    if form in ("pandas", "polars"):
+        assert other.feature_names_in_.tolist() == list("abcdef")
+    assert (other.predict(made) == base.predict(X)).mean() > 0.99
+
+
+def test_data_norm_scales_rows_in_fit_and_predict(binary):
+    X, y = binary
+    model = LogisticRegression(data_norm=0.5, classes=["no", "yes"]).fit(X, y)
+    assert "the bound 0.5 on a row's norm" in model.guarantee_.public
+    np.testing.assert_allclose(
+        model.decision_function(1000 * X[:5]),
+        model.decision_function(2000 * X[:5]),
+    )
+    sparse = model.decision_function(sp.csr_array(X[:5]))
+    np.testing.assert_allclose(sparse, model.decision_function(X[:5]))
+
+
+def test_without_an_intercept(binary):
+    X, y = binary
+    model = LogisticRegression(fit_intercept=False, classes=["no", "yes"]).fit(X, y)
+    assert model.intercept_.tolist() == [0.0]
+
+
+def test_a_class_that_does_not_occur_is_fine(binary):
+    X, y = binary
+    model = LogisticRegression(classes=["no", "perhaps", "yes"]).fit(X, y)
+    assert model.coef_.shape == (3, 6)
+
+
+def test_fitting_reads_nothing_when_settings_are_wrong():
+    class Untouchable:
+        def __getattr__(self, name):
+            raise AssertionError(f"read {name}")
+
+    for settings, error, text in [
+        ({"epsilon": 0}, ValueError, "epsilon"),
+        ({"epsilon": float("inf")}, ValueError, "epsilon"),
+        ({"delta": 1.0}, ValueError, "delta"),
+        ({"delta": 0.0}, NotSupported, "delta > 0"),
+        ({"relation": "swap"}, ValueError, "relation"),
+        ({"solver": "agdd"}, ValueError, r"nearest first\): agd"),
+        ({"solver": AGD(calibration="published", splits=1)}, ValueError, "splits="),
+        ({"alpha": -1}, ValueError, "alpha"),
+        ({"data_norm": 0.0}, ValueError, "data_norm"),
+        ({"classes": [1]}, ValueError, "classes"),
+        ({"classes": [1, 1, 2]}, ValueError, "classes"),
+        ({"accountant": 3}, ValueError, "accountant"),
+    ]:
+        with pytest.raises(error, match=text):
+            LogisticRegression(**settings).fit(Untouchable(), Untouchable())
+    with pytest.raises(ValueError, match=r"nearest first\): hinge"):
+        LinearSVC(loss="hinges").fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "text"),
+    [
+        (np.ones((4, 2)), [0, 0, 0, 0], "one class"),
+        (np.ones((4, 2)), [0, 1, 0], "inconsistent numbers of samples"),
+        (np.array([[1.0, np.nan], [1.0, 2.0]]), [0, 1], "NaN"),
+        (np.array([[1.0, np.inf], [1.0, 2.0]]), [0, 1], "infin"),
+        (np.empty((0, 2)), [], "0 sample"),
+        (np.ones((4, 2)), [0, 1, 2, np.nan], "NaN"),
+    ],
+)
+def test_bad_data(X, y, text):
+    from discreet import Accountant
+
+    accountant = Accountant()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)  # labels from y are on purpose
+        with pytest.raises(ValueError, match=text):
+            LogisticRegression(accountant=accountant).fit(X, y)
+    assert accountant.fits == 0  # nothing was spent
+
+
+def test_labels_outside_classes_are_refused_without_showing_them(binary):
+    X, _ = binary
+    y = np.array(["no", "yes", "a secret"])[np.arange(len(X)) % 3]
+    with pytest.raises(ValueError, match="not in classes") as caught:
+        LogisticRegression(classes=["no", "yes"]).fit(X, y)
+    assert "secret" not in str(caught.value)
+
+
+def test_text_columns_are_named_and_their_values_are_not():
+    secret = ["Jane Doe"] * 3 + ["John Doe"]
+    y = [0, 1, 0, 1]
+    frame = {"age": [1.0, 2, 3, 4], "name": secret, "city": secret}
+    for X in (
+        pd.DataFrame(frame),
+        pl.DataFrame(frame),
+        np.array([[1, s] for s in secret], dtype=object),
+        [[1, s] for s in secret],
+    ):
+        with pytest.raises(ValueError, match=r"not numbers: (name, city|column )") as caught:
+            LogisticRegression(classes=[0, 1]).fit(X, y)
+        chain = caught.value
+        while chain is not None:
+            assert "Doe" not in str(chain)
+            chain = chain.__cause__ or (None if chain.__suppress_context__ else chain.__context__)
+
+
+def test_delta_above_one_over_n_warns(binary):
+    X, y = binary
+    with pytest.warns(UserWarning, match="1/n"):
+        LogisticRegression(delta=0.01, classes=["no", "yes"]).fit(X, y)
+
+
+def test_predict_before_fit_and_with_other_columns(binary):
+    from sklearn.exceptions import NotFittedError
+
+    X, y = binary
+    model = LogisticRegression(classes=["no", "yes"])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(X[:, :3])

@@ -1,0 +1,113 @@
+"""Pipelines, searches, clones and pickles: none loses or double-counts what was spent."""
+
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from discreet import Accountant, Budget, BudgetExceeded, LogisticRegression, PrivacyError
+
+
+def model(**settings):
+    return LogisticRegression(epsilon=1.0, classes=["no", "yes"], **settings)
+
+
+def test_pipeline_keeps_the_guarantee(binary):
+    X, y = binary
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), model()).fit(X, y)
+    assert pipeline[-1].guarantee_.epsilon == 1.0
+    assert pipeline.score(X, y) > 0.7
+
+
+def test_a_clone_has_spent_nothing_and_shares_the_accountant(binary):
+    accountant = Accountant()
+    fitted = model(accountant=accountant).fit(*binary)
+    copy = clone(fitted)
+    assert not hasattr(copy, "guarantee_")
+    assert copy.accountant is accountant
+    copy.fit(*binary)
+    assert accountant.fits == 2
+
+
+def test_cross_validation_counts_every_fold(binary):
+    accountant = Accountant()
+    cross_val_score(model(accountant=accountant), *binary, cv=4)
+    assert accountant.fits == 4
+
+
+def test_grid_search_counts_candidates_folds_and_the_refit(binary):
+    accountant = Accountant()
+    search = GridSearchCV(model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3)
+    search.fit(*binary)
+    assert accountant.fits == 2 * 3 + 1
+    single = Budget(1.0, 1e-6, "add_remove").to_zcdp().rho
+    assert accountant.rho == pytest.approx(7 * single)
+    assert search.best_estimator_.guarantee_.epsilon == 1.0
+
+
+def test_grid_search_in_threads_counts_too(binary):
+    accountant = Accountant()
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        GridSearchCV(model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3).fit(*binary)
+    assert accountant.fits == 7
+
+
+def test_grid_search_in_processes_is_refused_rather_than_lost(binary):
+    accountant = Accountant()
+    search = GridSearchCV(
+        model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3, n_jobs=2, error_score="raise"
+    )
+    with pytest.raises(PrivacyError, match="threading"):
+        search.fit(*binary)
+
+
+def test_a_limit_stops_a_search(binary):
+    accountant = Accountant(limit=Budget(2.0, 1e-6, "add_remove"))
+    search = GridSearchCV(
+        model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3, error_score="raise"
+    )
+    with pytest.raises(BudgetExceeded):
+        search.fit(*binary)
+    assert accountant.epsilon(1e-6) <= 2.0
+
+
+def test_workers_draw_different_noise(binary):
+    fits = joblib.Parallel(n_jobs=2)(joblib.delayed(model().fit)(*binary) for _ in range(4))
+    assert len({fit.coef_.tobytes() for fit in fits}) == 4
+
+
+def test_a_fitted_model_survives_pickling(binary):
+    X, y = binary
+    fitted = model().fit(X, y)
+    loaded = pickle.loads(pickle.dumps(fitted))
+    assert loaded.guarantee_ == fitted.guarantee_
+    assert loaded.trace_ == fitted.trace_
+    assert np.array_equal(loaded.predict(X), fitted.predict(X))
+
+
+def test_nothing_of_the_rows_stays_on_a_fitted_model(binary):
+    X, y = binary
+    fitted = model().fit(X, y)
+    assert len(pickle.dumps(fitted)) < 0.1 * X.nbytes
+    for value in vars(fitted).values():
+        assert np.size(value) < 1000
+
+
+def test_importing_costs_little():
+    code = (
+        "import sys, time; import sklearn.linear_model; start = time.perf_counter(); "
+        "import discreet; print(time.perf_counter() - start); "
+        "heavy = ('dp_accounting', 'numba', 'mpmath', 'matplotlib'); "
+        "print(*[m for m in heavy if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, loaded = out.stdout.split("\n")[:2]
+    assert loaded == ""  # heavy libraries are loaded when first needed
+    assert float(seconds) < 0.3
