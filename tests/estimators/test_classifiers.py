@@ -73,6 +73,9 @@ def test_one_vs_rest_shares_one_budget(Classifier, three_classes):
     charged = sum(u.count * u.mechanism.loss.rho for u in model.guarantee_.mechanisms)
     assert charged <= model.guarantee_.rho
     assert charged > 0.9 * model.guarantee_.rho
+    assert {entry.model for entry in model.trace_} == {0, 1, 2}
+    traced = sum(entry.rho_gradient + entry.rho_selection for entry in model.trace_)
+    assert traced == pytest.approx(charged)
     assert model.decision_function(X).shape == (9000, 3)
 
 

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, log_ndtr
+from scipy.special import expit, log_ndtr, ndtri_exp
 
-from discreet.privacy import conversions
 from discreet.privacy.conversions import (
     delta_from_mu,
     delta_from_rho,
+    directed,
     epsilon_from_mu,
     epsilon_from_rho,
+    gdp,
     mu_from_bounded_range,
     mu_from_epsilon,
     mu_from_pure,
@@ -190,7 +191,8 @@ def test_gaussian_delta_where_the_two_terms_nearly_cancel():
 
 def test_without_the_error_bound_some_delta_would_be_too_small(monkeypatch):
     """The comparison above has teeth: it fails as soon as the rounding error is not added."""
-    monkeypatch.setattr(conversions, "_SLACK", 0.0)
+    monkeypatch.setattr(gdp, "SLACK", 0.0)
+    monkeypatch.setattr(directed, "SLACK", 0.0)
     assert gaussian_errors(gaussian_points(300)).min() < 0.0
 
 
@@ -367,7 +369,7 @@ def probit_of_sigmoid(x):
     if x < 0:
         return -probit_of_sigmoid(-x)
     tail = 1 / (1 + mpmath.exp(x))
-    guess = mpmath.mpf(-conversions.ndtri_exp(float(mpmath.log(tail))))
+    guess = mpmath.mpf(-ndtri_exp(float(mpmath.log(tail))))
     for _ in range(4):  # Newton on ln Φ(−z) = ln tail: 1e-12 → 1e-24 → 1e-48 → 1e-96
         upper = mpmath.erfc(guess / mpmath.sqrt(2)) / 2
         guess += mpmath.log(upper / tail) * upper / mpmath.npdf(guess)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.privacy.noise import Noise
 from discreet.rows import Rows, as_rows
-from discreet.solvers import Solver, resolve
+from discreet.solvers import Solver, TraceEntry, resolve
 
 __all__ = ["PrivateLinearModel"]
 
@@ -57,7 +57,7 @@ class PrivateLinearModel(BaseEstimator):
     progress: Callable[[Any], None] | None
 
     guarantee_: Guarantee
-    trace_: tuple[Any, ...]
+    trace_: tuple[TraceEntry, ...]
 
     _public: ClassVar[tuple[str, ...]] = ("the number of rows", "the number and order of columns")
 
@@ -134,7 +134,11 @@ class PrivateLinearModel(BaseEstimator):
             public=(*self._public, *public),
             secure=bits.secure,
         )
-        self.trace_ = tuple(entry for solution in solutions for entry in solution.trace)
+        self.trace_ = tuple(
+            replace(entry, model=model)
+            for model, solution in enumerate(solutions)
+            for entry in solution.trace
+        )
         return np.array([solution.weights for solution in solutions])
 
     def _bits(self) -> Bits:

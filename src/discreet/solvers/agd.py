@@ -36,13 +36,13 @@ from discreet.privacy import (
     conversions,
 )
 from discreet.privacy.mechanisms import SelectionMechanism
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver
+from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 
 __all__ = ["AGD", "Iteration"]
 
 
 @dataclass(frozen=True)
-class Iteration:
+class Iteration(TraceEntry):
     """One iteration of DP-AGD; all of it was paid for.
 
     Attributes

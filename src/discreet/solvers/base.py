@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,22 @@ from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator
 
-__all__ = ["Progress", "Solution", "Solver"]
+__all__ = ["Progress", "Solution", "Solver", "TraceEntry"]
 
 FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceEntry:
+    """What every entry of a trace says; solvers add their own fields.
+
+    Attributes
+    ----------
+    model
+        Which linear model of the fit: 0, or the index of the class in one-vs-rest.
+    """
+
+    model: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,7 @@ class Progress:
         Share of the budget that is spent.
     """
 
-    entry: Any
+    entry: TraceEntry
     weights: FloatArray
     spent_share: float
 
@@ -56,7 +69,7 @@ class Solution:
     """
 
     weights: FloatArray
-    trace: tuple[Any, ...]
+    trace: tuple[TraceEntry, ...]
     conditions: tuple[str, ...]
 
 
