@@ -124,7 +124,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("DISCREET_DATA"))
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--relation", default="add_remove")
-    parser.add_argument("--epsilon", type=float, default=0.1, help="for gradients")
+    parser.add_argument(
+        "--epsilon",
+        type=float,
+        default=1.156,
+        help="for gradients; the default has the noise of Table 1",
+    )
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("say where the data is: --data FOLDER or DISCREET_DATA=FOLDER")

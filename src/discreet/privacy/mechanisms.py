@@ -156,7 +156,7 @@ class Gaussian(AdditiveMechanism):
         return _up(self.noise_multiplier * sensitivity)
 
     def rounding(self, size: int) -> float:
-        """√d grid steps in the L2 norm."""
+        """Rounding d coordinates: √d grid steps in the L2 norm."""
         return math.sqrt(size)
 
     def _draw(self, noise: Noise, size: int, scale: float, grid: int) -> NDArray[np.int64]:
@@ -164,7 +164,27 @@ class Gaussian(AdditiveMechanism):
 
 
 @dataclass(frozen=True)
-class Laplace(AdditiveMechanism):
+class _PureNoise(AdditiveMechanism):
+    """Noise of scale sensitivity / ε in some norm that gives ε-DP and nothing better."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Refuse an ε that gives no privacy."""
+        _check("epsilon", self.epsilon)
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """What one release costs."""
+        return _pure_loss(self.epsilon)
+
+    def scale(self, sensitivity: float) -> float:
+        """The noise scale at a sensitivity in the mechanism's norm."""
+        return _up(sensitivity / self.epsilon)
+
+
+@dataclass(frozen=True)
+class Laplace(_PureNoise):
     """Laplace noise of scale L1 sensitivity / ε on each coordinate.
 
     Privacy
@@ -172,17 +192,7 @@ class Laplace(AdditiveMechanism):
     ε-DP. Proof: docs/proofs/laplace.md.
     """
 
-    epsilon: float
     name: ClassVar[str] = "laplace"
-
-    def __post_init__(self) -> None:
-        """Refuse an ε that gives no privacy."""
-        _check("epsilon", self.epsilon)
-
-    @cached_property
-    def loss(self) -> PrivacyLoss:
-        """What one release costs."""
-        return _pure_loss(self.epsilon)
 
     def event(self) -> Any:
         """Return this mechanism as a `dp_accounting` event."""
@@ -190,12 +200,8 @@ class Laplace(AdditiveMechanism):
 
         return LaplaceDpEvent(1 / self.epsilon)
 
-    def scale(self, sensitivity: float) -> float:
-        """The Laplace scale at an L1 sensitivity."""
-        return _up(sensitivity / self.epsilon)
-
     def rounding(self, size: int) -> float:
-        """D grid steps in the L1 norm."""
+        """Rounding d coordinates: d grid steps in the L1 norm."""
         return float(size)
 
     def _draw(self, noise: Noise, size: int, scale: float, grid: int) -> NDArray[np.int64]:
@@ -203,7 +209,7 @@ class Laplace(AdditiveMechanism):
 
 
 @dataclass(frozen=True)
-class L2Norm(AdditiveMechanism):
+class L2Norm(_PureNoise):
     """Noise of density ∝ exp(−ε‖z‖₂/Δ): gamma length, direction uniform on the sphere.
 
     Privacy
@@ -211,17 +217,7 @@ class L2Norm(AdditiveMechanism):
     ε-DP at L2 sensitivity Δ. Proof: docs/proofs/laplace.md.
     """
 
-    epsilon: float
     name: ClassVar[str] = "l2_norm"
-
-    def __post_init__(self) -> None:
-        """Refuse an ε that gives no privacy."""
-        _check("epsilon", self.epsilon)
-
-    @cached_property
-    def loss(self) -> PrivacyLoss:
-        """What one release costs."""
-        return _pure_loss(self.epsilon)
 
     def event(self) -> Any:
         """Return its zCDP cost as a `dp_accounting` event: it has none of its own there."""
@@ -229,12 +225,8 @@ class L2Norm(AdditiveMechanism):
 
         return ZCDpEvent(self.loss.rho)
 
-    def scale(self, sensitivity: float) -> float:
-        """The scale of the length at an L2 sensitivity."""
-        return _up(sensitivity / self.epsilon)
-
     def rounding(self, size: int) -> float:
-        """√d grid steps in the L2 norm."""
+        """Rounding d coordinates: √d grid steps in the L2 norm."""
         return math.sqrt(size)
 
     def spread(self, scale: float, size: int) -> float:
