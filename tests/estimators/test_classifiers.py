@@ -236,3 +236,63 @@ def test_predict_before_fit_and_with_other_columns(binary):
     model.fit(X, y)
     with pytest.raises(ValueError, match="features"):
         model.predict(X[:, :3])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([123.456, 7.0, 8.0, 9.0]),
+        np.full((4, 2), 123.456 + 1j),
+        sp.csr_array(np.full((4, 2), 123.456 + 1j)),
+        ["123.456 secret", "b", "c", "d"],
+        np.full((4, 1, 1), "123.456 secret", dtype=object),
+    ],
+    ids=["1D", "complex", "complex CSR", "strings", "3D"],
+)
+def test_input_that_is_no_table_is_refused_without_showing_it(X):
+    model = LogisticRegression(classes=[0, 1])
+    with pytest.raises(ValueError, match=r"2D|Complex") as caught:
+        model.fit(X, [0, 1, 0, 1])
+    assert "123.4" not in str(caught.value)
+    model.fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"2D|Complex") as caught:
+        model.predict(X)
+    assert "123.4" not in str(caught.value)
+
+
+def test_complex_targets_are_refused_without_showing_them():
+    with pytest.raises(ValueError, match="Complex") as caught:
+        LogisticRegression(classes=[0, 1]).fit(np.eye(4), np.full(4, 123.456 + 1j))
+    assert "123.4" not in str(caught.value)
+
+
+def test_no_warning_depends_on_the_labels_that_occur():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for distinct in (20, 21, 40):  # scikit-learn warns above half the number of rows
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            LogisticRegression(classes=range(40)).fit(X, np.arange(40) % distinct)
+
+
+def test_declared_labels_may_be_any_numbers():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = LogisticRegression(classes=[0.5, 1.5]).fit(X, np.tile([0.5, 1.5], 20))
+    assert set(model.predict(X)) <= {0.5, 1.5}
+
+
+def test_progress_says_which_model_it_hears_of(three_classes):
+    seen = []
+    model = LogisticRegression(classes=[0, 1, 2], progress=seen.append).fit(*three_classes)
+    assert [at.entry for at in seen] == list(model.trace_)
+
+
+def test_a_failed_refit_leaves_nothing_of_the_old_fit(binary):
+    from sklearn.exceptions import NotFittedError
+
+    X, y = binary
+    model = LogisticRegression(classes=["no", "yes"]).fit(X, y)
+    with pytest.raises(ValueError, match="not in classes"):
+        model.fit(X[:, :3], np.full(len(X), "perhaps"))
+    assert not hasattr(model, "guarantee_")
+    with pytest.raises(NotFittedError):
+        model.predict(X)

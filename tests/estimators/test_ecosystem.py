@@ -78,6 +78,20 @@ def test_a_limit_stops_a_search(binary):
     assert accountant.epsilon(1e-6) <= 2.0
 
 
+def test_one_vs_rest_is_one_fit_and_is_refused_as_a_whole(three_classes):
+    accountant = Accountant()
+    several = LogisticRegression(epsilon=1.0, classes=[0, 1, 2], accountant=accountant)
+    several.fit(*three_classes)
+    assert accountant.fits == 1
+    assert accountant.rho == pytest.approx(Budget(1.0, 1e-6, "add_remove").to_zcdp().rho)
+    seen = []
+    limited = Accountant(limit=Budget(0.9, 1e-6, "add_remove"))
+    with pytest.raises(BudgetExceeded, match="nothing was spent"):
+        clone(several).set_params(accountant=limited, progress=seen.append).fit(*three_classes)
+    assert seen == []
+    assert limited.rho == 0
+
+
 def test_workers_draw_different_noise(binary):
     fits = joblib.Parallel(n_jobs=2)(joblib.delayed(model().fit)(*binary) for _ in range(4))
     assert len({fit.coef_.tobytes() for fit in fits}) == 4

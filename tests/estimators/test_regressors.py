@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,19 @@ def test_text_targets_are_refused_without_showing_them(regression):
     with pytest.raises(ValueError, match="y must be numbers") as caught:
         LinearRegression().fit(X, np.array(["secret"] * len(X)))
     assert "secret" not in str(caught.value)
+
+
+def test_no_warning_depends_on_one_target(regression):
+    X, y = regression
+    y = y.copy()
+    y[0] = 1e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LinearRegression(target_bounds=(0, 1e-3)).fit(X, y)
+
+
+def test_bounds_hold_without_an_intercept_too():
+    X = np.ones((4000, 1))
+    model = LinearRegression(epsilon=50.0, target_bounds=(2, 3), fit_intercept=False)
+    model.fit(X, np.full(4000, -100.0))
+    assert model.predict([[1.0]])[0] == pytest.approx(2.0, abs=0.3)

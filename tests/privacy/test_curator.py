@@ -1,6 +1,9 @@
 """The curator charges before it looks, refuses bad questions for free, and adds the right noise."""
 
+import copy
 import math
+import pickle
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +17,8 @@ from discreet.privacy import (
     Curator,
     ExponentialMechanism,
     Gaussian,
+    L2Norm,
+    Laplace,
     PermuteAndFlip,
     Relation,
 )
@@ -249,3 +254,71 @@ def test_shares_of_an_account_never_exceed_it():
     mixed.open("zcdp", "tight", third)
     with pytest.raises(PrivacyError, match="composes in 'zcdp'"):
         mixed.open("gdp", "tight", third)
+    tenths = Account(BUDGET)
+    for _ in range(9):
+        tenths.open("zcdp", "tight", 0.1)
+    with pytest.raises(PrivacyError, match="share"):  # as a double, 0.1 is more than a tenth
+        tenths.open("zcdp", "tight", 0.1)
+
+
+def test_threads_cannot_open_more_than_the_account():
+    def open_most(account, opened):
+        try:
+            account.open("zcdp", "tight", Fraction(9, 10))
+        except PrivacyError:
+            return
+        opened.append(1)
+
+    for _ in range(50):
+        account, opened = Account(BUDGET), []
+        threads = [threading.Thread(target=open_most, args=(account, opened)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(opened) == 1
+
+
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_holds_a_budget_cannot_be_copied(copier):
+    account = Account(BUDGET)
+    curator = Curator(Spy(), account, Noise(SeededBits(0)))
+    for original in (account, curator, Account(BUDGET).open("zcdp")):
+        with pytest.raises(PrivacyError, match="copied or pickled"):
+            copier(original)
+
+
+def test_mechanisms_must_fit_the_question():
+    rows, curator = spied()
+    with pytest.raises(TypeError, match="Gaussian"):
+        curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Laplace(0.01))
+    gradient = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(50.0))
+    with pytest.raises(TypeError, match="Gaussian"):
+        curator.refine(gradient, mechanism=L2Norm(0.01))
+    with pytest.raises(TypeError, match="SelectionMechanism"):
+        curator.choose_step(
+            Logistic(),
+            np.zeros(3),
+            np.ones(3),
+            np.zeros(2),
+            clip=1.0,
+            public_losses=np.zeros(2),
+            mechanism=Gaussian(50.0),
+        )
+    assert rows.charges_when_read == [1]
+
+
+@pytest.mark.parametrize("clip", [1e-200, 1e200])
+def test_clips_that_sums_cannot_take_cost_nothing(clip):
+    _, curator = spied()
+    with pytest.raises(ValueError, match="clip"):
+        curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(50.0))
+    assert curator.spent_share == 0
+
+
+@pytest.mark.parametrize("narrow", [np.float32, np.float16])
+def test_narrow_numbers_do_not_lose_noise(narrow):
+    clip = narrow(0.1)
+    _, curator = spied()
+    gradient = curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(narrow(60)))
+    assert Fraction(gradient.noise_scale) >= Fraction(float(clip)) * 60

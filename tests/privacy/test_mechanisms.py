@@ -173,3 +173,28 @@ def test_bad_parameters(value):
             kind(value, monotone=True)
     with pytest.raises(ValueError, match="sensitivity"):
         Gaussian(1.0).release(np.zeros(2), sensitivity=value, magnitude=1.0, noise=noise(0))
+
+
+@pytest.mark.parametrize("narrow", [np.float32, np.float16])
+def test_parameters_become_doubles(narrow):
+    value = narrow(0.1)
+    assert type(Gaussian(value).noise_multiplier) is float
+    for mechanism in (Laplace(value), L2Norm(value), ExponentialMechanism(value, monotone=True)):
+        assert type(mechanism.epsilon) is float
+        assert mechanism.scale(narrow(0.3)) >= float(narrow(0.3)) / float(value)
+
+
+@pytest.mark.parametrize("value", [1e-12, 1e12])
+def test_extreme_parameters_are_refused_when_made(value):
+    with pytest.raises(ValueError, match="between 1e-09 and 1e"):
+        Gaussian(value)
+    with pytest.raises(ValueError, match="between 1e-09 and 1e"):
+        Laplace(value)
+
+
+def test_rounding_costs_little_even_for_tiny_budgets():
+    # A fixed grid of 2^-30 of the noise would add √d·2^-30·z = 0.98 of the sensitivity here.
+    _, scale = Gaussian(1e7).release(
+        np.zeros(10_000), sensitivity=1.0, magnitude=1.0, noise=noise(0)
+    )
+    assert scale < 1.02e7

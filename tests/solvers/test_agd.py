@@ -228,3 +228,16 @@ def test_a_budget_too_small_for_one_iteration_names_the_smallest_that_works():
 def test_bad_settings(field, value):
     with pytest.raises(ValueError, match=field):
         AGD(**{field: value})
+
+
+def test_one_split_buys_one_iteration():
+    solution, _, curator = run(AGD(splits=1), Budget(1000.0, 1e-6, "add_remove"))
+    assert solution.trace[0].step > 0
+    assert np.any(solution.weights)
+    assert curator.spent_share > 0.99
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_budgets_too_extreme_to_serve_are_refused_before_anything(calibration):
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        AGD(calibration=calibration).check(Logistic(), Budget(1e-12, 1e-30, "add_remove"))

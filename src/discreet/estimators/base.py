@@ -19,13 +19,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from discreet.errors import PrivacyLeakWarning
-from discreet.estimators.columns import refuse_text_columns
+from discreet.estimators.columns import check_table, check_target
 from discreet.objectives import L2, Loss, Problem
 from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.privacy.noise import Noise
 from discreet.rows import Rows, as_rows
-from discreet.solvers import Solver, TraceEntry, resolve
+from discreet.solvers import Progress, Solver, TraceEntry, resolve
 
 __all__ = ["PrivateLinearModel"]
 
@@ -54,12 +54,16 @@ class PrivateLinearModel(BaseEstimator):
     fit_intercept: bool
     random_state: Any
     accountant: Accountant | None
-    progress: Callable[[Any], None] | None
+    progress: Callable[[Progress], None] | None
 
     guarantee_: Guarantee
     trace_: tuple[TraceEntry, ...]
 
-    _public: ClassVar[tuple[str, ...]] = ("the number of rows", "the number and order of columns")
+    _public: ClassVar[tuple[str, ...]] = (
+        "the number of rows",
+        "the number and order of columns",
+        "that all rows are valid (finite numbers, known labels)",
+    )
 
     def _loss(self) -> Loss:
         """The row loss that the estimator's settings name."""
@@ -76,27 +80,36 @@ class PrivateLinearModel(BaseEstimator):
                 f"data_norm must be > 0 and finite, or None; got {self.data_norm!r}. It is a "
                 "public bound: longer rows are scaled down to it."
             )
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise ValueError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
         if self.accountant is not None and not isinstance(self.accountant, Accountant):
             raise ValueError(f"accountant must be an Accountant or None; got {self.accountant!r}.")
         return _Settings(budget, solver, loss, L2(self.alpha))
 
-    def _read(self, X: Any, y: Any, **checks: Any) -> tuple[Any, NDArray[Any]]:
-        """Bring X and y into shape; values are checked for NaN where the rows are made."""
-        refuse_text_columns(X)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            **checks,
-        )
+    def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
+        """Bring X and y into shape; X is checked for NaN where the rows are made.
+
+        Forgets an earlier fit first: if this one fails, no half of each is left.
+        """
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        check_table(X)
+        check_target(y, numbers=numbers)
+        with np.errstate(all="ignore"):  # a warning about one row would be about that row
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                y_numeric=numbers,
+            )
         return X, y
 
     def _read_new(self, X: Any) -> Any:
         """Bring rows to predict on into shape."""
-        refuse_text_columns(X)
+        check_table(X)
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
         )
@@ -124,9 +137,8 @@ class PrivateLinearModel(BaseEstimator):
         ):
             part: Rows = rows if index == 0 else rows.with_targets(target)
             curator = Curator(part, account, Noise(stream), share)
-            solutions.append(
-                settings.solver.solve(problem, curator, settings.budget, self.progress)
-            )
+            progress = self._progress_of(index)
+            solutions.append(settings.solver.solve(problem, curator, settings.budget, progress))
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
         self.guarantee_ = account.guarantee(
@@ -140,6 +152,13 @@ class PrivateLinearModel(BaseEstimator):
             for entry in solution.trace
         )
         return np.array([solution.weights for solution in solutions])
+
+    def _progress_of(self, model: int) -> Callable[[Progress], None] | None:
+        """The caller's progress callback, told which model it hears of."""
+        callback = self.progress
+        if callback is None:
+            return None
+        return lambda at: callback(replace(at, entry=replace(at.entry, model=model)))
 
     def _bits(self) -> Bits:
         if self.random_state is None:

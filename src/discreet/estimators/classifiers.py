@@ -47,20 +47,20 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         settings = self._settings()
         classes = self._declared_classes()
-        X, y = self._read(X, y)
-        check_classification_targets(y)
-        self.classes_, codes = self._encode(y, classes)
-        models = 1 if len(self.classes_) == 2 else len(self.classes_)
+        X, y = self._read(X, y, numbers=False)
+        classes, codes = self._encode(y, classes)
+        models = 1 if len(classes) == 2 else len(classes)
         settings.solver.check(settings.loss, settings.budget, models)
         positives = [1] if models == 1 else range(models)
         targets = [np.where(codes == positive, 1.0, -1.0) for positive in positives]
         weights = self._fit_models(settings, X, targets, ("the class labels",))
         self.coef_, self.intercept_ = self._split_intercept(weights)
+        self.classes_ = classes
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores: shape (n_samples,) for two classes (positive: the second), else a column each."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         scores = self._margins(self._read_new(X), self.coef_, self.intercept_)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -84,6 +84,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         self, y: NDArray[Any], declared: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """The labels and each row's index among them."""
+        if declared is None:
+            check_classification_targets(y)
         found, codes = np.unique(y, return_inverse=True)
         if declared is None:
             warnings.warn(

@@ -1,7 +1,7 @@
-"""Refusing what is not numbers: say which columns, show none of their values.
+"""Refusing what is not a table of numbers, without showing a value of it.
 
-scikit-learn's own messages quote the first value that it could not read; a value of a protected
-row has no place in an error text.
+scikit-learn's own messages quote what it could not read; a value of a protected row has no place
+in an error text. These checks come first and cover all inputs for which it would.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["refuse_text_columns", "refuse_text_target"]
+__all__ = ["check_table", "check_target"]
 
 _NUMBERS = "biuf"
 _ADVICE = (
@@ -20,9 +20,10 @@ _ADVICE = (
 )
 
 
-def refuse_text_columns(X: Any) -> None:
-    """Raise an error that names the columns of X that are not numbers, if there are any."""
+def check_table(X: Any) -> None:
+    """Raise if X is not a two-dimensional table of real numbers; say which columns are not."""
     if sp.issparse(X):
+        _refuse_complex("X", X.dtype)
         return
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         text = [
@@ -34,7 +35,13 @@ def refuse_text_columns(X: Any) -> None:
             raise ValueError(f"X has columns that are not numbers: {', '.join(text)}. {_ADVICE}")
         return
     array = np.asarray(X)
-    if array.dtype.kind not in "OSU" or array.ndim != 2:
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected a 2D array of rows and columns, got {array.ndim}D. Reshape your data: one "
+            "column is X.reshape(-1, 1), one row is X.reshape(1, -1)."
+        )
+    _refuse_complex("X", array.dtype)
+    if array.dtype.kind not in "OSU":
         return
     failures = {j: error for j in range(array.shape[1]) if (error := _unreadable(array[:, j]))}
     if failures:
@@ -43,11 +50,19 @@ def refuse_text_columns(X: Any) -> None:
         raise kind(f"X has columns that are not numbers: {columns}. {_ADVICE}")
 
 
-def refuse_text_target(y: Any) -> None:
-    """Raise an error if a regression target is not numbers."""
+def check_target(y: Any, *, numbers: bool) -> None:
+    """Raise if a target is complex or, for a regressor, not numbers."""
+    if y is None or sp.issparse(y):
+        return  # scikit-learn's messages for these show nothing
     array = np.asarray(y)
-    if array.dtype.kind in "OSU" and _unreadable(array):
+    _refuse_complex("y", array.dtype)
+    if numbers and array.dtype.kind in "OSU" and _unreadable(array):
         raise ValueError("y must be numbers for a regressor; it has values that are not.")
+
+
+def _refuse_complex(name: str, dtype: Any) -> None:
+    if dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must be real numbers.")
 
 
 def _unreadable(values: Any) -> type[Exception] | None:

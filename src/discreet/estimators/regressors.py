@@ -11,7 +11,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.estimators.base import FloatArray, PrivateLinearModel
-from discreet.estimators.columns import refuse_text_target
 from discreet.objectives import Huber, Loss, Squared
 from discreet.privacy import Accountant
 from discreet.solvers import Solver
@@ -42,12 +41,11 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         """
         centre, scale = self._target_units()
         settings = self._settings()
-        refuse_text_target(y)
-        X, y = self._read(X, y, y_numeric=True)
-        target = (np.asarray(y, dtype=np.float64) - centre) / scale
+        X, y = self._read(X, y, numbers=True)
+        target = np.asarray(y, dtype=np.float64)
         public: tuple[str, ...] = ()
         if self.target_bounds is not None:
-            target = np.clip(target, -1.0, 1.0)
+            target = (np.clip(target, *self.target_bounds) - centre) / scale
             public = ("the bounds of the target",)
         weights = self._fit_models(settings, X, [target], public)
         coefficients, intercepts = self._split_intercept(weights)
@@ -57,7 +55,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
 
     def predict(self, X: Any) -> FloatArray:
         """The predicted target of each row."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         return self._margins(self._read_new(X), self.coef_[None, :], np.array([self.intercept_]))[
             :, 0
         ]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 
 from discreet.errors import PrivacyError
 from discreet.privacy.accountant import Accountant
 from discreet.privacy.budget import Budget
 from discreet.privacy.conversions import Conversion
-from discreet.privacy.filters import Measure, PrivacyFilter
+from discreet.privacy.filters import Measure, PrivacyFilter, Unique
 from discreet.privacy.guarantee import Guarantee, tally
 
 __all__ = ["Account"]
 
 
-class Account:
+class Account(Unique):
     """Turns an (ε, δ) budget into filters whose totals add up to no more than it.
 
     A fit may run several times over the same rows (one model a class): each part opens its own
     filter for a fixed share of the budget, all in the same measure. If the caller counts fits with
-    an `Accountant`, it is charged when a filter opens, before anything is looked at.
+    an `Accountant`, it is charged for all of the budget when the first filter opens.
 
     Privacy
     -------
@@ -34,29 +35,33 @@ class Account:
         self._total = Fraction(0)
         self._shares = Fraction(0)
         self._filters: list[PrivacyFilter] = []
+        self._lock = threading.Lock()
 
     def open(
         self, measure: Measure, conversion: Conversion = "tight", share: Fraction = Fraction(1)
     ) -> PrivacyFilter:
         """Open a filter for ``share`` of the budget in ``measure``."""
-        if self._opened is None:
-            self._total = self._convert(measure, conversion)
-            self._opened = (measure, conversion)
-        elif self._opened != (measure, conversion):
-            raise PrivacyError(
-                f"This account composes in {self._opened[0]!r} ({self._opened[1]} conversion); "
-                f"a part of it cannot be opened in {measure!r} ({conversion})."
-            )
-        if not 0 < share <= 1 - self._shares:
-            raise PrivacyError(
-                f"A share of {share} does not fit: {1 - self._shares} of the budget is unopened."
-            )
-        if self._accountant is not None:
-            self._accountant.charge(measure, self._total * share, self.budget.relation)
-        self._shares += share
-        privacy_filter = PrivacyFilter(measure, self._total * share)
-        self._filters.append(privacy_filter)
-        return privacy_filter
+        share = Fraction(share)
+        with self._lock:
+            if not 0 < share <= 1 - self._shares:
+                raise PrivacyError(
+                    f"A share of {share} does not fit: {1 - self._shares} of the budget is "
+                    "unopened."
+                )
+            if self._opened is None:
+                total = self._convert(measure, conversion)
+                if self._accountant is not None:
+                    self._accountant.charge(measure, total, self.budget.relation)
+                self._total, self._opened = total, (measure, conversion)
+            elif self._opened != (measure, conversion):
+                raise PrivacyError(
+                    f"This account composes in {self._opened[0]!r} ({self._opened[1]} "
+                    f"conversion); a part of it cannot be opened in {measure!r} ({conversion})."
+                )
+            self._shares += share
+            privacy_filter = PrivacyFilter(measure, self._total * share)
+            self._filters.append(privacy_filter)
+            return privacy_filter
 
     def _convert(self, measure: Measure, conversion: Conversion) -> Fraction:
         if measure == "zcdp":

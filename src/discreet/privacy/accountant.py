@@ -28,10 +28,11 @@ class Accountant:
         spent = Accountant(limit=Budget(3.0, 1e-6, "add_remove"))
         search = GridSearchCV(LogisticRegression(epsilon=0.1, accountant=spent), ...)
 
-    It is charged before a fit looks at its rows, with all the fit may spend. A copy made by
-    ``clone`` or ``deepcopy`` is the same accountant. It counts within one process, threads
-    included; a fit in another process (``n_jobs=2`` with joblib's default backend) is refused
-    rather than lost: use ``joblib.parallel_config(backend="threading")`` there.
+    It is charged when a fit opens its budget: once settings and data are checked, before the
+    first private answer, with all that the fit may spend. A copy made by ``clone`` or ``deepcopy``
+    is the same accountant. It counts within one process, threads included; a fit in another
+    process (``n_jobs=2`` with joblib's default backend) is refused rather than lost: use
+    ``joblib.parallel_config(backend="threading")`` there.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class Accountant:
         _HERE[self._key] = self
 
     def charge(self, measure: Measure, total: Fraction, relation: Relation) -> None:
-        """Count one part of a fit, or raise and change nothing."""
+        """Count one fit, or raise and change nothing."""
         if os.getpid() != self._process:
             raise PrivacyError(
                 "This accountant counts in another process, where this fit would go unnoticed. "
@@ -72,7 +73,8 @@ class Accountant:
             if self._total is not None and self._rho + rho > self._total:
                 raise BudgetExceeded(
                     f"This fit costs ρ = {float(rho):.6g}, but the accountant has only "
-                    f"{float(self._total - self._rho):.6g} left. Nothing was read or spent."
+                    f"{float(self._total - self._rho):.6g} left. No private answer was given and "
+                    "nothing was spent."
                 )
             self._relation = relation
             self._rho += rho
@@ -86,7 +88,7 @@ class Accountant:
 
     @property
     def fits(self) -> int:
-        """How many models were counted (one-vs-rest counts one a class)."""
+        """How many fits were counted."""
         with self._lock:
             return self._fits
 
@@ -109,7 +111,7 @@ class Accountant:
 
     def __repr__(self) -> str:
         """Show the count and the limit."""
-        return f"Accountant(limit={self.limit!r}) with {self.fits} models, rho={self.rho:.6g}"
+        return f"Accountant(limit={self.limit!r}) with {self.fits} fits, rho={self.rho:.6g}"
 
 
 def _find(key: str, process: int, limit: Budget | None) -> Accountant:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Real
 
 from discreet.errors import NotSupported
 from discreet.privacy import conversions
@@ -48,7 +49,7 @@ class Relation(StrEnum):
 
 def _positive(name: str, value: float) -> float:
     """Check that a budget is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
         raise ValueError(f"{name} must be a number > 0; got {value!r}. Typical values: 0.1 to 10.")
     if not math.isfinite(value):
         raise ValueError(
@@ -79,7 +80,7 @@ class Budget:
         """Refuse values for which no promise could be made."""
         object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
         delta = self.delta
-        if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
+        if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= delta < 1:
             raise ValueError(
                 f"delta must be a number in [0, 1); got {delta!r}. "
                 "Use a value well below 1/n, for example 1e-6; 0 asks for pure privacy."

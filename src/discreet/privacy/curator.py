@@ -22,13 +22,16 @@ from discreet.errors import PrivacyError
 from discreet.privacy.account import Account
 from discreet.privacy.budget import Relation
 from discreet.privacy.conversions import Conversion
-from discreet.privacy.filters import Measure, PrivacyFilter
+from discreet.privacy.filters import Measure, PrivacyFilter, Unique
 from discreet.privacy.mechanisms import AdditiveMechanism, Gaussian, SelectionMechanism
 from discreet.privacy.noise import Noise
 
 __all__ = ["Curator", "NoisyGradient", "Rows", "Sum"]
 
 FloatArray = NDArray[np.float64]
+
+_CLIPS = (1e-100, 1e100)
+"""Clips that sums over rows can take; see docs/proofs/summation.md."""
 
 
 class Sum(Protocol):
@@ -92,7 +95,7 @@ class NoisyGradient:
     mechanism: Gaussian
 
 
-class Curator:
+class Curator(Unique):
     """Answers private questions about rows within a budget.
 
     Parameters
@@ -180,7 +183,8 @@ class Curator:
         error of the sum, for any loss that is computed row by row. Cost: that of ``mechanism``.
         """
         weights = self._vector("weights", weights)
-        _positive("clip", clip)
+        clip = _check_clip(clip)
+        _check_kind(mechanism, Gaussian)
         self._open_filter.charge(mechanism)
         exact = self._rows.gradient_sum(weights, loss, clip)
         noisy = self._measure(exact, clip, mechanism)
@@ -201,6 +205,7 @@ class Curator:
         if self._measured is None or self._measured[0] is not gradient:
             raise ValueError("Only the newest gradient of this curator can be refined.")
         _, exact, clip = self._measured
+        _check_kind(mechanism, Gaussian)
         self._open_filter.charge(mechanism)
         again = self._measure(exact, clip, mechanism)
         old = 1 / gradient.noise_scale**2
@@ -245,9 +250,10 @@ class Curator:
         direction = self._vector("direction", direction)
         steps = _finite("steps", steps)
         public_losses = _finite("public_losses", public_losses)
-        if steps.size < 1 or steps.shape != public_losses.shape:
-            raise ValueError("steps and public_losses need the same length, at least 1.")
-        _positive("clip", clip)
+        if steps.ndim != 1 or steps.size < 1 or steps.shape != public_losses.shape:
+            raise ValueError("steps and public_losses must be vectors of one length, at least 1.")
+        clip = _check_clip(clip)
+        _check_kind(mechanism, SelectionMechanism)
         if mechanism.monotone and self.relation is not Relation.ADD_REMOVE:
             raise PrivacyError(
                 f"Sums of losses are not monotone under {str(self.relation)!r}: use a mechanism "
@@ -275,15 +281,17 @@ class Curator:
 
         For trusted solvers only: the caller has proven that the result, rounding errors included,
         moves by at most ``sensitivity`` in the mechanism's norm between neighbours under
-        ``proven_for``.
+        ``proven_for``; that it is finite for every table; and that ``compute`` raises nothing
+        whose text depends on the rows.
 
         Privacy
         -------
         Cost: that of ``mechanism``. A result that is not finite or has the wrong size is withheld,
         and what was charged stays spent.
         """
-        _positive("sensitivity", sensitivity)
-        _positive("magnitude", magnitude)
+        sensitivity = _positive("sensitivity", sensitivity)
+        magnitude = _positive("magnitude", magnitude)
+        _check_kind(mechanism, AdditiveMechanism)
         if Relation.parse(proven_for) is not self.relation:
             raise PrivacyError(
                 f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
@@ -331,6 +339,26 @@ def _finite(name: str, value: FloatArray) -> FloatArray:
     return array
 
 
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
+def _positive(name: str, value: float) -> float:
+    number = float(value)  # a double: narrower types would round sensitivities too coarsely
+    if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be > 0 and finite; got {value!r}.")
+    return number
+
+
+def _check_clip(clip: float) -> float:
+    number = float(clip)
+    if not _CLIPS[0] <= number <= _CLIPS[1]:
+        raise ValueError(
+            f"clip must be between {_CLIPS[0]:g} and {_CLIPS[1]:g}; got {clip!r}. "
+            "A usual choice is 3."
+        )
+    return number
+
+
+def _check_kind(mechanism: object, kind: type) -> None:
+    """Refuse a mechanism whose noise does not fit the question's sensitivity, before charging."""
+    if not isinstance(mechanism, kind):
+        raise TypeError(
+            f"this question needs a {kind.__name__} mechanism; got {type(mechanism).__name__}."
+        )

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from discreet.errors import BudgetExceeded, PrivacyError
 
-__all__ = ["Measure", "Mechanism", "PrivacyFilter", "PrivacyLoss"]
+__all__ = ["Measure", "Mechanism", "PrivacyFilter", "PrivacyLoss", "Unique"]
 
 Measure = Literal["pure", "zcdp", "gdp"]
 
@@ -52,7 +52,18 @@ class Mechanism(Protocol):
         ...
 
 
-class PrivacyFilter:
+class Unique:
+    """Something that must not exist twice, because a copy could spend the same budget again."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse to be copied or pickled."""
+        raise PrivacyError(
+            f"A {type(self).__name__} cannot be copied or pickled: both copies could spend its "
+            "budget."
+        )
+
+
+class PrivacyFilter(Unique):
     """A budget that is checked before it is spent; safe to share between threads.
 
     Parameters

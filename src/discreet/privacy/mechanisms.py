@@ -44,9 +44,30 @@ def _up(value: float) -> float:
     return math.nextafter(value, math.inf)
 
 
-def _check(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
+_SMALLEST, _LARGEST = 1e-9, 1e9
+"""Range of noise multipliers and of ε; beyond it noise cannot be drawn exactly on a grid."""
+
+
+def _as_double(name: str, value: float) -> float:
+    """Return a positive finite value as a double.
+
+    In a narrower type, arithmetic would round by more than `_up` makes up for.
+    """
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be > 0 and finite; got {value!r}.")
+    return number
+
+
+def _as_cost(name: str, value: float) -> float:
+    """Return a mechanism's parameter as a double within the range that can be served."""
+    number = _as_double(name, value)
+    if not _SMALLEST <= number <= _LARGEST:
+        raise ValueError(
+            f"{name} must be between {_SMALLEST:g} and {_LARGEST:g}; got {value!r}. Choose a "
+            "budget and settings that split it into less extreme parts."
+        )
+    return number
 
 
 def _pure_loss(epsilon: float) -> PrivacyLoss:
@@ -84,6 +105,12 @@ class AdditiveMechanism:
         """The size of noise that the grid is chosen for: finer than that it cannot matter."""
         return scale
 
+    def _grid(self, sensitivity: float, size: int, magnitude: float) -> int:
+        """Choose the grid: 2^-30 of the noise; to 2^-36 if rounding would cost over 0.1 %."""
+        spread = self.spread(self.scale(sensitivity), size)
+        harmless = sensitivity / (1024 * self.rounding(size))
+        return grid_exponent(min(spread, max(harmless * 2.0**30, spread / 64)), magnitude)
+
     def _draw(self, noise: Noise, size: int, scale: float, grid: int) -> NDArray[np.int64]:
         raise NotImplementedError
 
@@ -109,8 +136,8 @@ class AdditiveMechanism:
         most ``rounding(d)`` steps further apart, which is added to the sensitivity. Cutting to
         the magnitude never takes two vectors apart. The rest is docs/proofs/noise.md.
         """
-        _check("sensitivity", sensitivity)
-        grid = grid_exponent(self.spread(self.scale(sensitivity), values.size), magnitude)
+        sensitivity = _as_double("sensitivity", sensitivity)
+        grid = self._grid(sensitivity, values.size, float(magnitude))
         scale = self.scale(_up(sensitivity + self.rounding(values.size) * 2.0**grid))
         drawn = self._draw(noise, values.size, scale, grid)
         protected = on_grid(np.clip(values, -magnitude, magnitude), grid)
@@ -131,13 +158,13 @@ class Gaussian(AdditiveMechanism):
 
     def __post_init__(self) -> None:
         """Refuse multipliers that give no privacy."""
-        _check("noise_multiplier", self.noise_multiplier)
+        multiplier = _as_cost("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", multiplier)
 
     @classmethod
     def from_rho(cls, rho: float) -> Self:
         """The Gaussian mechanism that is ρ-zCDP."""
-        _check("rho", rho)
-        return cls(_up(1 / math.sqrt(2 * rho)))
+        return cls(_up(1 / math.sqrt(2 * _as_double("rho", rho))))
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -153,7 +180,7 @@ class Gaussian(AdditiveMechanism):
 
     def scale(self, sensitivity: float) -> float:
         """The standard deviation at an L2 sensitivity."""
-        return _up(self.noise_multiplier * sensitivity)
+        return _up(self.noise_multiplier * float(sensitivity))
 
     def rounding(self, size: int) -> float:
         """Rounding d coordinates: √d grid steps in the L2 norm."""
@@ -171,7 +198,7 @@ class _PureNoise(AdditiveMechanism):
 
     def __post_init__(self) -> None:
         """Refuse an ε that gives no privacy."""
-        _check("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", _as_cost("epsilon", self.epsilon))
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -180,7 +207,7 @@ class _PureNoise(AdditiveMechanism):
 
     def scale(self, sensitivity: float) -> float:
         """The noise scale at a sensitivity in the mechanism's norm."""
-        return _up(sensitivity / self.epsilon)
+        return _up(float(sensitivity) / self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -256,7 +283,7 @@ class SelectionMechanism:
 
     def __post_init__(self) -> None:
         """Refuse an ε that gives no privacy."""
-        _check("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", _as_cost("epsilon", self.epsilon))
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -271,7 +298,7 @@ class SelectionMechanism:
 
     def scale(self, sensitivity: float) -> float:
         """The noise scale r/ε, where r is how far two scores' changes can be apart."""
-        _check("sensitivity", sensitivity)
+        sensitivity = _as_double("sensitivity", sensitivity)
         apart = sensitivity if self.monotone else 2 * sensitivity
         return _up(apart / self.epsilon)
 

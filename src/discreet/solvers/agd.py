@@ -141,9 +141,10 @@ class AGD(Solver):
         if self.max_iterations is not None:
             _whole("max_iterations", self.max_iterations)
         for name in ("gamma", "gradient_clip", "objective_clip", "max_step", "step_growth"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be > 0 and finite; got {value!r}.")
+            value = float(getattr(self, name))
+            if not 1e-6 <= value <= 1e6:
+                raise ValueError(f"{name} must be between 1e-6 and 1e6; got {value!r}.")
+            object.__setattr__(self, name, value)
         if self.smoothing is not None and not (
             math.isfinite(self.smoothing) and self.smoothing >= 0
         ):
@@ -159,18 +160,18 @@ class AGD(Solver):
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse pure budgets, and settings under which not one iteration fits."""
         super().check(loss, budget, parts)
-        if self.calibration == "published":
-            total = budget.to_zcdp("published").rho / parts
-            plan = self._published_plan(total, budget)
-            first = plan.gradient.loss.rho + plan.selection.loss.rho
-            if first > total:
-                # Both costs go with 1/splits², the total does not depend on it.
-                enough = math.ceil(self.splits * math.sqrt(first / total) * (1 + 1e-9))
-                raise ValueError(
-                    f"The budget is too small for one iteration: with splits={self.splits} it "
-                    f"costs ρ = {first:.4g} of {total:.4g}. The smallest that works here is "
-                    f"splits={enough}."
-                )
+        total = budget.to_zcdp(self.calibration).rho / parts
+        plan = self._plan(total, budget)
+        _more(plan.gradient, self.gamma)  # may be out of range, and must not be so half-way
+        first = plan.gradient.loss.rho + plan.selection.loss.rho
+        if first > total:
+            # Only for "published": both costs go with 1/splits², the total does not.
+            enough = math.ceil(self.splits * math.sqrt(first / total) * (1 + 1e-9))
+            raise ValueError(
+                f"The budget is too small for one iteration: with splits={self.splits} it "
+                f"costs ρ = {first:.4g} of {total:.4g}. The smallest that works here is "
+                f"splits={enough}."
+            )
 
     def solve(
         self,
@@ -181,7 +182,8 @@ class AGD(Solver):
     ) -> Solution:
         """Run DP-AGD until the budget is spent."""
         self.check(problem.loss, budget)
-        plan = self._open(curator, budget)
+        total = curator.open("zcdp", self.calibration)
+        plan = self._plan(total, budget)
         run = _Run(self, problem, plan)
         while self.max_iterations is None or len(run.trace) < self.max_iterations:
             rows = curator if self.sampling_rate is None else curator.sample(self.sampling_rate)
@@ -192,11 +194,11 @@ class AGD(Solver):
                 break
         return Solution(run.weights, tuple(run.trace), self._conditions())
 
-    def _open(self, curator: Curator, budget: Budget) -> _Plan:
-        """Open the budget in this calibration's measure and plan the first iteration."""
+    def _plan(self, total: float, budget: Budget) -> _Plan:
+        """Plan the first iteration on a total ρ."""
         if self.calibration == "published":
-            return self._published_plan(curator.open("zcdp", "published"), budget)
-        return self._tight_plan(curator.open("zcdp", "tight"), budget)
+            return self._published_plan(total, budget)
+        return self._tight_plan(total, budget)
 
     def _published_plan(self, total: float, budget: Budget) -> _Plan:
         """The paper's section 6.2: ε_ng = ε_nmax = ε/(2·splits) as zCDP by its lemmas 3.6, 3.7."""
@@ -209,7 +211,7 @@ class AGD(Solver):
 
     def _tight_plan(self, total: float, budget: Budget) -> _Plan:
         """ρ/splits an iteration, half for the gradient and half for the step."""
-        part = total / (2 * self.splits)
+        part = total / (2 * self.splits) * (1 - 2.0**-40)  # costs are rounded up
         return _Plan(
             gradient=Gaussian.from_rho(part),
             selection=ExponentialMechanism(
@@ -269,7 +271,7 @@ class _Run:
                 spent_selection += self.plan.selection.loss.rho
                 if chosen > 0:
                     break
-                extra = self._extra()
+                extra = _more(self.gradient_mechanism, self.settings.gamma)
                 gradient = curator.refine(gradient, mechanism=extra)
                 spent_gradient += extra.loss.rho
                 self.gradient_mechanism = gradient.mechanism
@@ -303,10 +305,6 @@ class _Run:
             return total, 0.0
         return total / norm, norm / self.penalty_weight
 
-    def _extra(self) -> Gaussian:
-        """A measurement that raises the gradient's ρ by the share γ."""
-        return Gaussian(self.gradient_mechanism.noise_multiplier / math.sqrt(self.settings.gamma))
-
     def _adjust_steps(self) -> None:
         every = self.settings.adjust_every
         if len(self.trace) % every == 0:
@@ -315,6 +313,11 @@ class _Run:
                 self.max_step = min(
                     (1 + self.settings.step_growth) * largest, self.settings.max_step
                 )
+
+
+def _more(gradient: Gaussian, gamma: float) -> Gaussian:
+    """A measurement that raises the ρ of a gradient by the share γ."""
+    return Gaussian(gradient.noise_multiplier / math.sqrt(gamma))
 
 
 def _default(value: float | None, default: float) -> float:

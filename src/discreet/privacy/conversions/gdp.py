@@ -60,7 +60,7 @@ def _log_delta_from_mu(mu: float, epsilon: float) -> float:
     """An upper bound on ln δ of the Gaussian profile for μ > 0, with its rounding error added."""
     c = epsilon / mu
     a, b = c - 0.5 * mu, c + 0.5 * mu
-    if a > 45.0:  # δ < exp(−a²/2) < 1e-439: below every float
+    if a - 4.0 * UNIT * c > 45.0:  # even with its rounding: δ < exp(−a²/2), below every float
         return -0.5 * a * a
     # c and a are each rounded once: relative error of φ(a), and of what is evaluated at c
     error = SLACK * (1.0 + c + abs(a) * (c + abs(a)))
