@@ -1,5 +1,6 @@
 """Pipelines, searches, clones and pickles: none loses or double-counts what was spent."""
 
+import math
 import pickle
 import subprocess
 import sys
@@ -12,7 +13,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from discreet import Accountant, Budget, BudgetExceeded, LogisticRegression, PrivacyError
+from discreet import (
+    Accountant,
+    Budget,
+    BudgetExceeded,
+    LogisticRegression,
+    PrivacyError,
+    PrivacyLeakWarning,
+)
 
 
 def model(**settings):
@@ -21,7 +29,9 @@ def model(**settings):
 
 def test_pipeline_keeps_the_guarantee(binary):
     X, y = binary
-    pipeline = make_pipeline(FunctionTransformer(np.tanh), model()).fit(X, y)
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), model(random_state=0))
+    with pytest.warns(PrivacyLeakWarning, match="test mode"):
+        pipeline.fit(X, y)
     assert pipeline[-1].guarantee_.epsilon == 1.0
     assert pipeline.score(X, y) > 0.7
 
@@ -121,7 +131,12 @@ def test_importing_costs_little():
         "heavy = ('dp_accounting', 'numba', 'mpmath', 'matplotlib'); "
         "print(*[m for m in heavy if m in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, loaded = out.stdout.split("\n")[:2]
-    assert loaded == ""  # heavy libraries are loaded when first needed
-    assert float(seconds) < 0.3
+    fastest = math.inf
+    for _ in range(5):  # the best of several: other work on the machine is not our cost
+        out = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        seconds, loaded = out.stdout.split("\n")[:2]
+        assert loaded == ""  # heavy libraries are loaded when first needed
+        fastest = min(fastest, float(seconds))
+    assert fastest < 0.3
