@@ -13,7 +13,9 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.linalg import norm as sparse_norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -69,12 +71,12 @@ class PrivateLinearModel(BaseEstimator):
         """The row loss that the estimator's settings name."""
         raise NotImplementedError
 
-    def _settings(self, parts: int = 1) -> _Settings:
+    def _settings(self) -> _Settings:
         """Check every setting; nothing has been read yet."""
         budget = Budget(self.epsilon, self.delta, self.relation)
         solver = resolve(self.solver)
         loss = self._loss()
-        solver.check(loss, budget, parts)
+        solver.check(loss, budget)
         if self.data_norm is not None and not (np.isfinite(self.data_norm) and self.data_norm > 0):
             raise ValueError(
                 f"data_norm must be > 0 and finite, or None; got {self.data_norm!r}. It is a "
@@ -115,10 +117,19 @@ class PrivateLinearModel(BaseEstimator):
         )
 
     def _fit_models(
-        self, settings: _Settings, X: Any, targets: list[FloatArray], public: tuple[str, ...]
+        self,
+        settings: _Settings,
+        X: Any,
+        target_of: Callable[[int], FloatArray],
+        models: int,
+        public: tuple[str, ...],
     ) -> FloatArray:
-        """Fit one linear model per target on one budget; returns weights of shape (models, p)."""
-        rows = as_rows(X, targets[0], fit_intercept=self.fit_intercept, row_norm=self.data_norm)
+        """Fit ``models`` linear models on one budget; returns weights of shape (models, p).
+
+        Targets are made when needed: for many classes they would outgrow a narrow table.
+        """
+        settings.solver.check(settings.loss, settings.budget, models)
+        rows = as_rows(X, target_of(0), fit_intercept=self.fit_intercept, row_norm=self.data_norm)
         self._warn_about_delta(settings.budget, rows.n_rows)
         bits = self._bits()
         account = Account(settings.budget, self.accountant)
@@ -130,14 +141,11 @@ class PrivateLinearModel(BaseEstimator):
             fit_intercept=self.fit_intercept,
             row_norm=self.data_norm,
         )
-        share = Fraction(1, len(targets))
         solutions = []
-        for index, (target, stream) in enumerate(
-            zip(targets, bits.spawn(len(targets)), strict=True)
-        ):
-            part: Rows = rows if index == 0 else rows.with_targets(target)
-            curator = Curator(part, account, Noise(stream), share)
-            progress = self._progress_of(index)
+        for model, stream in enumerate(bits.spawn(models)):
+            part: Rows = rows if model == 0 else rows.with_targets(target_of(model))
+            curator = Curator(part, account, Noise(stream), Fraction(1, models))
+            progress = self._progress_of(model)
             solutions.append(settings.solver.solve(problem, curator, settings.budget, progress))
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
@@ -192,9 +200,7 @@ class PrivateLinearModel(BaseEstimator):
         """Scores of shape (rows, models); rows beyond data_norm are scaled as they were in fit."""
         products = np.asarray(X @ coefficients.T, dtype=np.float64)
         if self.data_norm is not None:
-            squares = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else (X * X).sum(axis=1)
-            norms = np.sqrt(np.asarray(squares, dtype=np.float64)).reshape(-1, 1)
-            products *= self.data_norm / np.maximum(norms, self.data_norm)
+            products *= self.data_norm / np.maximum(_row_norms(X), self.data_norm)[:, None]
         return products + intercepts
 
     def __sklearn_tags__(self) -> Any:
@@ -202,3 +208,10 @@ class PrivateLinearModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _row_norms(X: Any) -> FloatArray:
+    """L2 norms of the rows of an array or CSR matrix, without a temporary of its size."""
+    if sp.issparse(X):
+        return np.asarray(sparse_norm(X, axis=1), dtype=np.float64)
+    return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))

@@ -50,10 +50,11 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         X, y = self._read(X, y, numbers=False)
         classes, codes = self._encode(y, classes)
         models = 1 if len(classes) == 2 else len(classes)
-        settings.solver.check(settings.loss, settings.budget, models)
-        positives = [1] if models == 1 else range(models)
-        targets = [np.where(codes == positive, 1.0, -1.0) for positive in positives]
-        weights = self._fit_models(settings, X, targets, ("the class labels",))
+
+        def target_of(model: int) -> FloatArray:
+            return np.where(codes == (1 if models == 1 else model), 1.0, -1.0)
+
+        weights = self._fit_models(settings, X, target_of, models, ("the class labels",))
         self.coef_, self.intercept_ = self._split_intercept(weights)
         self.classes_ = classes
         return self

@@ -14,10 +14,7 @@ import scipy.sparse as sp
 __all__ = ["check_table", "check_target"]
 
 _NUMBERS = "biuf"
-_ADVICE = (
-    "Encode them (one-hot, with a public list of categories) or leave them out; every argument "
-    "must be a number or a string that spells a number."
-)
+_ADVICE = "Encode them (one-hot, with a public list of categories) or leave them out."
 
 
 def check_table(X: Any) -> None:
@@ -47,7 +44,10 @@ def check_table(X: Any) -> None:
     if failures:
         kind = TypeError if TypeError in failures.values() else ValueError
         columns = ", ".join(f"column {j}" for j in failures)
-        raise kind(f"X has columns that are not numbers: {columns}. {_ADVICE}")
+        raise kind(
+            f"X has columns that are not numbers: {columns}. {_ADVICE} An argument must be a "
+            "number or a string that spells a number."
+        )
 
 
 def check_target(y: Any, *, numbers: bool) -> None:

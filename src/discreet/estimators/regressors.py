@@ -47,7 +47,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         if self.target_bounds is not None:
             target = (np.clip(target, *self.target_bounds) - centre) / scale
             public = ("the bounds of the target",)
-        weights = self._fit_models(settings, X, [target], public)
+        weights = self._fit_models(settings, X, lambda _: target, 1, public)
         coefficients, intercepts = self._split_intercept(weights)
         self.coef_ = coefficients[0] * scale
         self.intercept_ = float(intercepts[0] * scale + centre)

@@ -83,8 +83,10 @@ class AGD(Solver):
         ``"published"``: the paper's conversion (Bun & Steinke) and costs, with exponential noise
         in the selection. ``"tight"``: the best zCDP conversion and Gumbel selection.
     splits : int
-        Into how many parts the budget is notionally split: ε/(2·splits) for the first gradient
-        and as much for each choice of a step.
+        Into how many parts the budget is notionally split. When ``"published"``: ε/(2·splits) for
+        the first gradient and as much for each choice of a step, which makes about 350
+        iterations at the default. When ``"tight"``: an iteration starts with ρ/splits, half for
+        each.
     gamma : float
         By which share the gradient's budget grows when zero is chosen.
     gradient_clip, objective_clip : float
