@@ -11,7 +11,7 @@ def test_demo_prints_a_table_and_saves_a_figure(tmp_path):
         check=True,
         timeout=120,
     ).stdout
-    for text in ("private, ε = 0.1", "private, ε = 3", "no privacy", "commoner class", "NumPy"):
-        assert (text in out) == (text != "NumPy")
+    for text in ("private, ε = 0.1", "private, ε = 3", "no privacy", "commoner class"):
+        assert text in out
     assert "differentially private" in out
     assert figure.read_bytes().startswith(b"\x89PNG")

@@ -4,6 +4,7 @@ import math
 import pickle
 import subprocess
 import sys
+import warnings
 
 import joblib
 import numpy as np
@@ -60,6 +61,28 @@ def test_grid_search_counts_candidates_folds_and_the_refit(binary):
     single = Budget(1.0, 1e-6, "add_remove").to_zcdp().rho
     assert accountant.rho == pytest.approx(7 * single)
     assert search.best_estimator_.guarantee_.epsilon == 1.0
+
+
+def test_without_an_accountant_the_guarantee_tells_of_the_other_fits(binary):
+    before = model().fit(*binary).guarantee_.earlier_fits + 1
+    search = GridSearchCV(model(), {"alpha": [1e-4, 1e-2]}, cv=3).fit(*binary)
+    guarantee = search.best_estimator_.guarantee_
+    assert guarantee.earlier_fits == before + 6
+    assert f"{before + 6} took place in this process before" in str(guarantee)
+    assert guarantee.to_dict()["earlier_fits"] == before + 6
+
+
+def fit_and_catch(X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model().fit(X, y)
+    return [str(warning.message) for warning in caught]
+
+
+def test_a_fit_in_a_worker_process_warns_that_nobody_counts_it(binary):
+    assert fit_and_catch(*binary) == []
+    texts = joblib.Parallel(n_jobs=2)(joblib.delayed(fit_and_catch)(*binary) for _ in range(2))
+    assert all("no accountant counts it" in text for (text,) in texts)
 
 
 def test_grid_search_in_threads_counts_too(binary):

@@ -6,6 +6,8 @@ the shape and type of the data, then the account is opened, and only then does t
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,6 +34,9 @@ from discreet.solvers import Progress, Solver, TraceEntry, resolve
 __all__ = ["PrivateLinearModel"]
 
 FloatArray = NDArray[np.float64]
+
+_FITS = itertools.count()
+"""Counts the fits of this process, so that a guarantee can say how many there were before."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,9 @@ class PrivateLinearModel(BaseEstimator):
         settings.solver.check(settings.loss, settings.budget, models)
         rows = as_rows(X, target_of(0), fit_intercept=self.fit_intercept, row_norm=self.data_norm)
         self._warn_about_delta(settings.budget, rows.n_rows)
+        self._warn_about_workers()
         bits = self._bits()
+        earlier_fits = next(_FITS)
         account = Account(settings.budget, self.accountant)
         problem = Problem(
             loss=settings.loss,
@@ -153,6 +160,7 @@ class PrivateLinearModel(BaseEstimator):
             conditions=solutions[0].conditions,
             public=(*self._public, *public),
             secure=bits.secure,
+            earlier_fits=earlier_fits,
         )
         self.trace_ = tuple(
             replace(entry, model=model)
@@ -179,6 +187,16 @@ class PrivateLinearModel(BaseEstimator):
         )
         state = check_random_state(self.random_state)
         return SeededBits(int(state.randint(0, 2**31 - 1)))
+
+    def _warn_about_workers(self) -> None:
+        """Fits in worker processes are out of sight of whoever reads the last one's guarantee."""
+        if self.accountant is None and multiprocessing.parent_process() is not None:
+            warnings.warn(
+                "This fit runs in a worker process, and no accountant counts it. The fits of a "
+                "search add up: pass accountant=Accountant() and use joblib's threading backend.",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
 
     @staticmethod
     def _warn_about_delta(budget: Budget, n_rows: int) -> None:

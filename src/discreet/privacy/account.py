@@ -76,6 +76,7 @@ class Account(Unique):
         conditions: tuple[str, ...] = (),
         public: tuple[str, ...] = (),
         secure: bool,
+        earlier_fits: int = 0,
     ) -> Guarantee:
         """What this account promises, once its filters are closed by never being used again."""
         if self._opened is None:
@@ -92,5 +93,6 @@ class Account(Unique):
             conditions=conditions,
             public=public,
             secure=secure,
+            earlier_fits=earlier_fits,
             mechanisms=tally(m for part in self._filters for m in part.charged),
         )

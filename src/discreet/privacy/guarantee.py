@@ -49,6 +49,9 @@ class Guarantee:
         False if a seed was fixed: then the noise is predictable and nothing is protected.
     mechanisms
         What was run and how often; `event` is the same for `dp_accounting`.
+    earlier_fits
+        How many fits took place in this process before it. If they used the same people, their
+        promises add up with this one.
 
     Privacy
     -------
@@ -66,6 +69,7 @@ class Guarantee:
     public: tuple[str, ...]
     secure: bool
     mechanisms: tuple[Use, ...]
+    earlier_fits: int = 0
 
     @property
     def numeric(self) -> str:
@@ -98,6 +102,7 @@ class Guarantee:
             "public": list(self.public),
             "numeric": self.numeric,
             "mechanisms": [_describe(use) for use in self.mechanisms],
+            "earlier_fits": self.earlier_fits,
         }
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -125,7 +130,10 @@ class Guarantee:
             sentence += f" It rests on: {'; '.join(self.conditions)}."
         if self.public:
             sentence += f" Treated as public: {', '.join(self.public)}."
-        return f"{sentence} Noise: {self.numeric}. Every further fit on the same rows adds to it."
+        sentence += f" Noise: {self.numeric}. Every other fit on the same rows adds to it"
+        if self.earlier_fits:
+            sentence += f": {self.earlier_fits} took place in this process before"
+        return f"{sentence}."
 
 
 def _describe(use: Use) -> dict[str, Any]:
