@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
-from discreet.rows import as_rows
+from discreet.privacy import curator
+from discreet.rows import as_rows, checks
 from discreet.rows import loss_kernels as kernels
 from discreet.rows.base import _compiled
 
@@ -249,3 +250,8 @@ def test_scales_among_the_smallest_numbers(size, row_norm):
             weights = np.zeros(2 + fit_intercept)
             u, t = coefficients(rows, weights, Squared(), 1e100)
             assert_within(X, u, t if fit_intercept else 0 * t, 1e100)
+
+
+def test_the_curator_refuses_exactly_the_clips_that_rows_refuse():
+    """Otherwise a clip could be charged for and then refused."""
+    assert curator._CLIPS == checks.CLIP_RANGE
