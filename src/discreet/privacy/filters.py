@@ -17,21 +17,34 @@ from fractions import Fraction
 from typing import Any, Literal, Protocol
 
 from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.privacy.budget import Relation
 
-__all__ = ["Measure", "Mechanism", "PrivacyFilter", "PrivacyLoss", "Unique"]
+__all__ = [
+    "Measure",
+    "Mechanism",
+    "PlannedFilter",
+    "PlannedStep",
+    "PrivacyFilter",
+    "PrivacyLoss",
+    "Unique",
+]
 
-Measure = Literal["pure", "zcdp", "gdp"]
+Measure = Literal["pure", "approximate", "zcdp", "gdp"]
 
-_UNITS: dict[Measure, str] = {"pure": "ε", "zcdp": "ρ", "gdp": "μ²"}
+_UNITS: dict[Measure, str] = {"pure": "ε", "approximate": "ε", "zcdp": "ρ", "gdp": "μ²"}
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What one use of a mechanism costs in each measure (``inf``: no guarantee in that measure)."""
+    """What one use of a mechanism costs in each measure (``inf``: no guarantee in that measure).
+
+    ``epsilon`` and ``delta`` belong together: the use is (ε, δ)-DP.
+    """
 
     epsilon: float
     rho: float
     mu: float
+    delta: float = 0.0
 
 
 class Mechanism(Protocol):
@@ -68,52 +81,81 @@ class PrivacyFilter(Unique):
 
     Parameters
     ----------
-    measure : {"pure", "zcdp", "gdp"}
-        What is added up: ε, ρ, or μ².
+    measure : {"pure", "approximate", "zcdp", "gdp"}
+        What is added up: ε, (ε, δ), ρ, or μ².
     total : Fraction or float
         The budget in that measure's unit (μ², not μ, for Gaussian DP).
+    total_delta : Fraction or float
+        The budget's δ, for the measure "approximate"; 0 in the others.
 
     Privacy
     -------
-    The sum of all charges that ever succeeded is at most ``total``, exactly: sums are rational
-    numbers, so no rounding can let a sequence of small charges through.
+    The sum of all charges that ever succeeded is at most ``total`` (and the sum of their δ at most
+    ``total_delta``), exactly: sums are rational numbers, so no rounding can let a sequence of small
+    charges through.
     """
 
-    def __init__(self, measure: Measure, total: Fraction | float) -> None:
+    def __init__(
+        self,
+        measure: Measure,
+        total: Fraction | float,
+        total_delta: Fraction | float = Fraction(0),
+    ) -> None:
         if measure not in _UNITS:
             raise ValueError(f"measure must be one of {sorted(_UNITS)}; got {measure!r}.")
         if not (math.isfinite(total) and total > 0):
             raise ValueError(f"the total of a filter must be > 0 and finite; got {total!r}.")
+        if not 0 <= total_delta < 1 or (total_delta > 0 and measure != "approximate"):
+            raise ValueError(f"a filter in {measure!r} cannot have a δ of {total_delta!r}.")
         self.measure = measure
         self.total = Fraction(total)
+        self.total_delta = Fraction(total_delta)
         self._spent = Fraction(0)
+        self._spent_delta = Fraction(0)
         self._lock = threading.Lock()
-        self._charged: list[Mechanism] = []
+        self._charged: list[tuple[Mechanism, int]] = []
 
-    def cost(self, mechanism: Mechanism) -> Fraction:
-        """The cost of one use of ``mechanism`` in this filter's unit."""
+    def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
+        """The cost of one use of ``mechanism`` in this filter's unit, and its δ."""
         loss = mechanism.loss
-        value = {"pure": loss.epsilon, "zcdp": loss.rho, "gdp": loss.mu}[self.measure]
-        if not (math.isfinite(value) and value >= 0):
+        pure = loss.epsilon if loss.delta == 0 else math.inf
+        value, delta = {
+            "pure": (pure, 0.0),
+            "approximate": (loss.epsilon, loss.delta),
+            "zcdp": (loss.rho, 0.0),
+            "gdp": (loss.mu, 0.0),
+        }[self.measure]
+        if not (math.isfinite(value) and value >= 0 and 0 <= delta < 1):
             raise PrivacyError(
                 f"{mechanism!r} has no guarantee in the measure {self.measure!r} "
                 "of this filter, so it cannot be charged to it."
             )
         exact = Fraction(value)
-        return exact * exact if self.measure == "gdp" else exact
+        return (exact * exact if self.measure == "gdp" else exact), Fraction(delta)
 
-    def charge(self, mechanism: Mechanism) -> None:
-        """Spend the cost of ``mechanism``, or raise `BudgetExceeded` and change nothing."""
-        cost = self.cost(mechanism)
+    def charge(self, mechanism: Mechanism, times: int = 1) -> None:
+        """Spend the cost of ``times`` uses, or raise `BudgetExceeded` and change nothing."""
+        if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+            raise ValueError(f"times must be a whole number >= 1; got {times!r}.")
+        cost, delta = self.cost(mechanism)
+        cost, delta = times * cost, times * delta
         with self._lock:
-            if self._spent + cost > self.total:
-                raise BudgetExceeded(
-                    f"This request costs {_UNITS[self.measure]} = {float(cost):.6g}, but only "
-                    f"{float(self.total - self._spent):.6g} of {float(self.total):.6g} is left. "
-                    "It was not answered and nothing was spent."
-                )
+            if self._spent + cost > self.total or self._spent_delta + delta > self.total_delta:
+                raise BudgetExceeded(self._refusal(cost, delta))
             self._spent += cost
-            self._charged.append(mechanism)
+            self._spent_delta += delta
+            self._charged.append((mechanism, times))
+
+    def _refusal(self, cost: Fraction, delta: Fraction) -> str:
+        of_delta = ""
+        if self.measure == "approximate":
+            left = float(self.total_delta - self._spent_delta)
+            of_delta = f" (and δ = {float(delta):.6g} of {left:.6g})"
+        return (
+            f"This request costs {_UNITS[self.measure]} = {float(cost):.6g}, but only "
+            f"{float(self.total - self._spent):.6g} of {float(self.total):.6g} is left{of_delta}. "
+            "It was not answered and nothing was spent."
+        )
 
     @property
     def spent(self) -> float:
@@ -129,6 +171,52 @@ class PrivacyFilter(Unique):
 
     @property
     def charged(self) -> tuple[Mechanism, ...]:
-        """Every mechanism that was charged, in order."""
+        """The mechanism of every charge, in order."""
+        return tuple(mechanism for mechanism, _ in self.uses)
+
+    @property
+    def uses(self) -> tuple[tuple[Mechanism, int], ...]:
+        """Every charge, in order: the mechanism, and how many uses of it were paid for."""
         with self._lock:
             return tuple(self._charged)
+
+
+class PlannedStep(Mechanism, Protocol):
+    """A mechanism whose repeated use costs less than the sum of its costs."""
+
+    @property
+    def relation(self) -> Relation:
+        """The relation it is accounted for."""
+        ...
+
+    def epsilon(self, count: int, delta: float) -> float:
+        """The ε of ``count`` uses at this δ, or more, never less."""
+        ...
+
+
+class PlannedFilter(PrivacyFilter):
+    """A budget that was spent in advance on at most ``count`` uses of one mechanism.
+
+    Privacy
+    -------
+    Only the planned mechanism can be charged, and no more often than planned: whatever the answers
+    were, what was run is a prefix of the plan, whose cost the account checked before it opened.
+    """
+
+    def __init__(self, step: PlannedStep, count: int) -> None:
+        super().__init__("approximate", Fraction(count))
+        self.step = step
+
+    def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
+        """One of the planned uses."""
+        if mechanism != self.step:
+            raise PrivacyError(
+                f"{mechanism!r} is not what this budget was planned for ({self.step!r})."
+            )
+        return Fraction(1), Fraction(0)
+
+    def _refusal(self, cost: Fraction, delta: Fraction) -> str:
+        return (
+            f"All {self.total} planned uses of {self.step!r} are spent. The request was not "
+            "answered."
+        )

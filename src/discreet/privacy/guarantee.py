@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -25,9 +26,12 @@ class Use:
     count: int
 
 
-def tally(mechanisms: Iterable[Mechanism]) -> tuple[Use, ...]:
-    """Count equal mechanisms, in the order of their first use."""
-    return tuple(Use(mechanism, count) for mechanism, count in Counter(mechanisms).items())
+def tally(uses: Iterable[tuple[Mechanism, int]]) -> tuple[Use, ...]:
+    """Add up the uses of equal mechanisms, in the order of their first use."""
+    counts: Counter[Mechanism] = Counter()
+    for mechanism, times in uses:
+        counts[mechanism] += times
+    return tuple(Use(mechanism, count) for mechanism, count in counts.items())
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Guarantee:
     epsilon: float
     delta: float
     relation: Relation
-    measure: Measure
+    measure: Measure | None
     rho: float | None
     mu: float | None
     conditions: tuple[str, ...]
@@ -70,6 +74,11 @@ class Guarantee:
     secure: bool
     mechanisms: tuple[Use, ...]
     earlier_fits: int = 0
+
+    @property
+    def private(self) -> bool:
+        """False for a baseline that was computed without protection (ε is then infinite)."""
+        return math.isfinite(self.epsilon)
 
     @property
     def numeric(self) -> str:
@@ -92,7 +101,8 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
         return {
-            "epsilon": self.epsilon,
+            "private": self.private,
+            "epsilon": self.epsilon if self.private else None,  # JSON has no infinity
             "delta": self.delta,
             "relation": str(self.relation),
             "measure": self.measure,
@@ -118,8 +128,12 @@ class Guarantee:
         composed = {
             "zcdp": f" It was composed as zCDP with ρ = {self.rho or 0:.6g}.",
             "gdp": f" It was composed as Gaussian DP with μ = {self.mu or 0:.6g}.",
-            "pure": "",
-        }[self.measure]
+        }.get(self.measure or "", "")
+        if not self.private:
+            return (
+                "NOT PRIVATE: this fit is a baseline computed on the exact rows. It protects "
+                "nobody, and its weights must not be published unless the rows may be."
+            )
         sentence = f"This fit is {promise} for {self.relation.words}.{composed}"
         if not self.secure:
             sentence = (

@@ -111,8 +111,27 @@ class AdditiveMechanism:
         harmless = sensitivity / (1024 * self.rounding(size))
         return grid_exponent(min(spread, max(harmless * 2.0**30, spread / 64)), magnitude)
 
-    def _draw(self, noise: Noise, size: int, scale: float, grid: int) -> NDArray[np.int64]:
+    def _draw(
+        self, noise: Noise, count: int, size: int, scale: float, grid: int
+    ) -> NDArray[np.int64]:
+        """Draw ``count`` noise vectors of ``size`` coordinates."""
         raise NotImplementedError
+
+    def draw_block(
+        self, noise: Noise, count: int, size: int, *, sensitivity: float, magnitude: float
+    ) -> tuple[NDArray[np.int64], int, float]:
+        """Noise for ``count`` releases alike: integers (count, size), their grid and the scale.
+
+        Privacy
+        -------
+        A release is ``from_grid(on_grid(value, grid) + integers[k], grid)`` for a value whose
+        coordinates were cut to ``magnitude``: what `release` does, with the noise drawn ahead of
+        the value. The parameters are those of `release`; each row of integers serves once.
+        """
+        sensitivity = _as_double("sensitivity", sensitivity)
+        grid = self._grid(sensitivity, size, float(magnitude))
+        scale = self.scale(_up(sensitivity + self.rounding(size) * 2.0**grid))
+        return self._draw(noise, count, size, scale, grid), grid, scale
 
     def release(
         self, values: FloatArray, *, sensitivity: float, magnitude: float, noise: Noise
@@ -136,12 +155,11 @@ class AdditiveMechanism:
         most ``rounding(d)`` steps further apart, which is added to the sensitivity. Cutting to
         the magnitude never takes two vectors apart. The rest is docs/proofs/noise.md.
         """
-        sensitivity = _as_double("sensitivity", sensitivity)
-        grid = self._grid(sensitivity, values.size, float(magnitude))
-        scale = self.scale(_up(sensitivity + self.rounding(values.size) * 2.0**grid))
-        drawn = self._draw(noise, values.size, scale, grid)
+        drawn, grid, scale = self.draw_block(
+            noise, 1, values.size, sensitivity=sensitivity, magnitude=magnitude
+        )
         protected = on_grid(np.clip(values, -magnitude, magnitude), grid)
-        return from_grid(protected + drawn, grid), scale
+        return from_grid(protected + drawn[0], grid), scale
 
 
 @dataclass(frozen=True)
@@ -186,8 +204,10 @@ class Gaussian(AdditiveMechanism):
         """Rounding d coordinates: √d grid steps in the L2 norm."""
         return math.sqrt(size)
 
-    def _draw(self, noise: Noise, size: int, scale: float, grid: int) -> NDArray[np.int64]:
-        return noise.gaussian(size, scale, grid)
+    def _draw(
+        self, noise: Noise, count: int, size: int, scale: float, grid: int
+    ) -> NDArray[np.int64]:
+        return noise.gaussian(count * size, scale, grid).reshape(count, size)
 
 
 @dataclass(frozen=True)
@@ -231,8 +251,10 @@ class Laplace(_PureNoise):
         """Rounding d coordinates: d grid steps in the L1 norm."""
         return float(size)
 
-    def _draw(self, noise: Noise, size: int, scale: float, grid: int) -> NDArray[np.int64]:
-        return noise.laplace(size, scale, grid)
+    def _draw(
+        self, noise: Noise, count: int, size: int, scale: float, grid: int
+    ) -> NDArray[np.int64]:
+        return noise.laplace(count * size, scale, grid).reshape(count, size)
 
 
 @dataclass(frozen=True)
@@ -258,10 +280,12 @@ class L2Norm(_PureNoise):
 
     def spread(self, scale: float, size: int) -> float:
         """Coordinates are about √d times the scale; a coarser grid decides long vectors faster."""
-        return 64 * scale * math.sqrt(size)
+        return 4096 * scale * math.sqrt(size)
 
-    def _draw(self, noise: Noise, size: int, scale: float, grid: int) -> NDArray[np.int64]:
-        return noise.l2_norm(size, scale, grid)
+    def _draw(
+        self, noise: Noise, count: int, size: int, scale: float, grid: int
+    ) -> NDArray[np.int64]:
+        return noise.l2_norm(size, scale, grid, count)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ _SCALE_EXPONENT = (
 _RATIO_EXPONENTS = (-100, 41)  # scale / 2^grid lies in [2^-101, 2^41)
 _VALUE_LIMIT = 2.0**62  # a value and a noise below it cannot overflow in their int64 sum
 _HALF = 0.5 - 2.0**-50  # one half, less the rounding of the comparison itself
+_BLOCK = 2**16  # numbers of vectors that are worked on at a time: they stay in the cache
 
 
 def grid_exponent(scale: float, magnitude: float) -> int:
@@ -140,16 +141,24 @@ class Noise:
         """Draw Gumbel noise, P(x <= t) = exp(-exp(-t / scale)), as multiples of 2^grid."""
         return self._rounded(GUMBEL, size, scale, grid)
 
-    def l2_norm(self, size: int, scale: float, grid: int) -> Integers:
+    def l2_norm(self, size: int, scale: float, grid: int, count: int | None = None) -> Integers:
         """Draw a vector of density proportional to exp(-||z||_2 / scale), as multiples of 2^grid.
 
         Its length has the Gamma(size, scale) distribution, its direction is uniform on the unit
-        sphere. On a grid of 2^-30 of the scale, a vector of more than 200 coordinates is nearly
-        always refined, at 0.2 ms a coordinate; a grid of 2^-20 avoids this.
+        sphere. With ``count``, an array of so many independent vectors. On a grid of 2^-30 of the
+        scale, a vector of more than 200 coordinates is nearly always refined, at 0.2 ms a
+        coordinate; a grid of 2^-20 avoids this.
         """
         size = _check_size(size)
+        vectors = 1 if count is None else _check_size(count)
         ratio = _check_ratio(scale, grid)
-        return self._rounded_vector(self.bits.words(size), self.bits.words(size), ratio)
+        result = np.empty((vectors, size), dtype=np.int64)
+        height = max(1, _BLOCK // size)
+        for start in range(0, vectors, height):
+            part = result[start : start + height]
+            words = self.bits.words(2 * part.size).reshape(len(part), 2, size)
+            self._round_vectors(words, ratio, part)
+        return result[0] if count is None else result
 
     def select(
         self, scores: ArrayLike, scale: float, kind: Literal["gumbel", "exponential"] = "gumbel"
@@ -240,26 +249,31 @@ class Noise:
             if len(pool) == 1:
                 return next(iter(pool))
 
-    def _rounded_vector(
-        self, normal_words: NDArray[np.uint64], step_words: NDArray[np.uint64], ratio: float
-    ) -> Integers:
-        """Round ratio * length * direction: sum of exponentials times normalised Gaussians."""
-        size = normal_words.size
-        normals, normal_errors = GAUSSIAN.approximate(normal_words)
-        steps, step_errors = EXPONENTIAL.approximate(step_words)
-        norm = math.sqrt(math.fsum((normals * normals).tolist()))
-        length = math.fsum(steps.tolist())
-        reach = _VectorReach(
-            size, norm, length, float(normal_errors.max()), float(step_errors.max())
-        )
-        if reach.valid and not self.force_refinement:
-            units = normals / norm
-            values = units * (ratio * length)
-            nearest = np.rint(values)
-            errors = ratio * reach.of(np.abs(units)) + 2.0**-49 * np.abs(values)
-            if np.all(np.abs(values - nearest) + errors < _HALF):
-                return nearest.astype(np.int64)
-        return self._vector_precisely(normal_words, step_words, ratio)
+    def _round_vectors(self, words: NDArray[np.uint64], ratio: float, out: Integers) -> None:
+        """Write ratio * length * direction, rounded, to out; one vector a row.
+
+        ``words`` has shape (vectors, 2, size): those of the Gaussians that make the direction, and
+        those of the exponentials that add up to the length.
+        """
+        size = out.shape[1]
+        normals, normal_errors = _approximate(GAUSSIAN, words[:, 0])
+        steps, step_errors = _approximate(EXPONENTIAL, words[:, 1])
+        norms = np.sqrt(_row_sums(normals * normals))
+        lengths = _row_sums(steps)
+        reach = _VectorReach(size, norms, lengths, normal_errors, step_errors)
+        with np.errstate(all="ignore"):  # a vector without finite bounds is refined below
+            largest = np.maximum(normals.max(axis=1), -normals.min(axis=1)) / norms
+            normals *= (ratio * lengths / norms)[:, None]
+            errors = ratio * reach.of(largest)
+            errors += (size.bit_length() + 4) * 2.0**-51 * ratio * lengths * largest
+            nearest = np.rint(normals)
+            normals -= nearest  # exact
+            errors += np.maximum(normals.max(axis=1), -normals.min(axis=1))
+            decided = reach.valid & (errors < _HALF)
+            out[:] = nearest.astype(np.int64)
+        undecided = range(len(out)) if self.force_refinement else np.flatnonzero(~decided)
+        for index in undecided:
+            out[index] = self._vector_precisely(words[index, 0], words[index, 1], ratio)
 
     def _vector_precisely(
         self, normal_words: NDArray[np.uint64], step_words: NDArray[np.uint64], ratio: float
@@ -291,7 +305,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class _VectorReach:
-    """How far length * direction may be from the ideal vector (floats or mpmath numbers).
+    """How far length * direction may be from the ideal vector (arrays or mpmath numbers).
 
     ``normal_error`` bounds the error of each Gaussian, ``step_error`` that of each exponential.
     """
@@ -303,17 +317,34 @@ class _VectorReach:
     step_error: Any
 
     @property
-    def valid(self) -> bool:
+    def valid(self) -> Any:
         """Whether the errors are so small that 1 % covers the second-order terms of the bound."""
-        return bool(
-            1000 * math.sqrt(self.size) * self.normal_error <= self.norm
-            and 1000 * self.size * self.step_error <= self.length
-        )
+        direction = 1000 * math.sqrt(self.size) * self.normal_error <= self.norm
+        length = 1000 * self.size * self.step_error <= self.length
+        return direction & length
 
     def of(self, unit: Any) -> Any:
         """Bound the error of a coordinate of which the direction has absolute value ``unit``."""
         direction_error = (1 + unit * math.sqrt(self.size)) * (self.normal_error / self.norm)
         return 1.01 * (unit * (self.size * self.step_error) + self.length * direction_error)
+
+
+def _approximate(
+    quantile: Quantile, words: NDArray[np.uint64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the quantile at each word, and the largest error of each row."""
+    values, errors = quantile.approximate(words)
+    return values, errors.max(axis=1)
+
+
+def _row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up each row by halves: no number is rounded more than 2 log2(size) times."""
+    while (half := values.shape[1] // 2) > 0:
+        sums = values[:, :half] + values[:, half : 2 * half]
+        if values.shape[1] % 2:
+            sums[:, 0] += values[:, -1]
+        values = sums
+    return values[:, 0]
 
 
 def _check_size(size: int) -> int:
