@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.objectives import LOSSES, Hinge, Huber, HuberHinge, Logistic, Squared
+from discreet.objectives import LOSSES, Hinge, Huber, HuberHinge, Logistic, Sigmoid, Squared
 
 EVERY = [
     Logistic(),
@@ -19,8 +19,10 @@ EVERY = [
     Huber(threshold=0.3),
     Huber(threshold=5.0),
     Squared(),
+    Sigmoid(),
 ]
 every_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
+convex_losses = pytest.mark.parametrize("loss", [x for x in EVERY if x.convex], ids=repr)
 margins = st.floats(-30, 30)
 
 
@@ -45,7 +47,7 @@ def near_kink(loss, margin, target, distance):
 
 
 def test_losses_are_found_by_name():
-    assert set(LOSSES) == {"logistic", "hinge", "huber-hinge", "huber", "squared"}
+    assert set(LOSSES) == {"logistic", "hinge", "huber-hinge", "huber", "squared", "sigmoid"}
     assert all(LOSSES[name]().name == name for name in LOSSES)
 
 
@@ -62,10 +64,14 @@ def test_derivatives_agree_with_finite_differences(loss, margin):
         assert loss.second_derivative(margin, target) == pytest.approx(bend / (2 * step), abs=1e-6)
 
 
-@every_loss
+def test_only_the_sigmoid_is_not_convex():
+    assert [loss for loss in EVERY if not loss.convex] == [Sigmoid()]
+    assert Sigmoid().value(-3.0, 1.0) > (Sigmoid().value(-6.0, 1.0) + Sigmoid().value(0.0, 1.0)) / 2
+
+
+@convex_losses
 @given(a=margins, b=margins, share=st.floats(0, 1))
 def test_convex_and_not_negative(loss, a, b, share):
-    assert loss.convex
     for target in targets_of(loss):
         between = loss.value(share * a + (1 - share) * b, target)
         chord = share * loss.value(a, target) + (1 - share) * loss.value(b, target)
@@ -80,10 +86,11 @@ def test_bounds_hold_and_are_attained(loss):
         slope = np.abs(loss.derivative(grid, target)).max()
         bend = loss.second_derivative(grid, target)
         assert slope <= loss.slope_bound
-        assert np.all(bend >= 0)
+        assert np.all(bend >= 0) == loss.convex
         if math.isfinite(loss.slope_bound):
             assert slope >= loss.slope_bound * (1 - 1e-6)
         if loss.smooth:
+            bend = np.abs(bend)
             assert bend.max() <= loss.curvature_bound * (1 + 1e-15)
             assert bend.max() >= loss.curvature_bound * (1 - 1e-6)
         else:
@@ -123,6 +130,19 @@ def test_values_by_hand():
     assert HuberHinge(0.1).value(1.2, 1.0) == 0.0
     assert Huber(1.0).value(3.0, 1.0) == 1.5
     assert Squared().value(3.0, 1.0) == 2.0
+    assert Sigmoid().value(0.0, 1.0) == 0.5
+    assert Sigmoid().derivative(0.0, -1.0) == 0.25
+
+
+@every_loss
+@given(a=margins, b=margins)
+def test_one_corner_means_slopes_of_one_sign(loss, a, b):
+    assert loss.gradient_corners in (1, 2)
+    assert loss.n_outputs == loss.hessian_rank == 1
+    assert loss.hessian_trace_bound == loss.curvature_bound
+    if loss.gradient_corners == 1:
+        for target in targets_of(loss):
+            assert loss.derivative(a, target) * loss.derivative(b, target) >= 0
 
 
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])

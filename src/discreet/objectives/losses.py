@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Hinge", "Huber", "HuberHinge", "Logistic", "Loss", "Squared"]
+__all__ = ["Hinge", "Huber", "HuberHinge", "Logistic", "Loss", "Sigmoid", "Squared"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Task: TypeAlias = Literal["classification", "regression"]
@@ -82,6 +82,35 @@ class Loss(ABC):
         """Whether φ' is Lipschitz."""
         return self.curvature_bound is not None
 
+    @property
+    def n_outputs(self) -> int:
+        """How many margins a row has, each with weights of its own; 1 but for multi-class losses.
+
+        With more than one, the last axis of margins and of slopes runs over them.
+        """
+        return 1
+
+    @property
+    def hessian_rank(self) -> int:
+        """Bound on the rank of a row's Hessian in the weights."""
+        return self.n_outputs
+
+    @property
+    def hessian_trace_bound(self) -> float | None:
+        """Bound on the trace of φ'' in the margins, ``None`` if φ is not smooth."""
+        curvature = self.curvature_bound
+        return None if curvature is None else self.hessian_rank * curvature
+
+    @property
+    def gradient_corners(self) -> int | None:
+        """How many vectors, with 0, span the convex hull that holds all slopes of a row.
+
+        For a row (x, y), there are so many vectors, of norm at most ``slope_bound`` and the same
+        at every margin, such that φ' is always in the convex hull of them and 0: 1 if φ' never
+        changes its sign, 2 for any other φ' of one margin. ``None``: not known.
+        """
+        return 2 if self.n_outputs == 1 else None
+
     def smoothed(self, width: float) -> Loss:
         """Return this loss with its kinks rounded off over ``width``; itself if it has none."""
         return self
@@ -115,6 +144,11 @@ class Logistic(Loss):
     def curvature_bound(self) -> float | None:
         """Bound on φ''."""
         return 0.25
+
+    @property
+    def gradient_corners(self) -> int:
+        """One: φ' never changes its sign."""
+        return 1
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target)."""
@@ -151,6 +185,11 @@ class Hinge(Loss):
     def curvature_bound(self) -> float | None:
         """None: the hinge has a kink at ym = 1."""
         return None
+
+    @property
+    def gradient_corners(self) -> int:
+        """One: φ' never changes its sign."""
+        return 1
 
     def smoothed(self, width: float) -> Loss:
         """Return the hinge with its kink rounded off over ``width`` on either side."""
@@ -212,6 +251,11 @@ class HuberHinge(Loss):
         """Bound on φ''."""
         return 1.0 / (2.0 * self.smoothing)
 
+    @property
+    def gradient_corners(self) -> int:
+        """One: φ' never changes its sign."""
+        return 1
+
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target)."""
         m, y = _arrays(margin, target)
@@ -233,6 +277,52 @@ class HuberHinge(Loss):
         m, y = _arrays(margin, target)
         h = self.smoothing
         return _float(np.where(np.abs(1.0 - y * m) <= h, y * y / (2.0 * h), 0.0))
+
+
+@dataclass(frozen=True)
+class Sigmoid(Loss):
+    """Sigmoid loss, 1/(1 + exp(ym)), for targets ±1: a smooth count of errors. Not convex."""
+
+    name: ClassVar[str] = "sigmoid"
+    task: ClassVar[Task] = "classification"
+    convex: ClassVar[bool] = False
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on |φ'|, attained at 0."""
+        return 0.25
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """Bound on |φ''|: √3/18, rounded up."""
+        return 0.09622504486493764
+
+    @property
+    def gradient_corners(self) -> int:
+        """One: φ' never changes its sign."""
+        return 1
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ(margin, target)."""
+        m, y = _arrays(margin, target)
+        z = y * m
+        small = np.exp(-np.abs(z))
+        return _float(np.where(z >= 0, small, 1.0) / (1.0 + small))
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ' in the margin."""
+        m, y = _arrays(margin, target)
+        small = np.exp(-np.abs(y * m))
+        return _float(-y * (small / (1.0 + small) ** 2))
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return φ'' in the margin."""
+        m, y = _arrays(margin, target)
+        z = y * m
+        small = np.exp(-np.abs(z))
+        # with p = 1/(1 + exp(z)): p(1 − p)(1 − 2p)
+        size = small / (1.0 + small) ** 2 * ((1.0 - small) / (1.0 + small))
+        return _float(y * y * np.where(z >= 0, size, -size))
 
 
 @dataclass(frozen=True)

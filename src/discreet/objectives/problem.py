@@ -56,8 +56,8 @@ class Problem:
 
     @property
     def n_parameters(self) -> int:
-        """Number of weights: features, plus one with an intercept."""
-        return self.n_features + int(self.fit_intercept)
+        """Number of weights: features, plus one with an intercept, for each output of the loss."""
+        return self.loss.n_outputs * (self.n_features + int(self.fit_intercept))
 
     @property
     def row_norm_bound(self) -> float:

@@ -20,9 +20,13 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Squared
+from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Sigmoid, Squared
 from discreet.rows.bounds import gradient_error, line_error
 from discreet.rows.checks import Vector, check_clip, check_steps, check_targets, check_vector
+from discreet.rows.choices import Choices
+from discreet.rows.curvature import Curvature
+from discreet.rows.descents import Descents
+from discreet.rows.outputs import refuse_outputs
 from discreet.rows.parts import in_parts
 
 __all__ = ["Rows", "Sum"]
@@ -33,7 +37,7 @@ BLOCK_ROWS = 4096
 SMALLEST_PRODUCT_CLIP = 1e-3
 """Below this clip, factors 1 + exp(·) are too close to 1 to be clipped accurately."""
 
-_CODES = {Logistic: 1, Hinge: 2, HuberHinge: 3, Huber: 4, Squared: 5}
+_CODES = {Logistic: 1, Hinge: 2, HuberHinge: 3, Huber: 4, Squared: 5, Sigmoid: 6}
 _NOTHING = np.empty(0)
 
 
@@ -76,7 +80,7 @@ class _Line(NamedTuple):
         return int(hits[0]) if hits.size else None
 
 
-class Rows(ABC):
+class Rows(Descents, Curvature, Choices, ABC):
     """A table with targets; made by :func:`discreet.rows.as_rows`.
 
     The table is not copied, so it must not be changed while the rows are in use: norms are computed
@@ -175,6 +179,8 @@ class Rows(ABC):
         from discreet.rows import loss_kernels as kernels
 
         clip = check_clip(clip)
+        if loss.n_outputs > 1:
+            return Sum(*self._output_gradients(weights, loss, clip))
         margins = self._margins(check_vector("weights", weights, self.n_parameters))
         code, parameter = _compiled(loss)
 
@@ -240,6 +246,7 @@ class Rows(ABC):
         from discreet.rows import loss_kernels as kernels
 
         clip = check_clip(clip)
+        refuse_outputs(loss)
         weights = check_vector("weights", weights, self.n_parameters)
         direction = check_vector("direction", direction, self.n_parameters)
         steps = check_steps(steps)
@@ -288,7 +295,10 @@ class Rows(ABC):
         """
         if not 0 <= rate <= 1:
             raise ValueError(f"rate must be a probability, between 0 and 1, not {rate!r}.")
-        index = np.flatnonzero(generator.random(self.n_rows) + 2.0**-53 <= rate)
+        return self.take(np.flatnonzero(generator.random(self.n_rows) + 2.0**-53 <= rate))
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        """Return the named rows, as rows; the public size stays that of the whole table."""
         drawn = self._take(index)
         drawn.n_rows = index.size
         drawn._targets = self._targets[index]

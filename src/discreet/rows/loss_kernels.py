@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from discreet.rows.kernels import OPTIONS, SMALLEST_FACTOR
 
-GIVEN, LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED = range(6)
+GIVEN, LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(7)
 """Loss codes. ``GIVEN``: the slopes were computed elsewhere and stand in place of the margins."""
 
 LANES = 64
@@ -69,6 +69,15 @@ def _logistic_slope(margin, target):
 
 
 @njit(**OPTIONS)
+def _sigmoid_slope(margin, target):
+    z = target * margin
+    size = abs(z)
+    small = _exp(-size if size < REACH else -REACH)  # also where z is not a number
+    below = 1.0 + small
+    return -target * (small / (below * below)) if z == z else z
+
+
+@njit(**OPTIONS)
 def _hinge_slope(margin, target):
     s = 1.0 - target * margin
     return -target if s > 0.0 else (0.0 if s <= 0.0 else s)
@@ -96,6 +105,9 @@ def _slopes(code, parameter, margins, targets, out):
     elif code == HUBER_HINGE:
         for i in range(out.size):
             out[i] = _huber_hinge_slope(margins[i], targets[i], parameter)
+    elif code == SIGMOID:
+        for i in range(out.size):
+            out[i] = _sigmoid_slope(margins[i], targets[i])
     else:  # Huber's slope is that of the squared loss, clipped
         limit = parameter if code == HUBER else math.inf
         for i in range(out.size):
@@ -149,6 +161,10 @@ def _loss(code, parameter, margin, target):
         size = abs(margin - target)
         near = parameter if size > parameter else size
         return near * (size - 0.5 * near)
+    if code == SIGMOID:
+        z = target * margin
+        small = _exp(-min(abs(z), REACH)) if z == z else z
+        return (small if z >= 0.0 else 1.0) / (1.0 + small)
     r = margin - target
     return 0.5 * r * r
 
