@@ -298,3 +298,14 @@ def test_a_failed_refit_leaves_nothing_of_the_old_fit(binary):
     assert not hasattr(model, "guarantee_")
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+def test_a_loss_that_is_not_convex_goes_to_solvers_that_take_it():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(3000, 3))
+    y = np.where(X @ [2.0, -1.0, 0.5] > 0, 1, 0)
+    model = LinearSVC(20.0, loss="sigmoid", classes=[0, 1], random_state=0)
+    with pytest.warns(PrivacyLeakWarning):
+        assert model.fit(X, y).score(X, y) > 0.8
+    with pytest.raises(NotSupported, match="convex loss"):
+        model.set_params(solver="outpert", data_norm=1.0).fit(X, y)

@@ -133,21 +133,21 @@ class PrivateLinearModel(BaseEstimator):
 
         Targets are made when needed: for many classes they would outgrow a narrow table.
         """
-        settings.solver.check(settings.loss, settings.budget, models)
+        problem = Problem(
+            loss=settings.loss,
+            penalty=settings.penalty,
+            n_rows=X.shape[0],
+            n_features=X.shape[1],
+            fit_intercept=self.fit_intercept,
+            row_norm=self.data_norm,
+        )
+        spends = settings.solver.prepare(problem, settings.budget, models)
         rows = as_rows(X, target_of(0), fit_intercept=self.fit_intercept, row_norm=self.data_norm)
         self._warn_about_delta(settings.budget, rows.n_rows)
         self._warn_about_workers()
         bits = self._bits()
         earlier_fits = next(_FITS)
-        account = Account(settings.budget, self.accountant)
-        problem = Problem(
-            loss=settings.loss,
-            penalty=settings.penalty,
-            n_rows=rows.n_rows,
-            n_features=rows.n_features,
-            fit_intercept=self.fit_intercept,
-            row_norm=self.data_norm,
-        )
+        account = Account(spends, self.accountant)
         solutions = []
         for model, stream in enumerate(bits.spawn(models)):
             part: Rows = rows if model == 0 else rows.with_targets(target_of(model))

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import FloatArray, PrivateLinearModel
-from discreet.objectives import Hinge, HuberHinge, Logistic, Loss
+from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid
 from discreet.privacy import Accountant
 from discreet.solvers import Solver
 
@@ -222,7 +222,11 @@ class LogisticRegression(_LinearClassifier):
             return np.log(self.predict_proba(X))
 
 
-_SVM_LOSSES: dict[str, type[Loss]] = {"hinge": Hinge, "huber": HuberHinge}
+_SVM_LOSSES: dict[str, type[Loss]] = {
+    "hinge": Hinge,
+    "huber": HuberHinge,
+    "sigmoid": Sigmoid,
+}
 
 
 class LinearSVC(_LinearClassifier):
@@ -233,9 +237,10 @@ class LinearSVC(_LinearClassifier):
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, classes, random_state, \
 accountant, progress
         As in `LogisticRegression`.
-    loss : {"huber", "hinge"}, default="huber"
+    loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the hinge with its corner rounded off (h = 0.1), which every solver takes;
-        ``"hinge"`` is not smooth, so only some do.
+        ``"hinge"`` is not smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not
+        convex: only solvers such as ``"rrpsgd"`` and ``"agd"`` take it.
 
     Attributes
     ----------

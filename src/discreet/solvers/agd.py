@@ -130,6 +130,14 @@ class AGD(Solver):
     max_iterations: int | None = None
 
     name: ClassVar[str] = "agd"
+    paper: ClassVar[str] = (
+        "Lee, Kifer: Concentrated Differentially Private Gradient Descent with Adaptive "
+        "per-Iteration Privacy Budget (KDD 2018), Algorithm 2"
+    )
+    demands: ClassVar[tuple[str, ...]] = (
+        "gradients and losses are clipped row by row (gradient_clip, objective_clip)",
+        "the budget is enough for one iteration",
+    )
     needs_delta: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -1,0 +1,295 @@
+"""Approximate minima perturbation (AMP), and its variant without hyper-parameters (H-F AMP).
+
+Iyengar, Near, Song, Thakkar, Thakurta & Wang, "Towards Practical Differentially Private Convex
+Optimization", IEEE S&P 2019, Algorithm 1 and section V-A. Tilt the objective by Gaussian noise,
+find a point at which its gradient is at most γ, and add noise that hides the distance from there
+to the minimum.
+
+Where this differs from the paper:
+
+- the bound γ is fixed in advance and certified, rounding included; the authors' benchmark doubles
+  it until their optimiser succeeds, which makes it depend on the data;
+- two approximate minima can be 2nγ/Λ apart, not nγ/Λ: ``"published"`` keeps the printed noise and
+  is held to the ε it really has; ``"tight"`` uses the true distance;
+- ``"tight"`` charges the determinants c = k·ln(1 + t/(kΛ)) instead of rβ/Λ.
+
+Proof: docs/proofs/amp.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from discreet.objectives import Logistic, Loss, Problem
+from discreet.privacy import Budget, Curator, Gaussian, Relation, conversions
+from discreet.privacy.objective_perturbation import noise_ratio, ridge_for, true_epsilon
+from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
+from discreet.solvers.minimise import Minimizer
+from discreet.solvers.perturbed import Tilt, check_loss, constants, run, share
+
+__all__ = ["AMP", "AMPHF"]
+
+LARGEST_COST = 0.99
+"""ε₁ − ε₃ is kept below 1, as the paper's theorem asks and its section V-A does."""
+
+
+class _Split(NamedTuple):
+    """Algorithm 1, line 1: shares of the objective, of its noise and of the output."""
+
+    epsilon1: float
+    epsilon2: float
+    epsilon3: float
+    delta1: float
+    delta2: float
+
+
+class _ApproximateMinima(Solver):
+    """What AMP and H-F AMP share; they differ in how they split the budget."""
+
+    calibration: str
+    unsafe: bool
+    gradient_bound: float | None
+    minimizer: Minimizer | None
+
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    demands: ClassVar[tuple[str, ...]] = (
+        "the penalty covers all weights, the intercept's included",
+        "the gradient bound is fixed in advance and certified on the exact rows",
+        "0 < ε₁ − ε₃ < 1",
+    )
+    needs_delta: ClassVar[bool] = True
+    needs_smooth_loss: ClassVar[bool] = True
+    needs_convex_loss: ClassVar[bool] = True
+    needs_row_bound: ClassVar[bool] = True
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse losses that the proof does not cover."""
+        super().check(loss, budget, parts)
+        check_loss(self.name, loss)
+
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Calibrate, to see that it works; hold published constants to their claim."""
+        super().prepare(problem, budget, parts)
+        part = part_of(budget, parts)
+        tilt = self._tilt(problem, part)
+        if self.calibration == "tight":
+            return budget
+        return true_budget(
+            self.name, budget, parts * _true_epsilon(tilt, problem, part), self.unsafe
+        )
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Tilt, minimise, add noise, release."""
+        self.prepare(problem, budget, curator.parts)
+        spent = share(curator, budget, curator.open("approximate"))
+        part = spent if self.calibration == "tight" else part_of(budget, curator.parts)
+        tilt = self._tilt(problem, part)
+        split = self._split(problem, part.epsilon, part.delta)
+        words = (
+            f"of ε, {split.epsilon1:.4g} go to the minimum (of which "
+            f"{split.epsilon1 - split.epsilon3:.4g} to curvature) and {split.epsilon2:.4g} to its "
+            "approximation",
+            f"the sum over rows is penalised with λ = {tilt.ridge:.6g} and tilted by Gaussian "
+            f"noise of standard deviation {tilt.scale:.6g}; each row's gradient has norm at most "
+            f"{problem.lipschitz:.6g}",
+        )
+        return run(tilt, problem, curator, spent, self.minimizer, progress, words)
+
+    def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
+        raise NotImplementedError
+
+    def _tilt(self, problem: Problem, part: Budget) -> Tilt:
+        tight = self.calibration == "tight"
+        return self._tight(problem, part) if tight else self._published(problem, part)
+
+    def _published(self, problem: Problem, part: Budget) -> Tilt:
+        """Lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean."""
+        split = self._split(problem, part.epsilon, part.delta)
+        loss = problem.loss
+        curvature = 1.0 if type(loss) is Logistic else loss.curvature_bound  # the paper's β = L²
+        assert curvature is not None
+        rank = min(problem.n_parameters, 2 * loss.hessian_rank)
+        smoothness = curvature * problem.row_norm_bound**2
+        ridge = rank * smoothness / (split.epsilon1 - split.epsilon3)
+        shift = part.relation.rows_changed * problem.lipschitz
+        # The printed σ₂ is for nγ/Λ; noise multipliers here are relative to 2nγ/Λ.
+        return Tilt(
+            ridge=max(ridge, problem.n_rows * problem.penalty.alpha),
+            scale=shift * _spread(split.delta1) / split.epsilon3,
+            pure=False,
+            output=Gaussian(_spread(split.delta2) / (2 * split.epsilon2)),
+            gradient_bound=self._gradient_bound(problem),
+        )
+
+    def _tight(self, problem: Problem, part: Budget) -> Tilt:
+        """Λ by the same split; the least noise for both parts."""
+        split = self._split(problem, part.epsilon, part.delta)
+        facts = constants(problem)
+        ridge = max(
+            ridge_for(split.epsilon1 - split.epsilon3, rank=facts.rank, trace=facts.trace),
+            problem.n_rows * problem.penalty.alpha,
+        )
+        ratio = noise_ratio(
+            split.epsilon1,
+            split.delta1,
+            curvature_cost=facts.cost(ridge),
+            relation=part.relation,
+            corners=facts.corners,
+        )
+        mu = conversions.mu_from_epsilon(split.epsilon2, split.delta2)
+        return Tilt(
+            ridge=ridge,
+            scale=facts.lipschitz / ratio,
+            pure=False,
+            output=Gaussian(math.nextafter(1 / mu, math.inf)),
+            gradient_bound=self._gradient_bound(problem),
+        )
+
+    def _gradient_bound(self, problem: Problem) -> float:
+        return self.gradient_bound or 1 / problem.n_rows**2
+
+    def _check_settings(self) -> None:
+        if self.calibration not in ("tight", "published"):
+            raise ValueError(
+                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
+            )
+        bound = self.gradient_bound
+        if bound is not None and not (math.isfinite(bound) and bound > 0):
+            raise ValueError(f"gradient_bound must be > 0 and finite, or None; got {bound!r}.")
+
+
+@dataclass(frozen=True)
+class AMP(_ApproximateMinima):
+    """Approximate minima perturbation: noise on the objective, and on the point found.
+
+    Parameters
+    ----------
+    calibration : {"tight", "published"}
+        The paper's constants, or the least noise a sound proof allows for the same split.
+    unsafe : bool
+        Run published constants even where they break the promise; the guarantee states the
+        true ε.
+    output_fraction : float
+        f: ε₂ = f·ε and δ₂ = f·δ hide the distance between the point found and the minimum.
+    objective_fraction : float
+        f₁: ε₃ = f₁·ε₁ scales the noise; ε₁ − ε₃, which must be below 1, sets the penalty. When
+        ``"tight"``, f₁ is raised where it would not be.
+    gradient_bound : float, optional
+        γ, the bound on the mean's gradient at the point found; 1/n² by default, and never below
+        what can be certified.
+    minimizer : callable, optional
+        Replaces ``scipy.optimize.minimize``; same signature.
+    """
+
+    calibration: Literal["tight", "published"] = "tight"
+    unsafe: bool = False
+    output_fraction: float = 0.01
+    objective_fraction: float = 0.9
+    gradient_bound: float | None = None
+    minimizer: Minimizer | None = None
+
+    name: ClassVar[str] = "amp"
+    paper: ClassVar[str] = (
+        "Iyengar, Near, Song, Thakkar, Thakurta & Wang, IEEE S&P 2019, Algorithm 1"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        self._check_settings()
+        for name in ("output_fraction", "objective_fraction"):
+            value = getattr(self, name)
+            if not 0 < value < 1:
+                raise ValueError(f"{name} must be in (0, 1); got {value!r}.")
+
+    def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
+        epsilon1 = (1 - self.output_fraction) * epsilon
+        fraction = self.objective_fraction
+        if self.calibration == "tight":
+            fraction = max(fraction, 1 - LARGEST_COST / epsilon1)
+        if not (1 - fraction) * epsilon1 < 1:
+            raise ValueError(
+                f"The proof needs ε₁ − ε₃ < 1; objective_fraction={fraction:g} makes it "
+                f"{(1 - fraction) * epsilon1:.4g}. Use objective_fraction >= "
+                f"{1 - LARGEST_COST / epsilon1:.6g}, or calibration='tight'."
+            )
+        return _divide(epsilon, delta, self.output_fraction, fraction)
+
+
+@dataclass(frozen=True)
+class AMPHF(_ApproximateMinima):
+    """AMP without hyper-parameters: the split of the budget follows from ε and the dimension.
+
+    Parameters
+    ----------
+    calibration, unsafe, gradient_bound, minimizer
+        As in `AMP`.
+    dimensions : {"auto", "low", "high"}
+        Which of the paper's two rules for ε₃ to use; ``"auto"``: high if there are at least as
+        many weights as rows.
+    """
+
+    calibration: Literal["tight", "published"] = "tight"
+    unsafe: bool = False
+    dimensions: Literal["auto", "low", "high"] = "auto"
+    gradient_bound: float | None = None
+    minimizer: Minimizer | None = None
+
+    name: ClassVar[str] = "amp-hf"
+    paper: ClassVar[str] = (
+        "Iyengar, Near, Song, Thakkar, Thakurta & Wang, IEEE S&P 2019, section V-A"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        self._check_settings()
+        if self.dimensions not in ("auto", "low", "high"):
+            raise ValueError(
+                f"dimensions must be 'auto', 'low' or 'high'; got {self.dimensions!r}."
+            )
+
+    def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
+        epsilon1 = 0.99 * epsilon
+        high = self.dimensions == "high" or (
+            self.dimensions == "auto" and problem.n_parameters >= problem.n_rows
+        )
+        usual = 0.97 if high else min(0.887 + 0.019 / epsilon1**0.373, 0.99)
+        return _divide(epsilon, delta, 0.01, max(usual, 1 - LARGEST_COST / epsilon1))
+
+
+def _divide(epsilon: float, delta: float, output: float, noise: float) -> _Split:
+    """ε₂ = f·ε, δ₂ = f·δ, ε₃ = f₁·ε₁; sums stay below ε and δ."""
+    keep = (1 - output) * (1 - 2.0**-50)
+    return _Split(keep * epsilon, output * epsilon, noise * keep * epsilon, keep * delta,
+                  output * delta)  # fmt: skip
+
+
+def _spread(delta: float) -> float:
+    """The paper's lemma III.1: σ = (Δ/ε)·(1 + √(2 ln(1/δ)))."""
+    return 1 + math.sqrt(2 * math.log(1 / delta))
+
+
+def _true_epsilon(tilt: Tilt, problem: Problem, part: Budget) -> float:
+    """The ε of both parts at the budget's δ, over several ways to share δ among them."""
+    facts = constants(problem)
+    assert isinstance(tilt.output, Gaussian)
+    best = math.inf
+    for fraction in (1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.5):
+        minimum = true_epsilon(
+            (1 - fraction) * part.delta * (1 - 2.0**-50),
+            noise_ratio=facts.lipschitz / tilt.scale,
+            curvature_cost=facts.cost(tilt.ridge),
+            relation=part.relation,
+            corners=facts.corners,
+        )
+        mu = math.nextafter(1 / tilt.output.noise_multiplier, math.inf)
+        best = min(best, minimum + conversions.epsilon_from_mu(mu, fraction * part.delta))
+    return math.nextafter(best, math.inf)

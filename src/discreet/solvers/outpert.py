@@ -1,0 +1,285 @@
+"""Output perturbation: gradient descent on the exact rows, and noise on where it ends.
+
+Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2017, Algorithm 1.
+Descent with short steps moves little when one row changes, so its last point can be released with
+little noise. Nothing before it is released.
+
+Trusted: the descent sees exact rows. Proof: docs/proofs/outpert.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from discreet.objectives import Problem
+from discreet.privacy import Budget, Curator, Gaussian, L2Norm, Relation, conversions
+from discreet.privacy.mechanisms import AdditiveMechanism
+from discreet.solvers.base import (
+    FloatArray,
+    Progress,
+    Solution,
+    Solver,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
+
+__all__ = ["Descent", "OutPert"]
+
+_UNIT = 2.0**-53
+
+_ROUNDED = 1e-9
+"""Slack for steps that callers computed; the proof has a factor of 2 to spare there."""
+
+
+@dataclass(frozen=True)
+class Descent(TraceEntry):
+    """A descent that was released once, at its end.
+
+    Attributes
+    ----------
+    iterations, step
+        How many steps were taken, and how long they were.
+    sensitivity
+        How far the end can move when one row changes, rounding included.
+    noise_scale
+        Scale of the noise: the standard deviation, or Δ/ε when pure.
+    """
+
+    iterations: int
+    step: float
+    sensitivity: float
+    noise_scale: float
+
+
+@dataclass(frozen=True)
+class OutPert(Solver):
+    """Full-batch gradient descent with noise on the result.
+
+    Parameters
+    ----------
+    calibration : {"tight", "published"}
+        ``"published"``: the paper's sensitivities and its Gaussian constant √(2 ln(2/δ))/ε.
+        ``"tight"``: the sensitivity that the same argument gives without slack, and exactly as
+        much Gaussian noise as needed.
+    iterations : int, optional
+        T. By default from the paper's theorems 2 (strongly convex) and 3, which need
+        ``weight_norm``.
+    step : float, optional
+        η, at most 2/(β + α) for a β-smooth objective with penalty α. By default 1/β, or
+        1/(β + α) where the penalty decides T.
+    weight_norm : float
+        D: a guess of the norm of the best weights, for choosing T. It is public, and a wrong
+        guess costs accuracy only.
+    unsafe : bool
+        Run published constants that do not keep their promise; the guarantee has the true ε.
+    """
+
+    calibration: Literal["tight", "published"] = "tight"
+    iterations: int | None = None
+    step: float | None = None
+    weight_norm: float = 10.0
+    unsafe: bool = False
+
+    name: ClassVar[str] = "outpert"
+    paper: ClassVar[str] = (
+        "Zhang, Zheng, Mou, Wang: Efficient Private ERM for Smooth Objectives (IJCAI 2017), "
+        "Algorithm 1"
+    )
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    demands: ClassVar[tuple[str, ...]] = (
+        "the step is at most 2/(β + α), and when published at most 1/β",
+    )
+    needs_smooth_loss: ClassVar[bool] = True
+    needs_convex_loss: ClassVar[bool] = True
+    needs_row_bound: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if self.calibration not in ("tight", "published"):
+            raise ValueError(
+                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
+            )
+        if self.iterations is not None and not 1 <= self.iterations <= 10**7:
+            raise ValueError(f"iterations must be in [1, 10^7]; got {self.iterations!r}.")
+        for name in ("step", "weight_norm"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be > 0 and finite; got {value!r}.")
+
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Refuse steps that are too long, and published noise that breaks its promise."""
+        super().prepare(problem, budget, parts)
+        plan = _plan(self, problem, budget, parts)
+        limit = 2 / (plan.smoothness + problem.penalty.alpha)
+        if self.calibration == "published":
+            limit = min(limit, (1 + _ROUNDED) / plan.smoothness)
+        if plan.step > limit:
+            raise ValueError(
+                f"step={plan.step:g} is too long: descent on this problem is stable for steps up "
+                f"to {limit:g}, and the privacy of the result rests on it."
+            )
+        if self.calibration == "tight" or budget.pure:
+            return budget  # published pure noise exceeds what is needed: Δ is larger there
+        mu = parts**0.5 * plan.sensitivity / plan.published_scale
+        epsilon = conversions.epsilon_from_mu(mu, budget.delta)
+        return true_budget(self.name, budget, epsilon, self.unsafe)
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Descend inside the curator and release the end."""
+        self.prepare(problem, budget, curator.parts)
+        plan = _plan(self, problem, budget, curator.parts)
+        mechanism = self._mechanism(plan, curator, budget)
+        weights = curator.release(
+            plan.descend,
+            size=problem.n_parameters,
+            sensitivity=plan.sensitivity,
+            proven_for=budget.relation,
+            magnitude=plan.reach,
+            mechanism=mechanism,
+        )
+        entry = Descent(
+            plan.iterations, plan.step, plan.sensitivity, mechanism.scale(plan.sensitivity)
+        )
+        if progress is not None:
+            progress(Progress(entry, weights.copy(), curator.spent_share))
+        conditions = (
+            f"every row's gradient has norm at most {problem.lipschitz:g}, because rows are scaled "
+            f"to norm {problem.row_norm:g} and the loss has a bounded slope",
+            f"the loss is convex, its mean plus penalty {plan.smoothness:g}-smooth, and the step "
+            f"{plan.step:g} at most 2/(β + α)",
+            f"only the end of {plan.iterations} steps is released; it moves by at most "
+            f"{plan.sensitivity:.3g}",
+        )
+        return Solution(weights, (entry,), conditions)
+
+    def _mechanism(self, plan: _Plan, curator: Curator, budget: Budget) -> AdditiveMechanism:
+        """The noise, relative to the true sensitivity, on a budget that is opened for it."""
+        published = self.calibration == "published"
+        if budget.pure:
+            epsilon = curator.open("pure")
+            if published:
+                epsilon *= plan.sensitivity / plan.published_sensitivity
+            return L2Norm(epsilon * (1 - 2.0**-50))
+        total = curator.open("gdp")
+        if published:
+            return Gaussian(plan.published_scale / plan.sensitivity)
+        return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a run does, all of it from public numbers."""
+
+    problem: Problem
+    smoothness: float
+    iterations: int
+    step: float
+    sensitivity: float
+    published_sensitivity: float
+    published_scale: float
+
+    @property
+    def reach(self) -> float:
+        """Bound on the norm of every iterate: each step adds at most η·L."""
+        return self.iterations * self.step * self.problem.lipschitz * (1 + 2.0**-20)
+
+    def descend(self, rows: Any) -> FloatArray:
+        """Gradient descent on the exact rows."""
+        problem = self.problem
+        weights = np.zeros(problem.n_parameters)
+        clip = 2 * problem.lipschitz  # never reached: gradients are bounded already
+        for _ in range(self.iterations):
+            gradient = rows.gradient_sum(weights, problem.loss, clip).values / problem.n_rows
+            weights = weights - self.step * (gradient + problem.penalty.gradient(weights))
+        return weights
+
+
+def _plan(solver: OutPert, problem: Problem, budget: Budget, parts: int) -> _Plan:
+    """Settings and sensitivity of a run."""
+    smoothness = problem.smoothness
+    assert smoothness is not None  # a smooth loss was asked for
+    share = part_of(budget, parts)
+    iterations, step = _theorems(solver, problem, share, smoothness)
+    iterations = solver.iterations or iterations
+    step = solver.step or step
+    published = _published_sensitivity(problem, smoothness, iterations, step)
+    constant = 1.0 if budget.pure else math.sqrt(2 * math.log(2 / share.delta))
+    return _Plan(
+        problem=problem,
+        smoothness=smoothness,
+        iterations=iterations,
+        step=step,
+        sensitivity=_sensitivity(problem, budget.relation, smoothness, iterations, step),
+        published_sensitivity=published,
+        published_scale=published * constant / share.epsilon,
+    )
+
+
+def _theorems(
+    solver: OutPert, problem: Problem, budget: Budget, smoothness: float
+) -> tuple[int, float]:
+    """T and η by theorem 2 or 3, whichever promises the smaller error; Θ(·) has the constant 1."""
+    alpha, size = problem.penalty.alpha, problem.n_parameters
+    spread = size**2 if budget.pure else size * math.log(1 / budget.delta)
+    signal = (problem.n_rows * budget.epsilon * solver.weight_norm / problem.lipschitz) ** 2
+    gain = alpha**2 * signal / spread
+    error = (smoothness * solver.weight_norm**6 * spread / signal) ** (1 / 3)  # of theorem 3
+    if gain > math.e and smoothness * solver.weight_norm**2 / gain < error:
+        rate = (alpha**2 + smoothness**2) / (alpha * smoothness)
+        iterations, step = rate * math.log(gain), 1 / (alpha + smoothness)
+    else:
+        iterations, step = (smoothness**2 * signal / spread) ** (1 / 3), 1 / smoothness
+    return max(1, min(math.ceil(iterations), _MOST_ITERATIONS)), step
+
+
+_MOST_ITERATIONS = 10_000
+"""Cap on the T of the theorems, which grows without bound with ε."""
+
+
+def _published_sensitivity(
+    problem: Problem, smoothness: float, iterations: int, step: float
+) -> float:
+    """The paper's lemma 2, or lemma 3 where its condition holds and it is smaller."""
+    alpha = problem.penalty.alpha
+    convex = 3 * problem.lipschitz * iterations * step / problem.n_rows
+    if alpha == 0 or step > (1 + _ROUNDED) / (alpha + smoothness):
+        return convex
+    strongly = 5 * problem.lipschitz * (alpha + smoothness) / (problem.n_rows * alpha * smoothness)
+    return min(convex, strongly)
+
+
+def _sensitivity(
+    problem: Problem, relation: Relation, smoothness: float, iterations: int, step: float
+) -> float:
+    """How far the end moves: Σ_t (1 − ηα)^t · η · (rows changed) · L/n, and rounding."""
+    shrink = step * problem.penalty.alpha
+    if shrink > 0:
+        steps = -math.expm1(iterations * math.log1p(-shrink)) / shrink if shrink < 1 else 1.0
+    else:
+        steps = float(iterations)
+    moves = relation.rows_changed * problem.lipschitz * step * steps / problem.n_rows
+    return (moves + 2 * iterations * _rounding(problem, smoothness, iterations, step)) * (
+        1 + 2.0**-40
+    )
+
+
+def _rounding(problem: Problem, smoothness: float, iterations: int, step: float) -> float:
+    """Bound on what one computed step differs from the exact one: docs/proofs/outpert.md."""
+    reach = iterations * step * problem.lipschitz
+    length = problem.n_parameters + 16
+    margins = 2 * length * _UNIT * smoothness * reach  # slopes at rounded margins
+    slopes = 32 * _UNIT * problem.lipschitz
+    sums = 4 * (problem.n_rows / 4096 + 4096 + length) * _UNIT * problem.lipschitz
+    return step * (margins + slopes + sums) + 8 * _UNIT * reach

@@ -1,0 +1,361 @@
+"""Permutation-based SGD: noiseless passes over the rows, and noise on where they end.
+
+Wu, Li, Kumar, Chaudhuri, Jha & Naughton, "Bolt-on Differential Privacy for Scalable Stochastic
+Gradient Descent-based Analytics", SIGMOD 2017; Algorithms 3 (convex) and 4 (strongly convex) of
+Iyengar et al., "Towards Practical Differentially Private Convex Optimization", IEEE S&P 2019.
+
+A step of at most 2/β on a convex β-smooth function takes no two points further apart, so a changed
+row moves the end by no more than what its own batches do.
+
+Trusted: the passes see exact rows. Proof: docs/proofs/permutation_sgd.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from discreet.errors import NotSupported
+from discreet.objectives import Huber, HuberHinge, Logistic, Loss, Problem, Squared
+from discreet.privacy import Budget, Curator, Gaussian, L2Norm, Relation, conversions
+from discreet.privacy.mechanisms import AdditiveMechanism
+from discreet.solvers.base import (
+    FloatArray,
+    Progress,
+    Solution,
+    Solver,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
+
+__all__ = ["Passes", "PermutationSGD"]
+
+_UNIT = 2.0**-53
+_MOST = 1e20
+"""Row norms, gradient norms, weights and step sizes above this are refused: nothing overflows."""
+
+_EVALUATED = (Logistic, HuberHinge, Huber, Squared)
+"""Losses whose computed slope has the error bound that the proof uses."""
+
+
+@dataclass(frozen=True)
+class Passes(TraceEntry):
+    """All passes of a run; only their end was released.
+
+    Attributes
+    ----------
+    updates
+        How many steps were taken.
+    first_step, last_step
+        Their sizes.
+    sensitivity
+        How far the end can move when one row is replaced, rounding included.
+    noise_scale
+        Scale of the noise: the standard deviation, or Δ/ε when pure.
+    """
+
+    updates: int
+    first_step: float
+    last_step: float
+    sensitivity: float
+    noise_scale: float
+
+
+@dataclass(frozen=True)
+class PermutationSGD(Solver):
+    """Passes over the rows in one random order, with noise on the last weights.
+
+    Parameters
+    ----------
+    calibration : {"tight", "published"}
+        ``"published"``: the sensitivities 2TLη/k and 2(L + λC)/(λn) where the schedule has one of
+        them, and the Gaussian constant √(2 ln(2/δ))/ε. ``"tight"``: the exact worst case over the
+        place of the changed row, and exactly as much Gaussian noise as needed.
+    mode : {"convex", "strongly-convex"}
+        The second needs a penalty λ, projects to a ball after each step, and has steps
+        min(1/β, 1/(λt)).
+    schedule : {"constant", "decreasing", "sqrt"}
+        Steps of the convex mode: ``step_size``, 2/(β(t + m^c)) or 2/(β(√t + m^c)), where t counts
+        updates and m is the number of updates in a pass.
+    step_size : float, optional
+        η of the constant schedule, at most 2/β. By default min(1/β, 1/√m).
+    exponent : float
+        c, in [0, 1).
+    passes : int
+        T.
+    batch_size : int
+        k; rows left over after the last whole batch are not used.
+    radius : float, optional
+        C, the ball of the strongly convex mode. By default L/λ, which the weights never leave.
+    gradient_clip : float, optional
+        Clip rows' gradients to this norm. By default what the loss and ``data_norm`` imply.
+    unsafe : bool
+        Run published constants that do not keep their promise; the guarantee has the true ε.
+    """
+
+    calibration: Literal["tight", "published"] = "tight"
+    mode: Literal["convex", "strongly-convex"] = "convex"
+    schedule: Literal["constant", "decreasing", "sqrt"] = "constant"
+    step_size: float | None = None
+    exponent: float = 0.5
+    passes: int = 10
+    batch_size: int = 50
+    radius: float | None = None
+    gradient_clip: float | None = None
+    unsafe: bool = False
+
+    name: ClassVar[str] = "permutation-sgd"
+    paper: ClassVar[str] = (
+        "Wu, Li, Kumar, Chaudhuri, Jha, Naughton: Bolt-on Differential Privacy for Scalable "
+        "Stochastic Gradient Descent-based Analytics (SIGMOD 2017); Algorithms 3 and 4 of Iyengar "
+        "et al. (IEEE S&P 2019)"
+    )
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
+    demands: ClassVar[tuple[str, ...]] = (
+        "steps are at most 2/β (1/β when strongly convex)",
+        "every batch has the same number of rows",
+        "the loss is one of logistic, huber-hinge, huber and squared",
+    )
+    needs_smooth_loss: ClassVar[bool] = True
+    needs_convex_loss: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        for name, known in (
+            ("calibration", ("tight", "published")),
+            ("mode", ("convex", "strongly-convex")),
+            ("schedule", ("constant", "decreasing", "sqrt")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
+        for name in ("passes", "batch_size"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+                raise ValueError(f"{name} must be a whole number >= 1; got {count!r}.")
+            object.__setattr__(self, name, int(count))
+        for name in ("step_size", "radius", "gradient_clip"):
+            value = getattr(self, name)
+            if value is not None and not 1 / _MOST <= value <= _MOST:
+                raise ValueError(f"{name} must be > 0 and at most {_MOST:g}; got {value!r}.")
+        if not 0 <= self.exponent < 1:
+            raise ValueError(f"exponent must be in [0, 1); got {self.exponent!r}.")
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse losses whose slopes have no proven error bound, too."""
+        super().check(loss, budget, parts)
+        if type(loss) not in _EVALUATED:
+            raise NotSupported(
+                f"solver={self.name!r} releases the end of exact passes, so it needs a bound on "
+                f"the rounding error of the loss's slope; {loss.name!r} has none. Use the "
+                "logistic, huber-hinge, huber or squared loss."
+            )
+
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Refuse steps that are too long, and published noise that breaks its promise."""
+        super().prepare(problem, budget, parts)
+        plan = _Plan(self, problem)
+        plan.check()
+        if self.calibration == "tight" or budget.pure:
+            return budget
+        mu = math.sqrt(parts) * plan.sensitivity / plan.published_scale(budget, parts)
+        epsilon = conversions.epsilon_from_mu(mu, budget.delta)
+        return true_budget(self.name, budget, epsilon, self.unsafe)
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Run the passes inside the curator and release their end."""
+        self.prepare(problem, budget, curator.parts)
+        plan = _Plan(self, problem)
+        mechanism = self._mechanism(plan, curator, budget)
+        order = plan.cut(curator.permutation())
+        weights = curator.release(
+            lambda rows: plan.descend(rows, order),
+            size=problem.n_parameters,
+            sensitivity=plan.sensitivity,
+            proven_for=Relation.REPLACE_ONE,
+            magnitude=plan.reach,
+            mechanism=mechanism,
+        )
+        entry = Passes(
+            plan.steps.size,
+            float(plan.steps[0]),
+            float(plan.steps[-1]),
+            plan.sensitivity,
+            mechanism.scale(plan.sensitivity),
+        )
+        if progress is not None:
+            progress(Progress(entry, weights.copy(), curator.spent_share))
+        return Solution(weights, (entry,), self._conditions(plan))
+
+    def _mechanism(self, plan: _Plan, curator: Curator, budget: Budget) -> AdditiveMechanism:
+        """The noise, relative to the true sensitivity, on a budget that is opened for it."""
+        published = self.calibration == "published"
+        if budget.pure:
+            epsilon = curator.open("pure")
+            if published:
+                epsilon *= min(1.0, plan.sensitivity / plan.published_sensitivity)
+            return L2Norm(epsilon * (1 - 2.0**-50))
+        total = curator.open("gdp")
+        if published:
+            return Gaussian(plan.published_scale(budget, curator.parts) / plan.sensitivity)
+        return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))
+
+    def _conditions(self, plan: _Plan) -> tuple[str, ...]:
+        strong = self.mode == "strongly-convex"
+        return (
+            f"each row's gradient has norm at most {plan.lipschitz:g}, and the objective is convex "
+            f"and {plan.smoothness:g}-smooth for every table",
+            f"steps are at most {'1/β' if strong else '2/β'}; the largest is "
+            f"{plan.steps.max():.4g}",
+            f"rows are used in batches of exactly {self.batch_size}; only the end of "
+            f"{self.passes} passes is released, which moves by at most {plan.sensitivity:.4g}",
+        )
+
+
+class _Plan:
+    """What a run does, all of it from public numbers."""
+
+    def __init__(self, solver: PermutationSGD, problem: Problem) -> None:
+        self.solver = solver
+        self.problem = problem
+        self.strong = solver.mode == "strongly-convex"
+        self.alpha = problem.penalty.alpha
+        self.batches = problem.n_rows // solver.batch_size
+        self.smoothness = problem.smoothness or math.inf
+        self.lipschitz = min(problem.lipschitz, solver.gradient_clip or math.inf)
+
+    def check(self) -> None:
+        """Refuse what the proof does not cover."""
+        solver, problem = self.solver, self.problem
+        if problem.row_norm is None:
+            raise ValueError(
+                f"solver={solver.name!r} needs a public bound on the norm of a row. Pass "
+                "data_norm, for example data_norm=1.0: longer rows are scaled down to it."
+            )
+        if not math.isfinite(self.lipschitz):
+            raise ValueError(
+                f"the slope of {problem.loss.name!r} is not bounded: pass gradient_clip, for "
+                "example gradient_clip=1.0."
+            )
+        if self.batches < 1:
+            raise ValueError(
+                f"batch_size must be at most the number of rows, {problem.n_rows}; got "
+                f"{solver.batch_size}."
+            )
+        if self.strong and self.alpha == 0:
+            raise ValueError("mode='strongly-convex' needs a penalty alpha > 0; use 'convex'.")
+        limit = 2 / self.smoothness
+        if self.steps.max() > limit:
+            raise ValueError(
+                f"step_size={solver.step_size!r} is too long: the passes are stable for steps up "
+                f"to 2/β = {limit:g}, and the privacy of the result rests on it."
+            )
+        largest = max(problem.row_norm_bound, self.lipschitz, self.smoothness, self.reach)
+        if not largest <= _MOST:
+            raise ValueError(f"numbers of this problem exceed {_MOST:g}: rescale the columns.")
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """The step size of each update, over all passes."""
+        solver, beta = self.solver, self.smoothness
+        t = np.arange(1, self.batches * solver.passes + 1, dtype=np.float64)
+        if self.strong:
+            return np.minimum(1 / beta, 1 / (self.alpha * t))
+        offset = self.batches**solver.exponent
+        if solver.schedule == "decreasing":
+            return 2 / (beta * (t + offset))
+        if solver.schedule == "sqrt":
+            return 2 / (beta * (np.sqrt(t) + offset))
+        step = solver.step_size or min(1 / beta, 1 / math.sqrt(self.batches))
+        return np.full(t.size, float(step))
+
+    @property
+    def reach(self) -> float:
+        """Bound on the norm of every iterate: a step adds at most η·L and never takes away."""
+        reach = float(self.steps.sum()) * self.lipschitz
+        if self.strong:
+            reach = min(reach, self.radius)
+        return reach * (1 + 2.0**-20)
+
+    @property
+    def radius(self) -> float:
+        """C of the strongly convex mode."""
+        return self.solver.radius or self.lipschitz / self.alpha
+
+    @cached_property
+    def stability(self) -> float:
+        """How far exact passes can end apart: the worst place of the changed row.
+
+        Its batch at update t adds 2Lη_t/k, and later steps shrink that by 1 − λη_s when strongly
+        convex, by nothing else.
+        """
+        moved = 2 * self.lipschitz * self.steps / self.solver.batch_size
+        if self.strong:
+            kept = np.append(1 - self.alpha * self.steps[1:], 1.0)
+            moved = moved * np.cumprod(kept[::-1])[::-1]
+        worst = moved.reshape(self.solver.passes, self.batches).sum(axis=0).max()
+        return float(worst) * (1 + 2.0**-20)  # far more than these sums can round
+
+    @property
+    def rounding(self) -> float:
+        """Bound on how far computed passes end from exact ones (docs/proofs/permutation_sgd.md)."""
+        problem, steps = self.problem, self.steps
+        size, batch = problem.n_parameters, self.solver.batch_size
+        norm, reach = problem.row_norm_bound, self.reach
+        margin = 4 * (size + 16) * _UNIT * (1 + norm * reach)
+        slope = (problem.loss.curvature_bound or 0.0) * norm * margin
+        gradient = slope + (2 * batch + 256) * _UNIT * self.lipschitz
+        moving = 8 * (size + 16) * _UNIT * (reach + steps * (self.lipschitz + self.alpha * reach))
+        return float((steps * gradient + moving).sum()) + 2.0**-900
+
+    @property
+    def sensitivity(self) -> float:
+        """How far the computed end can move when one row is replaced."""
+        return self.stability + 2 * self.rounding
+
+    @property
+    def published_sensitivity(self) -> float:
+        """The papers' closed forms; the exact worst case where no sound one is known to us."""
+        solver = self.solver
+        if self.strong:
+            lipschitz = self.lipschitz + self.alpha * self.radius
+            return 2 * lipschitz / (self.alpha * self.problem.n_rows)
+        if solver.schedule == "constant":
+            return 2 * solver.passes * self.lipschitz * float(self.steps[0]) / solver.batch_size
+        return self.stability
+
+    def published_scale(self, budget: Budget, parts: int) -> float:
+        """σ = Δ√(2 ln(2/δ))/ε, for one of several models."""
+        share = part_of(budget, parts)
+        return self.published_sensitivity * math.sqrt(2 * math.log(2 / share.delta)) / share.epsilon
+
+    def cut(self, order: Any) -> Any:
+        """The rows of each batch of one pass."""
+        batch = self.solver.batch_size
+        return order[: self.batches * batch].reshape(self.batches, batch)
+
+    def descend(self, rows: Any, order: Any) -> FloatArray:
+        """All passes on the exact rows."""
+        weights: FloatArray = np.zeros(self.problem.n_parameters)
+        for steps in self.steps.reshape(self.solver.passes, self.batches):
+            weights = rows.descend(
+                weights,
+                self.problem.loss,
+                order=order,
+                steps=steps,
+                clip=self.lipschitz,
+                alpha=self.alpha,
+                radius=self.radius if self.strong else None,
+            ).weights
+        return weights

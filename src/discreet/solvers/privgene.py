@@ -1,0 +1,227 @@
+"""PrivGene: a genetic algorithm whose every generation is decided by one private choice.
+
+Zhang, Xiao, Yang, Zhang & Winslett, "PrivGene: Differentially Private Model Fitting Using Genetic
+Algorithms", SIGMOD 2013, as compared by Lee & Kifer 2018. Children of the last winners are made in
+public: by crossover (each weight from one of two winners) and mutation (one weight moves by a
+shrinking amount). The rows only decide which child wins.
+
+As in the paper's enhanced exponential mechanism, what counts is how far two candidates can differ
+on one row. Here that is enforced: a row's change of loss from the last winner is clipped to a bound
+that shrinks with the mutations, so late choices between near candidates get less noise.
+
+Proof: docs/proofs/privgene.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from discreet.errors import NotSupported
+from discreet.objectives import Loss, Problem
+from discreet.privacy import Budget, Curator, ExponentialMechanism, Relation
+from discreet.privacy.filters import Measure
+from discreet.privacy.noisy_max import affordable_selection
+from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+
+__all__ = ["Generation", "PrivGene"]
+
+FEWEST, MOST = 20, 100
+"""Bounds on the default number of generations."""
+
+
+@dataclass(frozen=True)
+class Generation(TraceEntry):
+    """One generation; all of it was paid for.
+
+    Attributes
+    ----------
+    mutation
+        Largest change of a weight by mutation.
+    clip
+        Bound on a row's change of loss.
+    moved
+        Distance between the winner and the one before it; 0 if that one won again.
+    epsilon
+        ε of the choice.
+    """
+
+    mutation: float
+    clip: float
+    moved: float
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class PrivGene(Solver):
+    """A genetic algorithm with private selection.
+
+    Parameters
+    ----------
+    calibration : {"tight", "published"}
+        ``"published"``: ε/T for each of T choices. ``"tight"``: composed by bounded range in zCDP
+        where that allows more.
+    generations : int, optional
+        T. By default growth·n·ε, between 20 and 100.
+    growth : float
+        c in T = c·n·ε.
+    population : int
+        Candidates in a generation; the last winner is one of them.
+    winners : int
+        How many of the last winners are crossed.
+    mutation : float
+        Largest change of a weight by mutation in the first generation.
+    last_mutation : float
+        The same in the last generation; it shrinks by a constant factor in between.
+    clip : float
+        Bound on a row's change of loss, in units of the current mutation. 1 cuts nothing where
+        entries of rows and slopes of the loss are within ±1 and one weight was mutated.
+    seed : int, optional
+        Seed of the candidates, which are public; by default from where the noise comes from. It
+        does not seed the noise of choices.
+    """
+
+    calibration: Literal["tight", "published"] = "tight"
+    generations: int | None = None
+    growth: float = 1.25e-3
+    population: int = 100
+    winners: int = 2
+    mutation: float = 1.0
+    last_mutation: float = 0.1
+    clip: float = 1.0
+    seed: int | None = None
+
+    name: ClassVar[str] = "privgene"
+    paper: ClassVar[str] = (
+        "Zhang, Xiao, Yang, Zhang & Winslett, PrivGene: Differentially Private Model Fitting Using "
+        "Genetic Algorithms, 2013"
+    )
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    demands: ClassVar[tuple[str, ...]] = (
+        "each row's change of loss from the last winner is clipped",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if self.calibration not in ("tight", "published"):
+            raise ValueError(
+                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
+            )
+        _whole("population", self.population, 2)
+        _whole("winners", self.winners, 1)
+        if self.generations is not None:
+            _whole("generations", self.generations, 1)
+        if self.seed is not None:
+            _whole("seed", self.seed, 0)
+        for name in ("growth", "mutation", "last_mutation", "clip"):
+            value = float(getattr(self, name))
+            if not 1e-9 <= value <= 1e6:
+                raise ValueError(f"{name} must be between 1e-9 and 1e6; got {value!r}.")
+            object.__setattr__(self, name, value)
+        if self.last_mutation > self.mutation:
+            raise ValueError(
+                f"last_mutation must be at most mutation={self.mutation!r}; got "
+                f"{self.last_mutation!r}."
+            )
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse losses with several outputs a row."""
+        super().check(loss, budget, parts)
+        if getattr(loss, "n_outputs", 1) > 1:
+            raise NotSupported(
+                f"solver={self.name!r} fits one output; {loss.name!r} has several. Fit one model "
+                "for each class."
+            )
+
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Refuse budgets whose parts cannot be served."""
+        super().prepare(problem, budget, parts)
+        self._plan(problem, budget, parts)
+        return budget
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Let all generations compete."""
+        self.check(problem.loss, budget, curator.parts)
+        measure, mechanism, count = self._plan(problem, budget, curator.parts)
+        curator.open(measure)
+        seeded = self.seed is not None
+        generator = np.random.default_rng(self.seed) if seeded else curator.generator()
+        pool: list[FloatArray] = [np.zeros(problem.n_parameters)]
+        trace: list[Generation] = []
+        shrink = (self.last_mutation / self.mutation) ** (1 / max(1, count - 1))
+        for t in range(count):
+            mutation = self.mutation * shrink**t
+            parent = pool[-1]
+            candidates = self._breed(pool, mutation, generator)
+            penalties = [problem.penalty.value(candidate) for candidate in candidates]
+            chosen = curator.choose_candidate(
+                problem.loss,
+                candidates,
+                parent,
+                clip=self.clip * mutation,
+                public_losses=problem.n_rows * np.array(penalties),
+                mechanism=mechanism,
+            )
+            winner = candidates[chosen]
+            moved = float(np.linalg.norm(winner - parent))
+            if moved > 0:
+                pool = [*pool, winner][-self.winners :]
+            trace.append(Generation(mutation, self.clip * mutation, moved, mechanism.epsilon))
+            if progress is not None:
+                progress(Progress(trace[-1], pool[-1].copy(), curator.spent_share))
+        return Solution(pool[-1], tuple(trace), self._conditions(mechanism, count))
+
+    def _breed(
+        self, pool: list[FloatArray], mutation: float, generator: np.random.Generator
+    ) -> FloatArray:
+        """The last winner, and children of it: crossed with an earlier one, then mutated."""
+        parent = pool[-1]
+        candidates = np.tile(parent, (self.population, 1))
+        children = candidates[1:]
+        earlier = np.array(pool[:-1] or pool)
+        others = earlier[generator.integers(len(earlier), size=len(children))]
+        crossed = generator.random(children.shape) < 0.5
+        crossed &= generator.random((len(children), 1)) < 0.5  # the others are mutated only
+        children[crossed] = others[crossed]
+        at = generator.integers(parent.size, size=len(children))
+        children[np.arange(len(children)), at] += generator.uniform(
+            -mutation, mutation, size=len(children)
+        )
+        return candidates
+
+    def _plan(
+        self, problem: Problem, budget: Budget, parts: int
+    ) -> tuple[Measure, ExponentialMechanism, int]:
+        """The measure, the mechanism of one choice, and the number of generations of each model."""
+        count = self.generations
+        if count is None:
+            wanted = self.growth * problem.n_rows * budget.epsilon / parts
+            count = round(min(max(wanted, FEWEST), MOST))
+        if self.calibration == "published":
+            measure: Measure = "pure"
+            epsilon = budget.epsilon / (count * parts) * (1 - 2.0**-50)
+        else:
+            measure, epsilon = affordable_selection(budget, count * parts)
+        return measure, ExponentialMechanism(epsilon, monotone=False), count
+
+    def _conditions(self, mechanism: ExponentialMechanism, count: int) -> tuple[str, ...]:
+        return (
+            f"each row's change of loss from the last winner is clipped to {self.clip:g} times the "
+            "current mutation",
+            f"{count} private choices of a winner, each {mechanism.epsilon:.4g}-DP; candidates are "
+            "made in public",
+        )
+
+
+def _whole(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}; got {value!r}.")

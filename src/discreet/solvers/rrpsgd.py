@@ -1,0 +1,250 @@
+"""RRPSGD: noisy steps on single rows, stopped at a random round; for losses that are not convex.
+
+Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2017, Algorithm 2.
+At a round drawn with probability ∝ 2η − βη², the expected squared gradient norm of a smooth
+objective is small (Ghadimi & Lan 2013), convex or not.
+
+Where this differs from the paper: the paper plans n² rounds, here their number is a setting and
+the noise is calibrated for it; rows' gradients are clipped instead of assumed to be short.
+
+Proof: docs/proofs/rrpsgd.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from discreet.errors import NotSupported
+from discreet.objectives import Loss, Problem
+from discreet.privacy import Budget, Curator, Relation
+from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.solvers.base import (
+    FloatArray,
+    Progress,
+    Solution,
+    Solver,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
+
+__all__ = ["RRPSGD", "Rounds"]
+
+MOST_ROUNDS = 200_000
+"""Rounds planned by default at most; a million at 100 features take about ten seconds."""
+
+ENTRIES = 10
+"""In how many parts a run is reported."""
+
+
+@dataclass(frozen=True)
+class Rounds(TraceEntry):
+    """A part of the rounds; all of it was paid for.
+
+    Attributes
+    ----------
+    rounds
+        How many rounds it had.
+    noise_scale
+        Standard deviation of the noise in each coordinate of a row's gradient.
+    last_step
+        The step size at its end.
+    """
+
+    rounds: int
+    noise_scale: float
+    last_step: float
+
+
+@dataclass(frozen=True)
+class RRPSGD(Solver):
+    """Random-round private SGD.
+
+    Parameters
+    ----------
+    calibration : {"tight", "published"}
+        ``"published"``: noise of variance 4L² ln(3n/δ) ln(2/δ)/ε² in each round, for ε ≤ 1.
+        ``"tight"``: the least noise with which ``max_rounds`` rounds on one random row each keep
+        the budget.
+    max_rounds : int, optional
+        Rounds to plan for; the random round is among them. By default n², but no more than
+        200,000.
+    step_size : float, optional
+        η, below 2/β for a β-smooth objective. By default min(1/β, D/(σ√max_rounds)) with
+        σ² = 4L² + d·(noise variance), as the paper's theorem 5 has it.
+    schedule : {"constant", "sqrt"}
+        The same step in each round, or η/√(k + 1) in round k.
+    distance : float, optional
+        D: a guess of √(2(F(0) − min F)/β), for the default step. It is public, and a wrong guess
+        costs accuracy only. By default, √(2φ(0)/β) for classification and 1 for regression.
+    gradient_clip : float, optional
+        L, the bound on a row's gradient norm. By default what the loss and ``data_norm`` imply.
+    unsafe : bool
+        Run published constants that do not keep their promise; the guarantee has the true ε.
+    """
+
+    calibration: Literal["tight", "published"] = "tight"
+    max_rounds: int | None = None
+    step_size: float | None = None
+    schedule: Literal["constant", "sqrt"] = "constant"
+    distance: float | None = None
+    gradient_clip: float | None = None
+    unsafe: bool = False
+
+    name: ClassVar[str] = "rrpsgd"
+    paper: ClassVar[str] = (
+        "Zhang, Zheng, Mou, Wang: Efficient Private ERM for Smooth Objectives (IJCAI 2017), "
+        "Algorithm 2"
+    )
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
+    demands: ClassVar[tuple[str, ...]] = (
+        "steps are below 2/β, for the random round's sake",
+        "published: epsilon is at most 1",
+    )
+    needs_delta: ClassVar[bool] = True
+    needs_smooth_loss: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        for name, known in (
+            ("calibration", ("tight", "published")),
+            ("schedule", ("constant", "sqrt")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
+        rounds = self.max_rounds
+        if rounds is not None:
+            whole = isinstance(rounds, (int, np.integer)) and not isinstance(rounds, bool)
+            if not (whole and 1 <= rounds <= 10**8):
+                raise ValueError(f"max_rounds must be a whole number up to 10^8; got {rounds!r}.")
+            object.__setattr__(self, "max_rounds", int(rounds))
+        for name in ("step_size", "distance", "gradient_clip"):
+            value = getattr(self, name)
+            if value is not None and not 1e-9 <= value <= 1e9:
+                raise ValueError(f"{name} must be between 1e-9 and 1e9; got {value!r}.")
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse published noise where its theorem does not speak."""
+        super().check(loss, budget, parts)
+        if self.calibration == "published" and part_of(budget, parts).epsilon > 1:
+            raise NotSupported(
+                f"The published noise of {self.name!r} is for epsilon up to 1 a model; got "
+                f"{budget.epsilon:g} for {parts}. Use calibration='tight'."
+            )
+
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Refuse steps that are too long, and published noise that breaks its promise."""
+        super().prepare(problem, budget, parts)
+        if problem.row_norm is None:
+            raise ValueError(
+                f"solver={self.name!r} needs the smoothness of the objective. Pass data_norm, for "
+                "example data_norm=1.0: longer rows are scaled down to it."
+            )
+        clip = self._clip(problem)
+        if not 1e-9 <= clip <= 1e9:
+            raise ValueError(
+                f"a bound on the norm of a row's gradient between 1e-9 and 1e9 is needed; it is "
+                f"{clip:g} here. Pass gradient_clip, for example gradient_clip=1.0."
+            )
+        smoothness = _smoothness(problem)
+        if self.step_size is not None and not self.step_size < 2 / smoothness:
+            raise ValueError(
+                f"step_size must be below 2/β = {2 / smoothness:g}; got {self.step_size:g}."
+            )
+        mechanism = self._mechanism(problem, budget, parts)
+        if self.calibration == "tight":
+            return budget
+        epsilon = mechanism.epsilon(self._rounds(problem) * parts, budget.delta)
+        return true_budget(self.name, budget, epsilon, self.unsafe)
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Draw a round and run up to it."""
+        self.prepare(problem, budget, curator.parts)
+        mechanism = self._mechanism(problem, budget, curator.parts)
+        planned, clip = self._rounds(problem), self._clip(problem)
+        curator.open_plan(mechanism, planned)
+        steps = self._steps(problem, mechanism)
+        stop = 1 + curator.draw_index(chances(steps, _smoothness(problem)))
+        weights: FloatArray = np.zeros(problem.n_parameters)
+        trace: list[Rounds] = []
+        for part in np.array_split(steps[:stop], min(ENTRIES, stop)):
+            weights = curator.descend(
+                problem.loss,
+                weights,
+                clip=clip,
+                step_sizes=part,
+                mechanism=mechanism,
+                order="one_row",
+                alpha=problem.penalty.alpha,
+            )
+            scale = mechanism.noise_multiplier * clip
+            trace.append(Rounds(part.size, scale, float(part[-1])))
+            if progress is not None:
+                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
+        conditions = (
+            f"each row's gradient is clipped to norm {clip:g}",
+            f"every round uses one row, drawn uniformly from bits that nobody knows; the noise is "
+            f"calibrated for all {planned} rounds that could have been run",
+            f"the round to stop at, {stop}, was drawn without looking at the rows",
+        )
+        return Solution(weights, tuple(trace), conditions)
+
+    def _rounds(self, problem: Problem) -> int:
+        return self.max_rounds or min(problem.n_rows**2, MOST_ROUNDS)
+
+    def _clip(self, problem: Problem) -> float:
+        return min(problem.lipschitz, self.gradient_clip or math.inf)
+
+    def _mechanism(self, problem: Problem, budget: Budget, parts: int) -> SampledGaussian:
+        """The noise of one round, in units of the clip."""
+        rate = 1 / problem.n_rows
+        if self.calibration == "published":
+            share = part_of(budget, parts)
+            logs = math.log(3 * problem.n_rows / share.delta) * math.log(2 / share.delta)
+            multiplier = 2 * math.sqrt(logs) / share.epsilon
+        else:
+            uses = self._rounds(problem) * parts
+            multiplier = noise_multiplier_for(budget, rate, uses, sampling="one_row")
+        return SampledGaussian(multiplier, rate, budget.relation, sampling="one_row")
+
+    def _steps(self, problem: Problem, mechanism: SampledGaussian) -> FloatArray:
+        """The step size of each round that could be run."""
+        rounds, clip, smoothness = self._rounds(problem), self._clip(problem), _smoothness(problem)
+        step = self.step_size
+        if step is None:
+            deviation = clip * math.sqrt(4 + problem.n_parameters * mechanism.noise_multiplier**2)
+            distance = self.distance or _distance(problem, smoothness)
+            step = min(1 / smoothness, distance / (deviation * math.sqrt(rounds)))
+        if self.schedule == "sqrt":
+            return step / np.sqrt(np.arange(1.0, rounds + 1))
+        return np.full(rounds, step)
+
+
+def chances(steps: FloatArray, smoothness: float) -> FloatArray:
+    """Theorem 5: the run stops after round k with probability ∝ 2η_k − βη_k²."""
+    return steps * (2 - smoothness * steps)
+
+
+def _smoothness(problem: Problem) -> float:
+    smoothness = problem.smoothness
+    assert smoothness is not None  # a smooth loss was asked for
+    return smoothness
+
+
+def _distance(problem: Problem, smoothness: float) -> float:
+    """D_F = √(2(F(0) − min F)/β), at most √(2φ(0)/β) as losses are not negative."""
+    if problem.loss.task == "regression":
+        return 1.0
+    start = float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
+    return math.sqrt(2 * start / smoothness)

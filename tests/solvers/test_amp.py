@@ -1,0 +1,250 @@
+"""Approximate minima perturbation: constants by hand, what is refused, what it finds."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from discreet.errors import NotSupported, PrivacyError
+from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Sigmoid, Softmax
+from discreet.privacy import Account, Budget, Curator
+from discreet.privacy.bits import SeededBits
+from discreet.privacy.conversions import epsilon_from_mu, mu_from_epsilon
+from discreet.privacy.noise import Noise
+from discreet.privacy.objective_perturbation import true_epsilon
+from discreet.rows import as_rows
+from discreet.solvers.amp import AMP, AMPHF
+
+REPLACE, ADD = Budget(0.1, 1e-6, "replace_one"), Budget(0.1, 1e-6, "add_remove")
+ROOT = math.sqrt(2)
+LOGISTIC = Logistic()
+
+
+def make_rows(n=2000, d=5, seed=0, loss=LOGISTIC):
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1, 1, size=(n, d)) / math.sqrt(d)
+    score = 3 * X @ np.linspace(-2, 2, d) + 0.5
+    if loss.n_outputs > 1:
+        y = np.clip(np.round(score + 0.3 * generator.standard_normal(n)), 0, loss.n_outputs - 1)
+    elif loss.task == "classification":
+        y = np.where(score + generator.logistic(size=n) > 0, 1.0, -1.0)
+    else:
+        y = score + 0.1 * generator.standard_normal(n)
+    return X, y
+
+
+def run(solver, budget, loss=LOGISTIC, data=None, seed=0, alpha=0.0, parts=1):
+    X, y = data if data is not None else make_rows(loss=loss)
+    rows = as_rows(X, y, row_norm=1.0)
+    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features, row_norm=1.0)
+    account = Account(solver.prepare(problem, budget, parts))
+    curator = Curator(rows, account, Noise(SeededBits(seed)), Fraction(1, parts))
+    solution = solver.solve(problem, curator, budget)
+    return solution, account.guarantee(secure=False), curator
+
+
+def test_published_constants_by_hand():
+    # ε = 0.1, δ = 1e-6, f = 0.01, f₁ = 0.9: ε₁ = 0.099, ε₂ = 0.001, ε₃ = 0.0891, δ₁ = 0.99e-6,
+    # δ₂ = 1e-8. Rows of norm 1 and an intercept: L = √2; the paper's β = L² = 2; r = 2.
+    # Λ = 4/0.0099 = 404.0404.
+    # n·σ₁ = 2√2·(1 + √(2 ln(1/0.99e-6)))/0.0891 = 198.670.
+    # σ₂ = (nγ/Λ)(1 + √(2 ln 1e8))/0.001 with nγ = 1/2000: 0.00874870.
+    entry = run(AMP(calibration="published"), REPLACE)[0].trace[0]
+    assert entry.ridge == pytest.approx(404.0404, rel=1e-6)
+    by_hand = 2 * ROOT * (1 + math.sqrt(2 * math.log(1 / 0.99e-6))) / 0.0891
+    assert entry.noise_scale == pytest.approx(by_hand, rel=1e-9) == pytest.approx(198.67, rel=1e-4)
+    output = (1 / 2000 / 404.0404) * (1 + math.sqrt(2 * math.log(1e8))) / 0.001
+    assert entry.output_noise == pytest.approx(output, rel=1e-3) == pytest.approx(0.0087487, 1e-4)
+    assert entry.gradient_bound == pytest.approx(1 / 2000**2)
+    half = run(AMP(calibration="published"), ADD)[0].trace[0]
+    assert half.noise_scale == pytest.approx(by_hand / 2)
+
+
+def test_published_smoothness_is_that_of_the_loss():
+    # Smoothed hinge with h = 0.1: β = L²/(2h) = 10, Λ = 2·10/0.0099.
+    entry = run(AMP(calibration="published"), REPLACE, HuberHinge())[0].trace[0]
+    assert entry.ridge == pytest.approx(20 / 0.0099)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("solver", [AMP, AMPHF])
+def test_published_constants_keep_their_promise_thanks_to_slack(solver, epsilon):
+    """The printed output noise is for half the true distance; the first part makes up for it."""
+    budget = Budget(epsilon, 1e-6, "replace_one")
+    settings = {"objective_fraction": 0.9} if solver is AMP else {}
+    _, guarantee, _ = run(solver(calibration="published", **settings), budget)
+    assert guarantee.epsilon == epsilon
+
+
+def test_published_constants_that_break_the_promise_are_refused():
+    """Nearly all of the budget for the output, whose noise is half of what it must be."""
+    solver = AMP(calibration="published", output_fraction=0.9)
+    with pytest.raises(PrivacyError, match="do not keep the promise") as caught:
+        run(solver, Budget(8.0, 1e-2, "replace_one"))
+    # By hand: σ₂ over the distance 2nγ/Λ is z = (1 + √(2 ln(1/δ₂)))/(2ε₂), ε₂ = 7.2, δ₂ = 0.009.
+    z = (1 + math.sqrt(2 * math.log(1 / 0.009))) / 14.4
+    assert epsilon_from_mu(1 / z, 1e-2) > 8
+    assert "unsafe=True" in str(caught.value)
+    unsafe = AMP(calibration="published", output_fraction=0.9, unsafe=True)
+    _, guarantee, _ = run(unsafe, Budget(8.0, 1e-2, "replace_one"))
+    assert guarantee.epsilon > epsilon_from_mu(1 / z, 1e-2)
+
+
+def test_tight_constants_by_hand():
+    # Same split; c = ε₁ − ε₃ = ln(1 + t/Λ) with t = 2/4, so Λ = 0.5/(e^0.0099 − 1) = 50.2555.
+    # Part 2: 2nγ/Λ over the μ of (0.001, 1e-8).
+    entry = run(AMP(), REPLACE)[0].trace[0]
+    ridge = 0.5 / math.expm1(0.0099)
+    assert entry.ridge == pytest.approx(ridge, rel=1e-6)
+    mu = mu_from_epsilon(0.0891, 0.99e-6)
+    assert entry.noise_scale == pytest.approx(2 * ROOT / mu, rel=1e-3)
+    output = 2 / 2000 / ridge / mu_from_epsilon(0.001, 1e-8)
+    assert entry.output_noise == pytest.approx(output, rel=1e-3)
+
+
+@pytest.mark.parametrize("budget", [REPLACE, ADD])
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("loss", [Logistic(), Huber(0.5), Softmax(3)], ids=repr)
+def test_both_parts_together_keep_the_budget(budget, parts, loss):
+    solution, guarantee, curator = run(AMP(), budget, loss, parts=parts)
+    entry = solution.trace[0]
+    rank = loss.hessian_rank
+    cost = rank * math.log1p(2 * loss.hessian_trace_bound / (rank * entry.ridge))
+    first = true_epsilon(
+        0.99e-6 / parts,
+        noise_ratio=loss.slope_bound * ROOT / entry.noise_scale,
+        curvature_cost=cost,
+        relation=budget.relation,
+        corners=loss.gradient_corners,
+    )
+    distance = 2 * entry.gradient_bound * 2000 / entry.ridge
+    second = epsilon_from_mu(distance / entry.output_noise, 1e-8 / parts)
+    assert 0.999 * 0.1 / parts < first + second <= 0.1 / parts * (1 + 1e-9)
+    (use,) = guarantee.mechanisms
+    assert use.mechanism.loss.epsilon <= 0.1 / parts
+    assert curator.spent_share == pytest.approx(1)
+
+
+def test_rules_without_hyper_parameters_by_hand():
+    problem = Problem(Logistic(), L2(), 2000, 5, row_norm=1.0)
+    # ε = 1: ε₁ = 0.99, f₁ = 0.887 + 0.019/0.99^0.373 = 0.906071; ε = 0.01: 0.887 + 0.019/0.0099^
+    # 0.373 = 0.993 is cut to 0.99; ε = 20: ε₁ = 19.8, f₁ = 1 − 0.99/19.8 = 0.95.
+    for epsilon, fraction in ((1.0, 0.906071), (0.01, 0.99), (20.0, 0.95)):
+        split = AMPHF()._split(problem, epsilon, 1e-6)
+        assert split.epsilon3 / split.epsilon1 == pytest.approx(fraction, rel=1e-6)
+        assert split.epsilon1 == pytest.approx(0.99 * epsilon)
+        assert split.delta2 == pytest.approx(1e-8)
+        assert split.epsilon1 + split.epsilon2 <= epsilon
+    wide = Problem(Logistic(), L2(), 5, 2000, row_norm=1.0)
+    split = AMPHF()._split(wide, 1.0, 1e-6)
+    assert split.epsilon3 / split.epsilon1 == pytest.approx(0.97)
+    split = AMPHF(dimensions="low")._split(wide, 1.0, 1e-6)
+    assert split.epsilon3 / split.epsilon1 == pytest.approx(0.906071)
+    split = AMPHF(dimensions="high")._split(problem, 50.0, 1e-6)
+    assert split.epsilon1 - split.epsilon3 == pytest.approx(0.99)
+
+
+def test_curvature_beyond_one_is_refused_or_avoided():
+    with pytest.raises(ValueError, match=r"ε₁ − ε₃ < 1.*objective_fraction >= 0\.95"):
+        run(AMP(calibration="published"), Budget(20.0, 1e-6, "replace_one"))
+    split = AMP()._split(Problem(Logistic(), L2(), 10, 2, row_norm=1.0), 20.0, 1e-6)
+    assert split.epsilon1 - split.epsilon3 == pytest.approx(0.99)
+
+
+def test_the_gradient_bound_scales_the_output_noise():
+    fine = run(AMP(gradient_bound=1e-8), REPLACE)[0].trace[0]
+    coarse = run(AMP(gradient_bound=1e-5), REPLACE)[0].trace[0]
+    assert coarse.output_noise == pytest.approx(1000 * fine.output_noise, rel=1e-2)
+    floor = run(AMP(gradient_bound=1e-30), REPLACE)[0].trace[0]
+    assert 1e-13 < floor.gradient_bound < 1e-10  # what rounding lets be certified
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Huber(0.5), Softmax(3)], ids=repr)
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("solver", [AMP(), AMPHF()])
+def test_large_budgets_find_the_optimum(loss, convert, solver):
+    X, y = make_rows(loss=loss, n=4000)
+    budget = Budget(1e6, 1e-6, "replace_one")
+    solution, _, _ = run(solver, budget, loss, (convert(X), y), alpha=0.01)
+    full = np.column_stack([X, np.ones(len(X))])
+
+    def objective(weights):
+        outputs = full @ weights.reshape(loss.n_outputs, -1).T
+        margins = outputs if loss.n_outputs > 1 else outputs[:, 0]
+        return loss.value(margins, y).mean() + 0.005 * weights @ weights
+
+    best = minimize(objective, np.zeros(solution.weights.size), method="BFGS").fun
+    assert solution.weights.size == 6 * loss.n_outputs
+    assert objective(solution.weights) < best + 1e-6
+
+
+def test_more_budget_helps():
+    X, y = make_rows()
+    full = np.column_stack([X, np.ones(len(X))])
+
+    def objective(epsilon):
+        budget = Budget(epsilon, 1e-6, "replace_one")
+        found = [run(AMPHF(), budget, data=(X, y), seed=s)[0].weights for s in range(3)]
+        return np.mean([Logistic().value(full @ weights, y).mean() for weights in found])
+
+    assert objective(10.0) < objective(0.05) < 0.75
+
+
+def test_an_optimiser_of_ones_own():
+    calls = []
+
+    def own(fun, x0, **settings):
+        calls.append(settings)
+        return minimize(fun, x0, **settings)
+
+    ours = run(AMP(minimizer=own), REPLACE)[0].weights
+    np.testing.assert_allclose(ours, run(AMP(), REPLACE)[0].weights, rtol=1e-9)
+    assert len(calls) == 1
+
+
+def test_nothing_is_released_without_a_certificate(monkeypatch):
+    from discreet.solvers import minimise
+
+    monkeypatch.setattr(minimise, "NEWTON_STEPS", 0)
+    with pytest.raises(PrivacyError, match="nothing was released"):
+        run(AMP(), REPLACE)
+
+
+class Unknown(Softmax):
+    """Several outputs, and nothing known of their gradients."""
+
+    gradient_corners = None
+
+
+def test_what_the_proof_does_not_cover_is_refused():
+    for loss, words in (
+        (Hinge(), "smooth"),
+        (Sigmoid(), "convex"),
+        (Unknown(3), "gradient_corners"),
+    ):
+        with pytest.raises(NotSupported, match=words):
+            AMP().check(loss, REPLACE)
+    with pytest.raises(NotSupported, match="delta > 0"):
+        AMP().check(Logistic(), Budget(1.0, 0.0, "replace_one"))
+    with pytest.raises(ValueError, match="data_norm"):
+        AMPHF().prepare(Problem(Logistic(), L2(), 10, 2), REPLACE)
+
+
+@pytest.mark.parametrize(
+    ("solver", "field", "value"),
+    [
+        (AMP, "calibration", "loose"),
+        (AMP, "output_fraction", 0.0),
+        (AMP, "objective_fraction", 1.0),
+        (AMP, "gradient_bound", 0.0),
+        (AMPHF, "calibration", "loose"),
+        (AMPHF, "dimensions", "wide"),
+        (AMPHF, "gradient_bound", math.nan),
+    ],
+)
+def test_bad_settings(solver, field, value):
+    with pytest.raises(ValueError, match=field):
+        solver(**{field: value})

@@ -1,0 +1,70 @@
+"""Baselines find what they should, and never claim to be private."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression as Reference
+
+from discreet import Accountant, HuberRegressor, LinearSVC, LogisticRegression
+from discreet.errors import PrivacyError, PrivacyLeakWarning
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, size=(1500, 4))
+Y = np.where(X @ [1.0, -2.0, 0.5, 0.0] + 0.4 + 0.3 * rng.logistic(size=1500) > 0, "yes", "no")
+THREE = np.digitize(X @ [1.0, -2.0, 0.5, 0.0], [-0.3, 1.2])
+
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
+
+
+@pytest.mark.parametrize("as_table", [np.asarray, sp.csr_array])
+def test_nonprivate_is_the_minimum(as_table):
+    alpha = 1e-2
+    model = LogisticRegression(solver="nonprivate", alpha=alpha).fit(as_table(X), Y)
+    # scikit-learn does not penalise the intercept, so give it one as a feature
+    with_ones = np.column_stack([X, np.ones(len(X))])
+    reference = Reference(C=1 / (alpha * len(X)), fit_intercept=False, tol=1e-10).fit(with_ones, Y)
+    np.testing.assert_allclose(model.coef_, reference.coef_[:, :4], atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, reference.coef_[:, 4], atol=1e-5)
+
+
+def test_nonprivate_takes_losses_with_a_kink():
+    model = LinearSVC(solver="nonprivate", loss="hinge").fit(X, Y)
+    assert model.score(X, Y) > 0.85
+
+
+def test_majority_predicts_the_most_frequent_class():
+    for labels in (Y, THREE):
+        model = LogisticRegression(solver="majority").fit(X, labels)
+        values, counts = np.unique(labels, return_counts=True)
+        assert set(model.predict(X)) == {values[counts.argmax()]}
+        assert not model.coef_.any()
+
+
+def test_majority_of_a_regression_is_the_mean():
+    target = X[:, 0] + 3.0
+    model = HuberRegressor(solver="majority").fit(X, target)
+    assert model.predict(X[:1]) == pytest.approx(target.mean())
+    with pytest.raises(ValueError, match="fit_intercept=True"):
+        HuberRegressor(solver="majority", fit_intercept=False).fit(X, target)
+
+
+@pytest.mark.parametrize("solver", ["nonprivate", "majority"])
+def test_they_say_that_they_are_not_private(solver):
+    with pytest.warns(PrivacyLeakWarning, match="without any privacy"):
+        model = LogisticRegression(solver=solver).fit(X, Y)
+    guarantee = model.guarantee_
+    assert not guarantee.private
+    assert guarantee.epsilon == math.inf
+    assert str(guarantee).startswith("NOT PRIVATE")
+    assert json.loads(guarantee.to_json())["private"] is False
+    assert json.loads(guarantee.to_json())["epsilon"] is None
+
+
+def test_an_accountant_refuses_them():
+    spent = Accountant()
+    with pytest.raises(PrivacyError, match="not be private"):
+        LogisticRegression(solver="nonprivate", accountant=spent).fit(X, Y)
+    assert spent.fits == 0

@@ -1,0 +1,182 @@
+"""Laplace SGD: noise by hand, what passes cost, what it finds, and what it refuses."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from discreet.errors import NotSupported
+from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Squared
+from discreet.privacy import Account, Budget, Curator, L2Norm
+from discreet.privacy.bits import SeededBits
+from discreet.privacy.conversions import mu_from_epsilon, rho_from_epsilon
+from discreet.privacy.noise import Noise
+from discreet.rows import as_rows
+from discreet.solvers.laplace_sgd import LaplaceSGD
+
+N, D = 2000, 5
+
+
+def make_data(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, D))
+    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
+    y = np.where(X @ np.linspace(-4, 4, D) + 0.5 + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def run(solver, budget, loss=None, data=None, seed=0, alpha=0.0, parts=1, progress=None):
+    X, y = make_data() if data is None else data
+    problem = Problem(loss or Logistic(), L2(alpha), *X.shape, row_norm=1.0)
+    account = Account(solver.prepare(problem, budget, parts))
+    curator = Curator(
+        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, parts)
+    )
+    solution = solver.solve(problem, curator, budget, progress)
+    return solution, account.guarantee(secure=False), curator
+
+
+def pure(epsilon):
+    return Budget(epsilon, 0.0, "replace_one")
+
+
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_pure_noise_by_hand(calibration):
+    # Two passes on ε = 1: density ∝ exp(−(0.5/2)‖z‖/L) a batch, a length of mean 6·(2·√2/0.5)
+    # over b = 100 rows: 0.339411.
+    solver = LaplaceSGD(calibration=calibration, passes=2, batch_size=100)
+    solution, guarantee, curator = run(solver, pure(1.0))
+    assert [use.count for use in guarantee.mechanisms] == [2]
+    assert guarantee.mechanisms[0].mechanism.epsilon == pytest.approx(0.5, rel=1e-9)
+    assert guarantee.measure == "pure"
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+    assert len(solution.trace) == 2
+    assert solution.trace[0].noise_length == pytest.approx(0.339411, rel=1e-5)
+    assert solution.trace[0].updates == 20
+
+
+def test_published_passes_cost_p_times_one():
+    budget = Budget(1.0, 1e-6, "replace_one")
+    _, guarantee, _ = run(LaplaceSGD(calibration="published", passes=40), budget)
+    assert guarantee.mechanisms[0].mechanism.epsilon == pytest.approx(1 / 40, rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "passes"), [(1.0, 100), (2.0, 400), (0.3, 1000)])
+def test_many_tight_passes_are_composed_and_an_independent_accountant_agrees(epsilon, passes):
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    solver = LaplaceSGD(passes=passes)
+    measure, each = solver._spending(Budget(epsilon, 1e-6, "replace_one"), 1)
+    assert measure in ("zcdp", "gdp")
+    assert each > 1.05 * epsilon / passes
+    # closed forms: ε tanh(ε/2) adds up to ρ, and μ = −2Φ⁻¹(1/(1 + e^ε)) squared to μ²
+    loss = L2Norm(each).loss
+    assert loss.rho == pytest.approx(each * math.tanh(each / 2), rel=1e-6)
+    fits = {
+        "zcdp": passes * loss.rho / rho_from_epsilon(epsilon, 1e-6),
+        "gdp": passes * loss.mu**2 / mu_from_epsilon(epsilon, 1e-6) ** 2,
+    }
+    assert 0.999 < fits[measure] <= 1
+    # the worst of all ε-DP mechanisms, composed exactly (a grid that holds ±ε)
+    distribution = privacy_loss_distribution.from_privacy_parameters(
+        common.DifferentialPrivacyParameters(each, 0.0), value_discretization_interval=each
+    ).self_compose(passes)
+    assert distribution.get_epsilon_for_delta(1e-6) <= epsilon
+
+
+def test_few_tight_passes_stay_pure():
+    measure, each = LaplaceSGD(passes=2)._spending(Budget(1.0, 1e-6, "replace_one"), 1)
+    assert measure == "pure"
+    assert each == pytest.approx(0.5, rel=1e-9)
+
+
+def test_one_of_several_models_spends_its_share():
+    _, guarantee, curator = run(LaplaceSGD(passes=2), pure(1.0), parts=4)
+    assert guarantee.mechanisms[0].mechanism.epsilon == pytest.approx(1 / 8, rel=1e-9)
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+    _, guarantee, curator = run(LaplaceSGD(passes=50), Budget(1.0, 1e-6, "replace_one"), parts=4)
+    assert guarantee.measure != "pure"
+    assert 0.99 < curator.spent_share <= 1
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(
+    ("alpha", "settings", "tolerance"),
+    [
+        (0.0, {"step_scale": 5.0}, 2e-3),
+        (0.02, {"schedule": "linear"}, 1e-4),
+        (0.0, {"step_scale": 5.0, "average": True}, 2e-3),
+    ],
+)
+def test_without_noise_it_comes_to_the_optimum(make, loss, alpha, settings, tolerance):
+    X, y = make_data()
+    full = np.column_stack([X, np.ones(N)])
+
+    def objective(w):
+        return loss.value(full @ w, y).mean() + alpha / 2 * w @ w
+
+    best = minimize(objective, np.zeros(D + 1), method="BFGS").fun
+    solver = LaplaceSGD(passes=60, batch_size=20, **settings)
+    solution, _, _ = run(solver, pure(1e6), loss, (make(X), y), alpha=alpha)
+    assert best - 1e-9 <= objective(solution.weights) < best + tolerance
+
+
+def test_defaults_learn_at_a_usual_budget():
+    X, y = make_data(20_000)
+    full = np.column_stack([X, np.ones(len(X))])
+    for budget in (pure(1.0), Budget(1.0, 1e-6, "replace_one")):
+        solution, _, _ = run(LaplaceSGD(), budget, data=(X, y))
+        assert Logistic().value(full @ solution.weights, y).mean() < 0.45  # 0.693 at the start
+
+
+def test_progress_shows_each_pass():
+    seen = []
+    solution, _, _ = run(LaplaceSGD(passes=3), pure(1.0), progress=seen.append)
+    assert [p.entry for p in seen] == list(solution.trace)
+    assert [p.spent_share for p in seen] == pytest.approx([1 / 3, 2 / 3, 1])
+    assert np.array_equal(seen[-1].weights, solution.weights)
+
+
+def test_steps():
+    problem = Problem(Logistic(), L2(0.1), N, D)
+    assert LaplaceSGD(step_scale=6.0)._steps(problem, 3, 2) == pytest.approx([3, 6 / 5**0.5])
+    assert LaplaceSGD(schedule="linear")._steps(problem, 3, 2) == pytest.approx([2.5, 2.0])
+
+
+def test_what_it_refuses():
+    budget = pure(1.0)
+    with pytest.raises(NotSupported, match="replace_one"):
+        LaplaceSGD().check(Logistic(), Budget(1.0, 0.0, "add_remove"))
+    problem = Problem(Logistic(), L2(0.0), 100, D, row_norm=1.0)
+    with pytest.raises(ValueError, match="at most the number of rows, 100"):
+        LaplaceSGD(batch_size=101).prepare(problem, budget)
+    with pytest.raises(ValueError, match="alpha > 0"):
+        LaplaceSGD(schedule="linear").prepare(problem, budget)
+    with pytest.raises(ValueError, match="epsilon"):
+        LaplaceSGD(passes=10**6).check(Logistic(), pure(1e-4))
+    for loss in (Hinge(), Squared()):
+        LaplaceSGD().prepare(Problem(loss, L2(0.0), 100, D), budget)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("calibration", "loose"),
+        ("schedule", "cosine"),
+        ("batch_size", 0),
+        ("batch_size", 2.5),
+        ("passes", 0),
+        ("passes", True),
+        ("passes", None),
+        ("step_scale", math.nan),
+        ("gradient_clip", 0.0),
+        ("radius", -1.0),
+    ],
+)
+def test_bad_settings(field, value):
+    with pytest.raises(ValueError, match=field):
+        LaplaceSGD(**{field: value})

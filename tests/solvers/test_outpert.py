@@ -1,0 +1,230 @@
+"""Output perturbation: the paper's constants, its sensitivity, and what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet.errors import NotSupported, PrivacyError
+from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
+from discreet.privacy import Account, Budget, Curator, Gaussian, L2Norm
+from discreet.privacy.bits import SeededBits
+from discreet.privacy.noise import Noise
+from discreet.rows import as_rows
+from discreet.solvers import NonPrivate, OutPert
+from discreet.solvers.outpert import _plan
+
+REPLACE = Budget(1.0, 1e-6, "replace_one")
+
+
+def table(n=2000, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, d))
+    y = np.where(X @ np.linspace(-2, 2, d) + 0.3 + 0.5 * rng.logistic(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def problem_of(X, loss=None, alpha=0.0, row_norm=1.0, intercept=True):
+    return Problem(loss or Logistic(), L2(alpha), *X.shape, intercept, row_norm)
+
+
+def run(solver, budget=REPLACE, loss=None, data=None, alpha=0.0, seed=0, intercept=True):
+    X, y = table() if data is None else data
+    problem = problem_of(X, loss, alpha, intercept=intercept)
+    spends = solver.prepare(problem, budget)
+    rows = as_rows(X, y, fit_intercept=intercept, row_norm=problem.row_norm)
+    account = Account(spends)
+    curator = Curator(rows, account, Noise(SeededBits(seed)))
+    solution = solver.solve(problem, curator, budget)
+    return solution, account.guarantee(secure=False), rows, problem
+
+
+def test_published_gaussian_scale_by_hand():
+    # Lemma 2: Δ = 3LTη/n with L = √2 (unit rows and the constant), T = 10, β = 2·1/4 = 0.5, η =
+    # 1/β = 2, n = 2000: 3·1.41421356·10·2/2000 = 0.0424264. Algorithm 1: density ∝
+    # exp(−ε²‖z‖²/(4 ln(2/δ)Δ²)), so σ = Δ√(2 ln(2/δ))/ε = 0.0424264·√(2·14.508658) = 0.2285414.
+    solution, guarantee, _, _ = run(OutPert("published", iterations=10))
+    assert solution.trace[0].noise_scale == pytest.approx(0.2285414, rel=1e-6)
+    assert guarantee.epsilon == 1.0
+
+
+def test_published_strongly_convex_scale_by_hand():
+    # Lemma 3: Δ = 5L(μ+β)/(nμβ), μ = 0.1, β = 0.5 + 0.1: 5·1.41421356·0.7/(2000·0.06) =
+    # 0.0412479 (lemma 2 gives more at T = 100); σ = Δ·√(2·14.508658)/1 = 0.2221930.
+    solution, _, _, _ = run(OutPert("published", iterations=100, step=1 / 0.7), alpha=0.1)
+    assert solution.trace[0].noise_scale == pytest.approx(0.2221930, rel=1e-6)
+
+
+def test_published_pure_scale_by_hand():
+    # Density ∝ exp(−ε‖z‖/Δ), Δ = 0.0424264 as above, ε = 0.5: scale Δ/ε = 0.0848528.
+    solution, guarantee, _, _ = run(
+        OutPert("published", iterations=10), Budget(0.5, 0.0, "replace_one")
+    )
+    assert solution.trace[0].noise_scale == pytest.approx(0.0848528, rel=1e-5)
+    assert isinstance(guarantee.mechanisms[0].mechanism, L2Norm)
+
+
+@pytest.mark.parametrize(("relation", "rows_changed"), [("replace_one", 2), ("add_remove", 1)])
+def test_tight_sensitivity_by_hand(relation, rows_changed):
+    # (rows changed)·LTη/n = 2·√2·10·2/2000 = 0.0282843 under replace, half of it under add/remove;
+    # with α: (rows changed)·(L/(nα))(1 − (1−ηα)^T), α = 0.1, η = 1/0.6, T = 10:
+    # 2·√2/200·(1 − 0.83333^10) = 0.0118582.
+    budget = Budget(1.0, 1e-6, relation)
+    solution, _, _, _ = run(OutPert(iterations=10), budget)
+    assert solution.trace[0].sensitivity == pytest.approx(0.0141421 * rows_changed, rel=1e-5)
+    solution, _, _, _ = run(OutPert(iterations=10, step=1 / 0.6), budget, alpha=0.1)
+    assert solution.trace[0].sensitivity == pytest.approx(0.0059291 * rows_changed, rel=1e-4)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Huber(threshold=0.5)])
+@pytest.mark.parametrize("alpha", [0.0, 0.05])
+def test_no_neighbour_moves_the_end_further(relation, loss, alpha):
+    """Worst-case rows: aligned, at the norm bound, with extreme targets."""
+    rng = np.random.default_rng(1)
+    budget = Budget(1.0, 1e-6, relation)
+    largest = 0.0
+    for trial in range(20):
+        n = 12
+        X = rng.normal(size=(n, 3)) * (3 if trial % 2 else 0.01)
+        y = rng.choice([-1.0, 1.0], size=n)
+        problem = problem_of(X, loss, alpha)
+        plan = _plan(OutPert(iterations=15), problem, budget, 1)
+        extreme = 50.0 * rng.normal(size=3)
+        ends = [plan.descend(as_rows(X, y, fit_intercept=True, row_norm=1.0))]
+        if relation == "add_remove":
+            X2, y2 = X[1:], y[1:]
+        else:
+            X2, y2 = X.copy(), y.copy()
+            X2[0], y2[0] = extreme, -y[0]
+        ends.append(plan.descend(as_rows(X2, y2, fit_intercept=True, row_norm=1.0)))
+        moved = np.linalg.norm(ends[0] - ends[1])
+        assert moved <= plan.sensitivity
+        largest = max(largest, moved / plan.sensitivity)
+    assert largest > 0.2  # the bound is not idle
+
+
+def test_guarantee_recomputed_by_another_accountant():
+    from dp_accounting.pld import PLDAccountant
+
+    for solver in (OutPert(iterations=20), OutPert("published", iterations=20)):
+        _, guarantee, _, _ = run(solver)
+        accountant = PLDAccountant(value_discretization_interval=1e-4)
+        accountant.compose(guarantee.event)
+        epsilon = accountant.get_epsilon(guarantee.delta)
+        assert epsilon <= guarantee.epsilon * 1.001
+        if solver.calibration == "tight":
+            assert epsilon == pytest.approx(guarantee.epsilon, rel=5e-3)
+
+
+def test_published_noise_that_breaks_its_promise_is_refused_with_the_true_epsilon():
+    # The constant √(2 ln(2/δ))/ε is for small ε: at ε = 60 it is too little even with the slack of
+    # 3/2 in the sensitivity. μ = (2/3)·60/√(2 ln(2e6)) = 7.4256.
+    budget = Budget(60.0, 1e-6, "replace_one")
+    with pytest.raises(PrivacyError, match="calibration='tight'") as caught:
+        run(OutPert("published", iterations=10), budget)
+    from discreet.privacy.conversions import epsilon_from_mu
+
+    true = epsilon_from_mu(2 / 3 * 60 / math.sqrt(2 * math.log(2 / 1e-6)), 1e-6)
+    assert true > 60
+    assert f"({true:.4g}, 1e-06)-DP" in str(caught.value)
+    _, guarantee, _, _ = run(OutPert("published", iterations=10, unsafe=True), budget)
+    assert guarantee.epsilon == pytest.approx(true, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Huber(threshold=1.0)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_reaches_the_optimum_when_privacy_costs_nothing(loss, sparse):
+    # ε = 10^6: noise is negligible, and T = 10,000 steps of descent remain: within 1e-4 of F*.
+    X, y = table()
+    data = (sp.csr_array(X), y) if sparse else (X, y)
+    budget = Budget(1e6, 1e-6, "replace_one")
+    solution, _, rows, problem = run(OutPert(), budget, loss, data, alpha=1e-3)
+    best = NonPrivate().compute(problem, rows)
+
+    def objective(w):
+        return rows.objective_sum(w, loss) / problem.n_rows + problem.penalty.value(w)
+
+    assert objective(solution.weights) <= objective(best) + 1e-4
+
+
+def test_theorem_three_number_of_steps_by_hand():
+    # T = [β²n²ε²D²/(L²d ln(1/δ))]^(1/3): β = 0.5, n = 2000, ε = 1, D = 10, L² = 2, d = 5,
+    # ln(1/δ) = 13.8155: (0.25·4e6·100/138.155)^(1/3) = 89.8, so 90 steps.
+    solution, _, _, _ = run(OutPert())
+    assert solution.trace[0].iterations == 90
+    assert solution.trace[0].step == pytest.approx(2.0)
+
+
+def test_theorem_two_number_of_steps_by_hand():
+    # α = 0.1, β = 0.6: T = (α²+β²)/(αβ)·ln(α²n²ε²D²/(L²d ln(1/δ))) = (0.37/0.06)·ln(0.01·4e8 /
+    # 138.155) = 6.16667·10.2735 = 63.4, so 64 steps of 1/(α+β).
+    solution, _, _, _ = run(OutPert(), alpha=0.1)
+    assert solution.trace[0].iterations == 64
+    assert solution.trace[0].step == pytest.approx(1 / 0.7)
+
+
+def test_several_models_share_the_budget():
+    X, y = table()
+    budget = Budget(1.0, 1e-6, "replace_one")
+    for calibration in ("tight", "published"):
+        solver = OutPert(calibration, iterations=10)
+        problem = problem_of(X)
+        account = Account(solver.prepare(problem, budget, 3))
+        rows = as_rows(X, y, fit_intercept=True, row_norm=1.0)
+        for seed in range(3):
+            from fractions import Fraction
+
+            curator = Curator(rows, account, Noise(SeededBits(seed)), Fraction(1, 3))
+            solver.solve(problem, curator, budget)
+        uses = account.guarantee(secure=False).mechanisms
+        mu = sum(use.count / use.mechanism.noise_multiplier**2 for use in uses)
+        assert mu <= budget.to_gdp().mu ** 2
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss", "message"),
+    [
+        (OutPert(step=5.0), Logistic(), "too long"),
+        (OutPert("published", step=3.0), Logistic(), "too long"),
+        (OutPert(), Hinge(), "smooth"),
+        (OutPert(), Squared(), "bounded slope"),
+    ],
+)
+def test_conditions_are_enforced_before_anything_is_read(solver, loss, message):
+    X, _ = table()
+    with pytest.raises((ValueError, NotSupported), match=message):
+        solver.prepare(problem_of(X, loss), REPLACE)
+
+
+def test_needs_a_bound_on_rows():
+    X, _ = table()
+    with pytest.raises(ValueError, match=r"data_norm=1\.0"):
+        OutPert().prepare(problem_of(X, row_norm=None), REPLACE)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"calibration": "loose"}, {"iterations": 0}, {"step": -1.0}, {"weight_norm": math.inf}],
+)
+def test_senseless_settings_are_refused(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        OutPert(**settings)
+
+
+def test_gaussian_noise_is_what_the_trace_says():
+    """Sample variance over 4 coordinates × 2000 runs; false alarm below 1e-6 (5σ of a χ²)."""
+    X, y = table(n=200)
+    plan = None
+    ends = []
+    for seed in range(2000):
+        solution, _, rows, problem = run(OutPert(iterations=2), data=(X, y), seed=seed)
+        if plan is None:
+            plan = _plan(OutPert(iterations=2), problem, REPLACE, 1)
+            exact = plan.descend(rows)
+        ends.append(solution.weights - exact)
+    scale = solution.trace[0].noise_scale
+    count = np.size(ends)
+    assert isinstance(run(OutPert(iterations=2))[1].mechanisms[0].mechanism, Gaussian)
+    assert abs(np.mean(np.square(ends)) / scale**2 - 1) < 5 * math.sqrt(2 / count)

@@ -1,0 +1,109 @@
+"""Solvers by name: what is listed, what a description says, and solvers of other packages."""
+
+import dataclasses
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from discreet import solvers
+from discreet.solvers import registry
+
+EXAMPLE = Path(__file__).parent.parent / "example_package"
+
+
+def test_names_are_sorted_and_start_with_auto():
+    names = solvers.names()
+    assert names[0] == "auto"
+    assert names[1:] == sorted(names[1:])
+    assert {"agd", "outpert", "nonprivate", "majority"} <= set(names)
+
+
+@pytest.mark.parametrize("name", solvers.names())
+def test_every_solver_describes_itself(name):
+    described = solvers.describe(name)
+    assert described.paper
+    assert described.summary.endswith(".")
+    assert described.relations
+    text = str(described)
+    assert described.name in text
+    for parameter in described.parameters:
+        assert f"{parameter}=" in text
+    assert described.private == (name not in ("nonprivate", "majority"))
+
+
+@pytest.mark.parametrize("name", solvers.names())
+def test_every_solver_is_a_frozen_dataclass_that_works_without_settings(name):
+    solver = solvers.resolve(name)
+    assert dataclasses.is_dataclass(solver)
+    assert solvers.resolve(solver) is solver
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        solver.anything = 1
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(ValueError, match=r"unknown solver 'outprt'.*outpert"):
+        solvers.resolve("outprt")
+
+
+def test_an_installed_package_adds_its_solver(tmp_path):
+    """The example package, installed as pip would leave it, in a Python of its own."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    installed = tmp_path / f"discreet_example-{project['version']}.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = ["[discreet.solvers]"]
+    lines += [
+        f"{name} = {target}" for name, target in project["entry-points"]["discreet.solvers"].items()
+    ]
+    (installed / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    program = textwrap.dedent(
+        f"""
+        import sys
+        sys.path[:0] = [{str(tmp_path)!r}, {str(EXAMPLE / "src")!r}]
+        from discreet import LogisticRegression, solvers
+        from discreet.tables import synthetic_low
+        assert "noisy-descent" in solvers.names()
+        print(solvers.describe("noisy-descent"))
+        X, y = synthetic_low(4000, seed=0)
+        model = LogisticRegression(solver="noisy-descent", epsilon=4.0, delta=1e-6).fit(X, y)
+        print("accuracy", model.score(X, y), model.guarantee_.measure)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "from the package discreet-example" in done.stdout
+    accuracy, measure = done.stdout.split("accuracy")[1].split()
+    assert float(accuracy) > 0.75
+    assert measure == "gdp"
+
+
+class _Entry:
+    """An entry point that loads something that is no solver."""
+
+    value = "some.module:thing"
+    dist = None
+
+    def __init__(self, name):
+        self.name = name
+
+    def load(self):
+        return int
+
+
+def test_an_entry_point_that_is_no_solver_is_refused(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", lambda group: [_Entry("broken")])
+    assert "broken" in solvers.names()
+    with pytest.raises(TypeError, match=r"some\.module:thing.*subclass"):
+        solvers.resolve("broken")
+
+
+def test_a_package_cannot_take_the_name_of_a_solver_of_the_library(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", lambda group: [_Entry("agd"), _Entry("auto")])
+    assert isinstance(solvers.resolve("agd"), solvers.AGD)
+    assert solvers.names().count("auto") == 1

@@ -1,0 +1,332 @@
+"""Private SGD: published constants and their truth, what is spent, what is found."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from discreet.errors import NotSupported, PrivacyError
+from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
+from discreet.privacy import Account, Budget, Curator, Relation
+from discreet.privacy.bits import SeededBits
+from discreet.privacy.noise import Noise
+from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.rows import as_rows
+from discreet.solvers.sgd import SGD
+from discreet.solvers.sgd_adv import SGDAdv
+from discreet.solvers.sgd_ma import SGDMA
+
+BUDGET = Budget(1.0, 1e-6, "add_remove")
+SOLVERS = [SGD, SGDAdv, SGDMA]
+
+
+def make_rows(n=4000, d=5, seed=0, task="classification"):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, d))
+    score = X @ np.linspace(-2, 2, d) + 0.5
+    if task == "classification":
+        y = np.where(score + rng.logistic(size=n) > 0, 1.0, -1.0)
+    else:
+        y = score + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None):
+    loss = loss or Logistic()
+    X, y = data if data is not None else make_rows()
+    rows = as_rows(X, y)
+    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
+    account = Account(solver.prepare(problem, budget))
+    curator = Curator(rows, account, Noise(SeededBits(seed)))
+    solution = solver.solve(problem, curator, budget, progress)
+    return solution, account.guarantee(secure=False), curator
+
+
+def problem_of(n, d=10, alpha=0.0):
+    return Problem(Logistic(), L2(alpha), n, d)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "multiplier", "true"),
+    [(5, 0.5664, 3.68), (10, 0.8010, 0.933), (100, 2.533, 0.0306)],
+)
+def test_the_published_constant_of_sgd_and_its_truth(iterations, multiplier, true):
+    # n = 36,176, k = 50, claimed ε = 0.1, δ = 1/n². On the sum of a batch, in units of the clip,
+    # the published noise is 4·(k/n)·√(T ln(1/δ))/ε. The true ε is for add/remove.
+    n = 36_176
+    budget = Budget(0.1, 1 / n**2, "add_remove")
+    solver = SGD(calibration="published", iterations=iterations, batch_size=50)
+    plan = solver.plan(problem_of(n), budget)
+    assert plan.mechanism.noise_multiplier == pytest.approx(multiplier, rel=1e-3)
+    assert plan.mechanism.epsilon(iterations, budget.delta) == pytest.approx(true, rel=5e-3)
+    if true <= 0.1:
+        assert solver.prepare(problem_of(n), budget) == budget
+        return
+    with pytest.raises(PrivacyError, match="do not keep the promise"):
+        solver.prepare(problem_of(n), budget)
+    insisted = SGD("published", unsafe=True, iterations=iterations, batch_size=50)
+    assert insisted.prepare(problem_of(n), budget).epsilon == pytest.approx(true, rel=5e-3)
+
+
+def test_unsafe_runs_state_the_true_epsilon():
+    budget = Budget(0.1, 1e-7, "add_remove")
+    solver = SGD("published", unsafe=True, iterations=5, batch_size=10)
+    _, guarantee, _ = run(solver, budget)
+    assert guarantee.epsilon > 0.2
+    recomputed = SampledGaussian(
+        guarantee.mechanisms[0].mechanism.noise_multiplier, 10 / 4000, Relation.ADD_REMOVE
+    ).epsilon(5, 1e-7)
+    assert guarantee.epsilon == pytest.approx(recomputed, rel=1e-6)
+
+
+def test_the_published_constant_of_sgd_adv_by_hand():
+    # n = 10^4, k = 100, T = 200, ε = 1, δ = 1e-6: ε_it = 1/(2√(400·ln 2e6))/(0.02) = 0.32816,
+    # δ_it = 2.5e-9, noise √(2 ln(5e8))/ε_it = 19.287.
+    budget = Budget(1.0, 1e-6, "add_remove")
+    solver = SGDAdv(calibration="published", iterations=200, batch_size=100)
+    plan = solver.plan(problem_of(10_000), budget)
+    assert plan.mechanism.noise_multiplier == pytest.approx(19.287, rel=1e-3)
+    spent = plan.mechanism.epsilon(200, 1e-6)
+    assert spent < 0.2  # what advanced composition wastes
+    assert solver.prepare(problem_of(10_000), budget) == budget
+    twice = solver.plan(problem_of(10_000), Budget(1.0, 1e-6, "replace_one"))
+    assert twice.mechanism.noise_multiplier == pytest.approx(2 * 19.287, rel=1e-3)
+
+
+def test_sgd_adv_refuses_where_its_proof_does_not_hold():
+    with pytest.raises(NotSupported, match="below 1"):
+        SGDAdv(calibration="published", iterations=10, batch_size=10).prepare(
+            problem_of(10_000), BUDGET
+        )
+
+
+def test_sgd_adv_batches_of_root_n():
+    assert SGDAdv(iterations=500).plan(
+        problem_of(40_000), Budget(0.1, 1e-8, "add_remove")
+    ).rate == (pytest.approx(200 / 40_000))
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_sgd_ma_uses_moments_when_published(relation):
+    budget = Budget(0.5, 1e-6, relation)
+    settings = {"iterations": 200, "batch_size": 100}
+    tight = SGDMA(**settings).plan(problem_of(10_000), budget).mechanism
+    published = SGDMA("published", **settings).plan(problem_of(10_000), budget).mechanism
+    assert tight.noise_multiplier < published.noise_multiplier < 1.3 * tight.noise_multiplier
+    assert published.epsilon(200, 1e-6, "rdp") <= 0.5
+    assert published.epsilon(200, 1e-6, "rdp") > 0.499
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_tight_spends_the_budget_and_no_more(solver, relation):
+    budget = Budget(0.5, 1e-6, relation)
+    solution, guarantee, curator = run(solver(iterations=40, batch_size=200), budget)
+    (use,) = guarantee.mechanisms
+    assert use.count == 40
+    assert len(solution.trace) == 40
+    assert curator.spent_share == 1
+    assert 0.49 < use.mechanism.epsilon(40, 1e-6) <= 0.5
+    assert use.mechanism.relation is Relation.parse(relation)
+
+
+def test_an_independent_accountant_recomputes_the_guarantee():
+    from dp_accounting import pld
+
+    for solver in SOLVERS:
+        _, guarantee, _ = run(
+            solver(iterations=40, batch_size=200), Budget(2.0, 1e-5, "add_remove")
+        )
+        accountant = pld.PLDAccountant(value_discretization_interval=2e-4)
+        accountant.compose(guarantee.event)
+        assert 1.99 < accountant.get_epsilon(1e-5) < 2.0 * 1.002
+
+
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_one_model_a_class_shares_the_budget(solver, calibration):
+    from fractions import Fraction
+
+    X, y = make_rows()
+    budget = Budget(1.0, 1e-6, "add_remove")
+    settings = solver(calibration, iterations=100, batch_size=400)
+    rows = as_rows(X, y)
+    problem = Problem(Logistic(), L2(0.0), rows.n_rows, rows.n_features)
+    account = Account(settings.prepare(problem, budget, 3))
+    for part in range(3):
+        curator = Curator(rows, account, Noise(SeededBits(part)), Fraction(1, 3))
+        settings.solve(problem, curator, budget)
+    (use,) = account.guarantee(secure=False).mechanisms
+    assert use.count == 300
+    assert use.mechanism.epsilon(300, 1e-6) <= 1.0
+    if calibration == "tight":
+        alone = noise_multiplier_for(budget, 0.1, 100)
+        assert use.mechanism.noise_multiplier == pytest.approx(math.sqrt(3) * alone, rel=0.05)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge()])
+def test_huge_budgets_reach_the_optimum(loss, sparse):
+    X, y = make_rows()
+    full = np.column_stack([X, np.ones(len(X))])
+
+    def objective(w):
+        return loss.value(full @ w, y).mean() + 0.005 * w @ w
+
+    solver = SGD(iterations=400, batch_size=4000, step=1.0, gradient_clip=20.0)
+    table = sp.csr_array(X) if sparse else X
+    solution, _, _ = run(solver, Budget(1e6, 1e-6, "add_remove"), loss, (table, y), alpha=0.01)
+    best = minimize(objective, np.zeros(6), method="BFGS").fun
+    assert objective(solution.weights) < best + 1e-4
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("loss", "task"),
+    [
+        (Logistic(), "classification"),
+        (Hinge(), "classification"),
+        (HuberHinge(), "classification"),
+        (Huber(1.0), "regression"),
+        (Squared(), "regression"),
+    ],
+)
+def test_every_loss_learns_with_sampling(solver, loss, task):
+    data = make_rows(10_000, task=task)
+    full = np.column_stack([data[0], np.ones(10_000)])
+    solution, _, _ = run(solver(), Budget(3.0, 1e-6, "add_remove"), loss, data)
+    best = minimize(lambda w: loss.value(full @ w, data[1]).mean(), np.zeros(6), method="BFGS").fun
+    start = loss.value(np.zeros(10_000), data[1]).mean()
+    assert loss.value(full @ solution.weights, data[1]).mean() < best + 0.15 * (start - best)
+
+
+def test_more_budget_helps():
+    data = make_rows(20_000)
+    full = np.column_stack([data[0], np.ones(20_000)])
+
+    def objective(epsilon):
+        budget = Budget(epsilon, 1e-8, "add_remove")
+        runs = (run(SGD(), budget, data=data, seed=s)[0].weights for s in range(3))
+        return np.mean([Logistic().value(full @ w, data[1]).mean() for w in runs])
+
+    assert objective(5.0) < objective(0.05) < math.log(2)
+
+
+def test_batches_vary_around_their_expected_size():
+    # The mean gradient of a batch is right on average: without noise to speak of, 200 estimates
+    # of one gradient differ from the exact one by less than 6 standard errors in each coordinate
+    # (probability of more: 6 · 2e-9).
+    X, y = make_rows()
+    rows = as_rows(X, y)
+    budget = Budget(1e6, 1e-6, "add_remove")
+    step = SampledGaussian(noise_multiplier_for(budget, 0.05, 200), 0.05, Relation.ADD_REMOVE)
+    curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
+    curator.open_plan(step, 200)
+    weights = np.full(6, 0.1)
+    drawn = np.array(
+        [
+            curator.sampled_gradient(Logistic(), weights, clip=3.0, mechanism=step).values / 0.05
+            for _ in range(200)
+        ]
+    )
+    exact = rows.gradient_sum(weights, Logistic(), 3.0).values
+    assert np.all(np.abs(drawn.mean(axis=0) - exact) < 6 * drawn.std(axis=0) / math.sqrt(200))
+    assert np.all(drawn.std(axis=0) > 10 * 3.0 * step.noise_multiplier)  # samples do differ
+
+
+def test_the_question_checks_before_it_charges():
+    X, y = make_rows()
+    rows = as_rows(X, y)
+    budget = Budget(1.0, 1e-6, "replace_one")
+    good = SampledGaussian(noise_multiplier_for(budget, 0.1, 5), 0.1, Relation.REPLACE_ONE)
+    curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
+    curator.open_plan(good, 5)
+    weights = np.zeros(6)
+    for bad in (
+        SampledGaussian(9.0, 0.1, Relation.ADD_REMOVE),
+        SampledGaussian(9.0, 0.1, Relation.REPLACE_ONE),
+        SampledGaussian(good.noise_multiplier, 0.1, Relation.REPLACE_ONE, "one_row"),
+    ):
+        with pytest.raises(PrivacyError):
+            curator.sampled_gradient(Logistic(), weights, clip=1.0, mechanism=bad)
+    with pytest.raises(TypeError, match="SampledGaussian"):
+        curator.sampled_gradient(Logistic(), weights, clip=1.0, mechanism="gaussian")
+    with pytest.raises(ValueError, match="clip"):
+        curator.sampled_gradient(Logistic(), weights, clip=0.0, mechanism=good)
+    assert curator.spent_share == 0
+    noisy = curator.sampled_gradient(Logistic(), weights, clip=1.0, mechanism=good)
+    assert curator.spent_share == pytest.approx(0.2)
+    assert noisy.noise_scale == pytest.approx(good.noise_multiplier, rel=1e-3)
+    assert noisy.noise_scale > good.noise_multiplier
+
+
+def test_schedules_averages_and_projections():
+    settings = {"iterations": 20, "batch_size": 400, "step": 0.5}
+    seen = []
+    plain, _, _ = run(SGD(averaging=False, **settings), progress=seen.append)
+    assert np.array_equal(seen[-1].weights, plain.weights)
+    assert [p.entry for p in seen] == list(plain.trace)
+    assert seen[-1].spent_share == 1
+    averaged, _, _ = run(SGD(**settings))
+    assert np.allclose(averaged.weights, np.mean([p.weights for p in seen[10:]], axis=0))
+    root, _, _ = run(SGD(schedule="sqrt", **settings))
+    assert [e.step for e in root.trace] == pytest.approx([0.5 / math.sqrt(t) for t in range(1, 21)])
+    strong, _, _ = run(SGD(schedule="strong", **settings), alpha=1.0)
+    assert strong.trace[9].step == pytest.approx(0.1)
+    held, _, _ = run(SGD(radius=0.01, averaging=False, **settings))
+    assert np.linalg.norm(held.weights) <= 0.01 * (1 + 1e-12)
+
+
+def test_a_known_bound_replaces_a_larger_clip():
+    problem = Problem(Logistic(), L2(0.0), 1000, 5, fit_intercept=False, row_norm=0.25)
+    assert SGD().plan(problem, BUDGET).clip == 0.25
+    assert SGD(gradient_clip=0.1).plan(problem, BUDGET).clip == 0.1
+
+
+def test_large_batches_take_all_rows():
+    assert SGD(batch_size=10**6, iterations=5).plan(problem_of(1000), BUDGET).rate == 1
+    solution, guarantee, _ = run(SGD(batch_size=10**6, iterations=5))
+    assert len(solution.trace) == 5
+    assert guarantee.epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("calibration", "loose"),
+        ("schedule", "cosine"),
+        ("batch_size", 0),
+        ("batch_size", 1.5),
+        ("iterations", 0),
+        ("step", 0.0),
+        ("gradient_clip", math.nan),
+        ("radius", -1.0),
+    ],
+)
+def test_bad_settings(field, value):
+    for solver in SOLVERS:
+        with pytest.raises(ValueError, match=field):
+            solver(**{field: value})
+
+
+def test_what_is_refused():
+    for solver in SOLVERS:
+        with pytest.raises(NotSupported, match="delta > 0"):
+            solver().prepare(problem_of(1000), Budget(1.0, 0.0, "add_remove"))
+    with pytest.raises(ValueError, match="alpha > 0"):
+        SGD(schedule="strong").prepare(problem_of(1000), BUDGET)
+
+
+@pytest.mark.slow
+def test_an_iteration_is_quick():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(39_000, 105))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    solver = SGD(iterations=500, batch_size=200)
+    run(solver, data=(X, y))
+    start = time.process_time()
+    run(solver, data=(X, y))
+    assert (time.process_time() - start) / 500 < 3e-3  # about 0.5 ms on an idle machine
