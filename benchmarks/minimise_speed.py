@@ -45,7 +45,7 @@ def measure(name: str, rows: object, loss: Loss, ridge: float, sigma: float) -> 
     linear = sigma * generator.standard_normal(rows.n_parameters)
     clip = loss.slope_bound * 2**0.5 * (1 + 2.0**-40)
     objective = PerturbedObjective(rows, loss, clip, ridge, linear)
-    bound = max(1 / rows.n_rows, 4 * rows.gradient_sum(0 * linear, loss, clip).error)
+    bound = max(1 / rows.n_rows, 2 * rows.gradient_rounding(loss, clip))
     for attempt in ("first", "again"):
         start = time.perf_counter()
         weights = minimise(objective, bound)

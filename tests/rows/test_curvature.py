@@ -55,6 +55,7 @@ def test_sums_agree_with_their_definitions(loss, layout):
     np.testing.assert_allclose(
         rows.hessian_product(weights, loss, vector), hessian @ vector, atol=1e-10
     )
+    np.testing.assert_allclose(rows.hessian_diagonal(weights, loss), hessian.diagonal(), atol=1e-10)
     if layout == "csr":
         with pytest.raises(NotSupported, match="dense"):
             rows.hessian_sum(weights, loss)

@@ -329,4 +329,4 @@ def test_an_iteration_is_quick():
     run(solver, data=(X, y))
     start = time.process_time()
     run(solver, data=(X, y))
-    assert (time.process_time() - start) / 500 < 3e-3  # about 0.5 ms on an idle machine
+    assert (time.process_time() - start) / 500 < 3e-3

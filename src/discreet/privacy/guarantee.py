@@ -90,7 +90,9 @@ class Guarantee:
         """What was run, as a `dp_accounting` event.
 
         Noise multipliers are relative to the sensitivity under this guarantee's relation, so
-        recompute with `NeighboringRelation.ADD_OR_REMOVE_ONE`, which takes them as they are.
+        recompute with `NeighboringRelation.ADD_OR_REMOVE_ONE`, which takes them as they are. Only
+        those of sampled steps are relative to the clip of one row: under replace, recompute them
+        with the PLD accountant and `NeighboringRelation.REPLACE_ONE`.
         """
         from dp_accounting import ComposedDpEvent, SelfComposedDpEvent
 

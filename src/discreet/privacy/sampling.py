@@ -21,8 +21,8 @@ Index = NDArray[np.intp]
 def poisson_index(n: int, rate: float, bits: Bits) -> Index:
     """Draw a Poisson sample of range(n): every index independently with probability ``rate``.
 
-    The probability is exactly ``rate`` rounded down to a multiple of 2⁻⁶⁴. Each index gets 16
-    bits; only those that they do not decide get more.
+    The probability is exactly ``rate`` rounded down to a multiple of 2⁻⁶⁴. Each index gets 8
+    bits; the one in 256 that they do not decide gets 56 more.
 
     Privacy
     -------
@@ -34,11 +34,11 @@ def poisson_index(n: int, rate: float, bits: Bits) -> Index:
     if rate == 1:
         return np.arange(n)
     threshold = int(Fraction(rate) * 2**64)
-    first, rest = divmod(threshold, 2**48)
-    drawn = bits.words(-(-n // 4)).view(np.uint16)[:n]
+    first, rest = divmod(threshold, 2**56)
+    drawn = bits.words(-(-n // 8)).view(np.uint8)[:n]
     candidates = np.flatnonzero(drawn <= first)
     undecided = np.flatnonzero(drawn[candidates] == first)
-    more = bits.words(undecided.size) >> np.uint64(16)
+    more = bits.words(undecided.size) >> np.uint64(8)
     return np.delete(candidates, undecided[more >= np.uint64(rest)])
 
 

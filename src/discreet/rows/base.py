@@ -6,8 +6,7 @@ that the part of a row in a sum is computed from that row and public arguments o
 * norms and margins come from loops that treat every row alike (``discreet.rows.kernels``), not from
   BLAS, whose rounding depends on where a row stands;
 * margins are remembered between calls, under keys that are public: the weights, directions and
-steps
-  that callers passed. A remembered margin is a function of its row and of that public history.
+  steps that callers passed. A remembered margin is a function of its row and of that history.
 """
 
 from __future__ import annotations

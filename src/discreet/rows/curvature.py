@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from discreet.errors import NotSupported, PrivacyError
@@ -38,6 +39,9 @@ class Curvature(Outputs):
 
     if TYPE_CHECKING:
         _tiles: Any
+        _data: Any
+        _indices: Any
+        _indptr: Any
         gradient_sum: Any
 
     def gradient_rounding(self, loss: Loss, clip: float) -> float:
@@ -141,6 +145,28 @@ class Curvature(Outputs):
 
         parts = in_parts(part, self.n_rows, self._n_entries, self.block_rows)
         return np.sum(parts, axis=0).ravel()
+
+    def hessian_diagonal(self, weights: ArrayLike, loss: Loss) -> Vector:
+        """Return the diagonal of the sum of the rows' Hessians."""
+        margins = self._all_margins(weights, loss)
+        count, size = loss.n_outputs, self.n_parameters
+        bends = np.asarray(loss.second_derivative(margins, self._targets))
+        bends = np.einsum("ikk->ik", bends.reshape(self.n_rows, count, count))
+        factors = bends * self._scales[:, None] ** 2 if self._scales.size else bends
+        values = np.zeros((count, size))
+        if hasattr(self, "_tiles"):
+            for start in range(0, self.n_rows, HESSIAN_ROWS):
+                for row, tile in self._tiles(start, min(start + HESSIAN_ROWS, self.n_rows)):
+                    part = factors[row : row + len(tile)]
+                    values[:, : self.n_features] += part.T @ (tile * tile)
+        else:
+            squares = np.asarray(self._data, dtype=np.float64) ** 2
+            parts = (squares, self._indices, self._indptr)
+            table = sp.csr_array(parts, shape=(self.n_rows, self.n_features))
+            values[:, : self.n_features] = (table.T @ factors).T
+        if self.fit_intercept:
+            values[:, -1] = bends.sum(axis=0)
+        return values.ravel()
 
     def perturbed_gradient(
         self, weights: ArrayLike, loss: Loss, clip: float, ridge: float, linear: Vector

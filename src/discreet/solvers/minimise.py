@@ -7,6 +7,7 @@ steps, because a quasi-Newton method alone does not reach gradients near roundin
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ Minimizer = Callable[..., Any]
 LARGEST_MATRIX = 2000
 """Up to so many weights the Hessian is formed and factored; beyond, conjugate gradients."""
 
+LOOKING_STEPS = 50
 NEWTON_STEPS = 100
 CONJUGATE_STEPS = 500
 HALVINGS = 40
@@ -77,21 +79,23 @@ class PerturbedObjective:
     def _conjugate_gradients(
         self, weights: FloatArray, gradient: FloatArray, enough: float
     ) -> FloatArray:
+        diagonal = self.rows.hessian_diagonal(weights, self.loss) + self.ridge
         solution = np.zeros_like(gradient)
         residual = -gradient
-        direction = residual.copy()
-        square = float(residual @ residual)
-        goal = enough**2
+        scaled = residual / diagonal
+        direction = scaled.copy()
+        square = float(residual @ scaled)
         for _ in range(CONJUGATE_STEPS):
-            if square <= goal:
+            if float(np.linalg.norm(residual)) <= enough:
                 break
             image = self.rows.hessian_product(weights, self.loss, direction)
             image += self.ridge * direction
             length = square / float(direction @ image)
             solution += length * direction
             residual -= length * image
-            before, square = square, float(residual @ residual)
-            direction = residual + (square / before) * direction
+            scaled = residual / diagonal
+            before, square = square, float(residual @ scaled)
+            direction = scaled + (square / before) * direction
         return solution
 
 
@@ -120,7 +124,7 @@ def minimise(
         If no such point was found. The text does not depend on the rows.
     """
     weights: FloatArray = np.zeros(objective.linear.size)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), _one_thread():
         weights = _neighbourhood(objective, weights, bound, minimizer)
         found = _polish(objective, weights, bound)
     if found is None:
@@ -129,6 +133,15 @@ def minimise(
             "was released. Use a larger gradient_bound or alpha."
         )
     return found
+
+
+def _one_thread() -> Any:
+    """Keep BLAS to one thread, where that can be asked for: vectors are too short for more."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return contextlib.nullcontext()
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 def _neighbourhood(
@@ -144,7 +157,7 @@ def _neighbourhood(
     if minimizer is None:
         from scipy.optimize import minimize as minimizer
     # Newton steps take over from here: it need not be close
-    options = {"maxiter": 200, "gtol": max(1e-5, scale * bound / 10), "ftol": 1e-9}
+    options = {"maxiter": LOOKING_STEPS, "gtol": max(1e-5, scale * bound / 10), "ftol": 1e-9}
     try:
         result = minimizer(fun, start, jac=True, method="L-BFGS-B", options=options)
         point = np.asarray(result.x, dtype=np.float64)

@@ -6,7 +6,7 @@ Proof: docs/proofs/descents.md.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from discreet.privacy.bits import Bits
 from discreet.privacy.budget import Relation
 from discreet.privacy.curator.base import CuratorBase
 from discreet.privacy.curator.checks import check_clip, finite, positive
-from discreet.privacy.curator.protocols import FloatArray
+from discreet.privacy.curator.protocols import FloatArray, GridNoise
 from discreet.privacy.filters import Mechanism
 from discreet.privacy.mechanisms import AdditiveMechanism, Gaussian, L2Norm
 from discreet.privacy.sampling import uniform_index
@@ -28,39 +28,6 @@ Order = Literal["one_row", "pass"]
 
 NOISE_VALUES = 2**18
 """How many noise values are drawn ahead (2 MB): the noise of a whole pass may not fit."""
-
-
-class _GridNoise(NamedTuple):
-    integers: NDArray[np.int64]
-    grid: int
-    magnitude: float
-
-
-class _Path(Protocol):
-    @property
-    def weights(self) -> FloatArray: ...
-
-    @property
-    def total(self) -> FloatArray: ...
-
-
-class _Rows(Protocol):
-    """What a descent needs of the rows; see `discreet.rows.descents`."""
-
-    def batch_error(self, batch_size: int, clip: float) -> float: ...
-
-    def descend(
-        self,
-        weights: FloatArray,
-        loss: Any,
-        *,
-        order: NDArray[np.int64],
-        steps: FloatArray,
-        clip: float,
-        alpha: float,
-        radius: float | None,
-        noise: _GridNoise | None,
-    ) -> _Path: ...
 
 
 class Descents(CuratorBase):
@@ -129,8 +96,7 @@ class Descents(CuratorBase):
         if getattr(loss, "n_outputs", 1) > 1:
             raise NotSupported("descent by batches needs a loss with one output a row.")
         self._check_descent(order, batch_size, steps.size, mechanism)
-        rows = cast(_Rows, self._rows)
-        error = rows.batch_error(batch_size, clip)
+        error = self._rows.batch_error(batch_size, clip)
         if order == "pass":
             additive = cast(AdditiveMechanism, mechanism)
             sensitivity = self.relation.rows_changed * clip + 2 * error
@@ -151,7 +117,7 @@ class Descents(CuratorBase):
             integers, grid, _ = additive.draw_block(
                 self._noise, part.stop - first, size, sensitivity=sensitivity, magnitude=magnitude
             )
-            path = rows.descend(
+            path = self._rows.descend(
                 weights,
                 loss,
                 order=index[part],
@@ -159,7 +125,7 @@ class Descents(CuratorBase):
                 clip=clip,
                 alpha=float(alpha),
                 radius=radius,
-                noise=_GridNoise(integers, grid, magnitude),
+                noise=GridNoise(integers, grid, magnitude),
             )
             weights, total = _still_finite(path.weights), total + path.total
         return total / steps.size if average else weights

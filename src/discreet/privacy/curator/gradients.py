@@ -82,7 +82,7 @@ class Gradients(CuratorBase):
             )
         noise = Gaussian(mechanism.noise_multiplier)
         self._open_filter.charge(mechanism)
-        rows: Any = self._rows
+        rows = self._rows
         if mechanism.rate < 1:
             rows = rows.take(poisson_index(rows.n_rows, mechanism.rate, self._noise.bits))
         exact = rows.gradient_sum(weights, loss, clip)

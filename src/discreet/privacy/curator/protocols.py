@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatArray", "Rows", "Sum"]
+__all__ = ["FloatArray", "GridNoise", "Path", "Rows", "Sum"]
 
 FloatArray = NDArray[np.float64]
 
@@ -23,6 +23,28 @@ class Sum(Protocol):
     @property
     def error(self) -> float:
         """Bound on its distance from the exact sum; see docs/proofs/summation.md."""
+        ...
+
+
+class GridNoise(NamedTuple):
+    """Noise for each update of a descent: multiples of 2^grid, for sums cut to ``magnitude``."""
+
+    integers: NDArray[np.int64]
+    grid: int
+    magnitude: float
+
+
+class Path(Protocol):
+    """Where a descent went."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """The last weights."""
+        ...
+
+    @property
+    def total(self) -> FloatArray:
+        """The sum of the weights after each update."""
         ...
 
 
@@ -47,6 +69,39 @@ class Rows(Protocol):
         self, weights: FloatArray, direction: FloatArray, steps: FloatArray, loss: Any, clip: float
     ) -> Sum:
         """For each step, the sum of the rows' losses at ``weights - step·direction``, clipped."""
+        ...
+
+    def corner_gradient(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
+        """Sum of the rows' loss gradients, entries of each within ``clip``."""
+        ...
+
+    def candidate_losses(
+        self, candidates: FloatArray, parent: FloatArray, loss: Any, clip: float
+    ) -> Sum:
+        """For each candidate, the sum of the rows' changes of loss from parent, within ``clip``."""
+        ...
+
+    def batch_error(self, batch_size: int, clip: float) -> float:
+        """Bound on the rounding error of the sum over one batch of a descent."""
+        ...
+
+    def descend(
+        self,
+        weights: FloatArray,
+        loss: Any,
+        *,
+        order: NDArray[np.int64],
+        steps: FloatArray,
+        clip: float,
+        alpha: float,
+        radius: float | None,
+        noise: GridNoise | None,
+    ) -> Path:
+        """Steps of descent over the batches of ``order``, with noise on each batch's sum."""
+        ...
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        """The named rows, as rows; the public size stays that of the whole table."""
         ...
 
     def sample(self, rate: float, generator: np.random.Generator) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,20 +16,6 @@ from discreet.privacy.mechanisms import ExponentialMechanism, SelectionMechanism
 from discreet.privacy.noisy_max import LaplaceNoisyMax, select_in_groups
 
 __all__ = ["Selections"]
-
-
-class _Scores(Protocol):
-    """What choices of corners and of candidates need of rows."""
-
-    def corner_gradient(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
-        """Sum of the rows' loss gradients, entries of each within ``clip``."""
-        ...
-
-    def candidate_losses(
-        self, candidates: FloatArray, parent: FloatArray, loss: Any, clip: float
-    ) -> Sum:
-        """For each candidate, the sum of the rows' changes of loss from parent, within ``clip``."""
-        ...
 
 
 class Selections(CuratorBase):
@@ -106,7 +92,7 @@ class Selections(CuratorBase):
         clip = check_clip(clip)
         _check_unordered(mechanism, loss, "Scores of corners")
         self._open_filter.charge(mechanism)
-        sums = cast(_Scores, self._rows).corner_gradient(weights, loss, clip)
+        sums = self._rows.corner_gradient(weights, loss, clip)
         total = sums.values + public_gradient
         chosen = self._select(
             np.concatenate([-total, total]), sums, clip, public_gradient, mechanism
@@ -148,7 +134,7 @@ class Selections(CuratorBase):
         clip = check_clip(clip)
         _check_unordered(mechanism, loss, "Changes of losses")
         self._open_filter.charge(mechanism)
-        sums = cast(_Scores, self._rows).candidate_losses(candidates, parent, loss, clip)
+        sums = self._rows.candidate_losses(candidates, parent, loss, clip)
         scores = -(sums.values + public_losses)
         return self._select(scores, sums, clip, public_losses, mechanism)
 
