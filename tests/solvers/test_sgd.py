@@ -167,20 +167,23 @@ def test_one_model_a_class_shares_the_budget(solver, calibration):
         assert use.mechanism.noise_multiplier == pytest.approx(math.sqrt(3) * alone, rel=0.05)
 
 
+@pytest.mark.parametrize("kind", SOLVERS)
+@pytest.mark.parametrize(("batch", "within"), [(4000, 1e-4), (1000, 5e-3)])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge()])
-def test_huge_budgets_reach_the_optimum(loss, sparse):
+def test_huge_budgets_reach_the_optimum(loss, sparse, batch, within, kind):
+    """All rows in every step: within 1e-4. Batches of a quarter of them: within 5e-3."""
     X, y = make_rows()
     full = np.column_stack([X, np.ones(len(X))])
 
     def objective(w):
         return loss.value(full @ w, y).mean() + 0.005 * w @ w
 
-    solver = SGD(iterations=400, batch_size=4000, step=1.0, gradient_clip=20.0)
+    solver = kind(iterations=400, batch_size=batch, step=1.0, gradient_clip=20.0)
     table = sp.csr_array(X) if sparse else X
     solution, _, _ = run(solver, Budget(1e6, 1e-6, "add_remove"), loss, (table, y), alpha=0.01)
     best = minimize(objective, np.zeros(6), method="BFGS").fun
-    assert objective(solution.weights) < best + 1e-4
+    assert objective(solution.weights) < best + within
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet.privacy import Budget
+from discreet.privacy import Budget, Relation
 from discreet.solvers.minibatch import MinibatchSolver
 
 __all__ = ["SGD"]
@@ -29,6 +29,7 @@ class SGD(MinibatchSolver):
         "Iyengar et al., Towards Practical Differentially Private Convex Optimization, 2019, "
         "Algorithm 2"
     )
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
 
     def _published(self, n: int, rate: float, iterations: int, budget: Budget) -> float:
         deviation = 4 * math.sqrt(iterations * -math.log(budget.delta)) / (n * budget.epsilon)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from discreet.errors import NotSupported
-from discreet.privacy import Budget
+from discreet.privacy import Budget, Relation
 from discreet.solvers.minibatch import MinibatchSolver
 
 __all__ = ["SGDAdv"]
@@ -32,6 +32,7 @@ class SGDAdv(MinibatchSolver):
         "Bassily, Smith & Thakurta, Private Empirical Risk Minimization: Efficient Algorithms and "
         "Tight Error Bounds, 2014, Algorithm 1"
     )
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
         *MinibatchSolver.demands,
         "calibration='published': the cost of a step before sampling is below 1",
