@@ -235,8 +235,8 @@ def test_published_strong_convexity_holds_if_rows_are_left_over():
 
 
 def test_models_share():
-    solution, _, curator = run(PermutationSGD(), parts=4)
-    alone, _, _ = run(PermutationSGD())
+    solution, _, curator = run(PermutationSGD(step_size=0.1), parts=4)
+    alone, _, _ = run(PermutationSGD(step_size=0.1))
     assert solution.trace[0].noise_scale == pytest.approx(2 * alone.trace[0].noise_scale, rel=1e-6)
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
     split, _, _ = run(PermutationSGD(calibration="published"), parts=4)

@@ -96,6 +96,8 @@ class Solver:
         Whether it needs δ > 0, a smooth or convex loss, or a finite bound on the norm of every
         row's gradient that does not come from clipping gradients (a bounded slope and
         ``data_norm``).
+    takes_outputs
+        Whether it takes losses with several margins a row (`Softmax`).
     """
 
     name: ClassVar[str]
@@ -107,6 +109,7 @@ class Solver:
     needs_smooth_loss: ClassVar[bool] = False
     needs_convex_loss: ClassVar[bool] = False
     needs_row_bound: ClassVar[bool] = False
+    takes_outputs: ClassVar[bool] = False
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse what cannot work, before any data is read.
@@ -134,6 +137,11 @@ class Solver:
             raise NotSupported(
                 f"solver={self.name!r} needs a loss of bounded slope; that of {loss.name!r} is "
                 "not. Use the Huber loss, or a solver that clips gradients such as 'agd'."
+            )
+        if loss.n_outputs > 1 and not self.takes_outputs:
+            raise NotSupported(
+                f"solver={self.name!r} takes losses of one margin a row; {loss.name!r} has "
+                f"{loss.n_outputs}. Use 'amp' or 'objpert', or one model a class."
             )
         if self.needs_delta and budget.pure:
             raise NotSupported(

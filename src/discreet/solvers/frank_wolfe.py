@@ -94,7 +94,7 @@ class FrankWolfe(Solver):
 
     calibration: Literal["tight", "published"] = "tight"
     unsafe: bool = False
-    radius: float = 10.0
+    radius: float = 20.0
     iterations: int | None = None
     clip: float = 1.0
     steps: Literal["average", "decreasing"] = "average"

@@ -28,6 +28,7 @@ from discreet.solvers.base import (
     part_of,
     true_budget,
 )
+from discreet.solvers.stability import descent_length, noise_to_signal
 
 __all__ = ["Descent", "OutPert"]
 
@@ -231,16 +232,16 @@ def _theorems(
     solver: OutPert, problem: Problem, budget: Budget, smoothness: float
 ) -> tuple[int, float]:
     """T and η by theorem 2 or 3, whichever promises the smaller error; Θ(·) has the constant 1."""
-    alpha, size = problem.penalty.alpha, problem.n_parameters
-    spread = size**2 if budget.pure else size * math.log(1 / budget.delta)
-    signal = (problem.n_rows * budget.epsilon * solver.weight_norm / problem.lipschitz) ** 2
-    gain = alpha**2 * signal / spread
-    error = (smoothness * solver.weight_norm**6 * spread / signal) ** (1 / 3)  # of theorem 3
-    if gain > math.e and smoothness * solver.weight_norm**2 / gain < error:
+    alpha, norm = problem.penalty.alpha, solver.weight_norm
+    noise = noise_to_signal(problem, budget, norm, problem.lipschitz)
+    gain = alpha**2 / noise
+    error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
+    if gain > math.e and smoothness * norm**2 / gain < error:
         rate = (alpha**2 + smoothness**2) / (alpha * smoothness)
         iterations, step = rate * math.log(gain), 1 / (alpha + smoothness)
     else:
-        iterations, step = (smoothness**2 * signal / spread) ** (1 / 3), 1 / smoothness
+        step = 1 / smoothness
+        iterations = descent_length(problem, budget, norm, problem.lipschitz) / step
     return max(1, min(math.ceil(iterations), _MOST_ITERATIONS)), step
 
 

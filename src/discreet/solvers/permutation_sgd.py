@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -33,6 +33,7 @@ from discreet.solvers.base import (
     part_of,
     true_budget,
 )
+from discreet.solvers.stability import descent_length
 
 __all__ = ["Passes", "PermutationSGD"]
 
@@ -84,7 +85,8 @@ class PermutationSGD(Solver):
         Steps of the convex mode: ``step_size``, 2/(β(t + m^c)) or 2/(β(√t + m^c)), where t counts
         updates and m is the number of updates in a pass.
     step_size : float, optional
-        η of the constant schedule, at most 2/β. By default min(1/β, 1/√m).
+        η of the constant schedule, at most 2/β. By default such that all steps together have the
+        length that balances progress and noise, but at most 1/β.
     exponent : float
         c, in [0, 1).
     passes : int
@@ -95,6 +97,9 @@ class PermutationSGD(Solver):
         C, the ball of the strongly convex mode. By default L/λ, which the weights never leave.
     gradient_clip : float, optional
         Clip rows' gradients to this norm. By default what the loss and ``data_norm`` imply.
+    weight_norm : float
+        A guess of the norm of the best weights, for choosing η. It is public, and a wrong guess
+        costs accuracy only.
     unsafe : bool
         Run published constants that do not keep their promise; the guarantee has the true ε.
     """
@@ -108,6 +113,7 @@ class PermutationSGD(Solver):
     batch_size: int = 50
     radius: float | None = None
     gradient_clip: float | None = None
+    weight_norm: float = 10.0
     unsafe: bool = False
 
     name: ClassVar[str] = "permutation-sgd"
@@ -139,7 +145,7 @@ class PermutationSGD(Solver):
             if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
                 raise ValueError(f"{name} must be a whole number >= 1; got {count!r}.")
             object.__setattr__(self, name, int(count))
-        for name in ("step_size", "radius", "gradient_clip"):
+        for name in ("step_size", "radius", "gradient_clip", "weight_norm"):
             value = getattr(self, name)
             if value is not None and not 1 / _MOST <= value <= _MOST:
                 raise ValueError(f"{name} must be > 0 and at most {_MOST:g}; got {value!r}.")
@@ -159,8 +165,7 @@ class PermutationSGD(Solver):
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Refuse steps that are too long, and published noise that breaks its promise."""
         super().prepare(problem, budget, parts)
-        plan = _Plan(self, problem)
-        plan.check()
+        plan = self._plan(problem, budget, parts)
         if self.calibration == "tight" or budget.pure:
             return budget
         mu = math.sqrt(parts) * plan.sensitivity / plan.published_scale(budget, parts)
@@ -176,7 +181,7 @@ class PermutationSGD(Solver):
     ) -> Solution:
         """Run the passes inside the curator and release their end."""
         self.prepare(problem, budget, curator.parts)
-        plan = _Plan(self, problem)
+        plan = self._plan(problem, budget, curator.parts)
         mechanism = self._mechanism(plan, curator, budget)
         order = plan.cut(curator.permutation())
         weights = curator.release(
@@ -197,6 +202,17 @@ class PermutationSGD(Solver):
         if progress is not None:
             progress(Progress(entry, weights.copy(), curator.spent_share))
         return Solution(weights, (entry,), self._conditions(plan))
+
+    def _plan(self, problem: Problem, budget: Budget, parts: int) -> _Plan:
+        """The run, with the default step for this budget."""
+        plan = _Plan(self, problem)
+        plan.check()
+        if self.step_size is not None:
+            return plan
+        share = part_of(budget, parts)
+        length = descent_length(problem, share, self.weight_norm, plan.lipschitz)
+        step = min(length / (self.passes * plan.batches), 1 / plan.smoothness)
+        return _Plan(replace(self, step_size=max(step, 1 / _MOST)), problem)
 
     def _mechanism(self, plan: _Plan, curator: Curator, budget: Budget) -> AdditiveMechanism:
         """The noise, relative to the true sensitivity, on a budget that is opened for it."""
@@ -277,8 +293,7 @@ class _Plan:
             return 2 / (beta * (t + offset))
         if solver.schedule == "sqrt":
             return 2 / (beta * (np.sqrt(t) + offset))
-        step = solver.step_size or min(1 / beta, 1 / math.sqrt(self.batches))
-        return np.full(t.size, float(step))
+        return np.full(t.size, solver.step_size or 1 / beta)
 
     @property
     def reach(self) -> float:

@@ -70,6 +70,8 @@ class Description:
         Whether it gives any privacy at all.
     relations
         The relations it can be accounted under; the first is that of the paper's proof.
+    budgets
+        Which budgets it takes, in words.
     losses
         What it needs of a loss, in words.
     conditions
@@ -85,6 +87,7 @@ class Description:
     paper: str
     private: bool
     relations: tuple[str, ...]
+    budgets: str
     losses: str
     conditions: tuple[str, ...]
     parameters: dict[str, Any]
@@ -97,7 +100,8 @@ class Description:
             f"{self.name}: {self.summary}",
             f"  paper: {self.paper}",
             f"  private: {'yes' if self.private else 'NO (a baseline)'}",
-            f"  relations: {', '.join(self.relations)} (the first is the paper's)",
+            f"  relations: {', '.join(self.relations)} (the paper's own proof: {self.relations[0]})",
+            f"  budgets: {self.budgets}",
             f"  losses: {self.losses}",
             *(f"  condition: {condition}" for condition in self.conditions),
             f"  parameters: {settings or 'none'}",
@@ -138,6 +142,7 @@ def describe(name: str) -> Description:
         paper=solver.paper,
         private=solver.private,
         relations=tuple(str(relation) for relation in solver.relations),
+        budgets="delta > 0" if solver.needs_delta else "any; delta=0 is pure",
         losses=_losses(solver),
         conditions=solver.demands,
         parameters={field.name: field.default for field in dataclasses.fields(solver)},  # type: ignore[arg-type]

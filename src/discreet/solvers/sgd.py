@@ -22,7 +22,10 @@ __all__ = ["SGD"]
 
 @dataclass(frozen=True)
 class SGD(MinibatchSolver):
-    """Private SGD; parameters as in `discreet.solvers.minibatch.MinibatchSolver`."""
+    """Gradient descent on noisy batches of secretly sampled rows.
+
+    Parameters as in `discreet.solvers.minibatch.MinibatchSolver`.
+    """
 
     name: ClassVar[str] = "sgd"
     paper: ClassVar[str] = (

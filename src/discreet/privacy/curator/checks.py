@@ -18,7 +18,7 @@ def finite(name: str, value: FloatArray) -> FloatArray:
     """Return an argument as doubles; refuse NaN and infinity."""
     array = np.asarray(value, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} holds NaN or infinity; nothing was spent.")
+        raise ValueError(f"{name} holds NaN or infinity; the question was not answered.")
     return array
 
 
