@@ -10,7 +10,8 @@ standard deviation of 20 permutations. As there, raw rows are divided by their n
 "random projection" keeps d of the columns, picked at random (here by ``--seed``). Columns picked
 badly say little about the class; that changes the level of a line, not who wins in it.
 
-``--sweep`` has batches of 1, 2, 5, 10, 20 and 50 rows with steps 1/√t and 10/√t (figures 4 and 5).
+``--sweep`` has batches of 1, 2, 5, 10, 20 and 50 rows with steps 1/√t and 10/√t (figures 4 and 5),
+none longer than 1/β ≈ 4, with and without noise.
 The noise-free SGD is a plain loop in this file; both permute the rows anew in every run.
 """
 
@@ -30,6 +31,7 @@ from discreet.objectives import Logistic
 from discreet.solvers import resolve
 
 ALPHA = 1e-4
+LONGEST = 1 / (0.25 + ALPHA)  # the private solver's cap on steps: 1/β for rows of norm 1
 # Figure, data, rows (None: all), columns kept (None: all), batches.
 FIGURES = (
     ("1", "mnist", None, 15, (1, 10)),
@@ -68,7 +70,8 @@ def without_noise(X: np.ndarray, y: np.ndarray, batch: int, c: float) -> np.ndar
     for t in range(len(y) // batch):
         rows = signed[t * batch : (t + 1) * batch]
         slopes = 1 / (1 + np.exp(rows @ weights))
-        weights -= c / np.sqrt(t + 1) * (ALPHA * weights - slopes @ rows / batch)
+        step = min(c / np.sqrt(t + 1), LONGEST)
+        weights -= step * (ALPHA * weights - slopes @ rows / batch)
     return weights
 
 
@@ -82,7 +85,7 @@ def private(
         batch_size=batch,
         passes=1,
         schedule="sqrt",
-        step_scale=c,
+        step_size=c,
     )
     model = LogisticRegression(
         epsilon=arguments.epsilon,

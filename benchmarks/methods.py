@@ -51,6 +51,8 @@ PUBLISHED: dict[str, tuple[float, float]] = {
 }
 # Solvers that are two methods of that paper in one: a further setting to try.
 FURTHER = {"permutation-sgd": {"mode": "strongly-convex"}}
+# Solvers whose clipping is by the largest entry, which is at most 1 as encoded.
+BY_ENTRIES = ("frank-wolfe",)
 # Where the promise itself rests on the penalty, one from that paper's grid.
 STRONGER = {"permutation-sgd, strongly-convex": 1e-2}
 
@@ -110,7 +112,7 @@ def fit_once(
         relation=relation,
         solver=solver,
         alpha=alpha,
-        data_norm=1.0,
+        data_norm=None if solver.name in BY_ENTRIES else 1.0,
         classes=[-1, 1],
     )
     start = time.perf_counter()

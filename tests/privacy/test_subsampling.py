@@ -301,3 +301,16 @@ def test_what_is_refused():
         step.epsilon(1, 0.0)
     with pytest.raises(ValueError, match="epsilon"):
         step.delta(1, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "relation", "count", "epsilon"),
+    [(1.0, 0.5, "add_remove", 1000, 1.0), (0.5, 0.9, "replace_one", 1, 0.0)],
+)
+def test_delta_is_an_upper_bound_where_there_is_little_privacy(
+    sigma, rate, relation, count, epsilon
+):
+    step = SampledGaussian(sigma, rate, relation)
+    delta = step.delta(count, epsilon)
+    assert 0.5 < delta <= 1
+    assert delta == 1 or step.epsilon(count, delta) <= epsilon + 1e-6

@@ -222,11 +222,55 @@ def test_rows_that_break_the_promised_bound_are_refused():
         as_rows(X, y, row_norm=1.0).perturbed_gradient(weights, Hinge(), 2.0, 1.0, np.zeros(8))
 
 
-def test_rows_that_might_overflow_are_refused():
+@losses
+@layouts
+@pytest.mark.parametrize("huge", [1e155, 1e300, 1e308])
+def test_rows_that_might_overflow_take_no_part(loss, layout, huge):
+    X, y, weights = table(loss)
+    expected = as_rows(LAYOUTS[layout](X[1:]), y[1:], row_norm=1.0)
+    X[0] = huge
+    whole = as_rows(LAYOUTS[layout](X), y, row_norm=1.0)
+    rows = whole.within_reach()
+    assert rows.n_rows == 299
+    assert rows.objective_sum(weights, loss) == expected.objective_sum(weights, loss)
+    vector = np.linspace(-1, 1, weights.size)
+    for name, arguments in (
+        ("hessian_diagonal", (weights, loss)),
+        ("hessian_product", (weights, loss, vector)),
+        *([("hessian_sum", (weights, loss))] if rows.dense else []),
+    ):
+        found, right = getattr(rows, name)(*arguments), getattr(expected, name)(*arguments)
+        np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12)
+    if math.isfinite(loss.slope_bound):
+        point = (weights, loss, loss.slope_bound * 1.5, 1.0, np.zeros(weights.size))
+        gradient, bound = rows.perturbed_gradient(*point)
+        right, _ = expected.perturbed_gradient(*point)
+        np.testing.assert_allclose(gradient, right, rtol=1e-12, atol=1e-12)
+        assert np.linalg.norm(gradient) <= bound < math.inf
+        with pytest.raises(PrivacyError, match="within reach"):
+            whole.perturbed_gradient(*point)
+
+
+@layouts
+def test_sensible_rows_are_all_within_reach(layout):
     X, y, weights = table(Logistic())
-    X[5] = 1e300
-    with pytest.raises(PrivacyError, match="far too long"):
-        as_rows(X, y, row_norm=1.0).perturbed_gradient(weights, Logistic(), 2.0, 1.0, np.zeros(8))
+    for row_norm in (1.0, None):
+        rows = as_rows(LAYOUTS[layout](X), y, row_norm=row_norm)
+        assert rows.within_reach() is rows
+    X[:] = 1e200
+    rows = as_rows(LAYOUTS[layout](X), y, row_norm=1.0).within_reach()
+    assert rows.n_rows == 0
+    assert rows.objective_sum(weights, Logistic()) == 0
+    gradient, bound = rows.perturbed_gradient(weights, Logistic(), 2.0, 1.0, np.zeros(8))
+    np.testing.assert_array_equal(gradient, weights)
+    assert bound >= np.linalg.norm(weights)
+
+
+def test_weights_out_of_range_have_no_certificate():
+    X, y, _ = table(Logistic())
+    rows = as_rows(X, y, row_norm=1.0)
+    _, bound = rows.perturbed_gradient(np.full(8, 1e100), Logistic(), 2.0, 1.0, np.zeros(8))
+    assert bound == math.inf
 
 
 def test_the_sigmoid_has_a_kernel():

@@ -35,13 +35,15 @@ def make_rows(n=4000, d=5, seed=0, task="classification"):
     return X, y
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None):
+def run(
+    solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, row_norm=None
+):
     loss = loss or Logistic()
     X, y = data if data is not None else make_rows()
-    rows = as_rows(X, y)
+    rows = as_rows(X, y, row_norm=row_norm)
     account = Account(budget)
     curator = Curator(rows, account, Noise(SeededBits(seed)))
-    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
+    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features, row_norm=row_norm)
     solution = solver.solve(problem, curator, budget, progress)
     guarantee = account.guarantee(secure=False)
     return solution, guarantee, curator
@@ -193,6 +195,27 @@ def test_progress_shows_paid_for_things_only():
     assert np.array_equal(seen[-1].weights, solution.weights)
 
 
+def test_tight_clips_no_further_out_than_gradients_can_be(monkeypatch):
+    # unit rows and a constant: no gradient of the logistic loss is longer than √2 = 1.41421
+    used = []
+    original = Curator.gradient
+
+    def gradient(self, *arguments, clip, **others):
+        used.append(clip)
+        return original(self, *arguments, clip=clip, **others)
+
+    monkeypatch.setattr(Curator, "gradient", gradient)
+    for solver, row_norm, clip, words in (
+        (AGD(max_iterations=1), 1.0, 2**0.5, "norm 1.41421 "),
+        (AGD(max_iterations=1, gradient_clip=0.5), 1.0, 0.5, "norm 0.5 "),
+        (AGD(max_iterations=1), None, 3.0, "norm 3 "),
+        (AGD("published", max_iterations=1), 1.0, 3.0, "norm 3 "),
+    ):
+        solution, _, _ = run(solver, row_norm=row_norm)
+        assert used[-1] == pytest.approx(clip)
+        assert words in solution.conditions[0]
+
+
 def test_pure_budgets_are_refused():
     with pytest.raises(NotSupported, match="delta > 0"):
         AGD().check(Logistic(), Budget(1.0, 0.0, "add_remove"))
@@ -223,6 +246,10 @@ def test_a_budget_too_small_for_one_iteration_names_the_smallest_that_works():
         ("step_growth", 0.0),
         ("sampling_rate", 0.0),
         ("sampling_rate", 1.5),
+        ("sampling_rate", 1e-13),
+        ("smoothing", -0.1),
+        ("smoothing", 1e-300),
+        ("step_shrink", 1.5),
     ],
 )
 def test_bad_settings(field, value):

@@ -95,13 +95,13 @@ def test_published_constants_that_break_the_promise_are_refused():
 
 def test_tight_constants_by_hand():
     # Same split; c = ε₁ − ε₃ = ln(1 + t/Λ) with t = 2/4, so Λ = 0.5/(e^0.0099 − 1) = 50.2555.
-    # Part 2: 2nγ/Λ over the μ of (0.001, 1e-8).
+    # Part 2: 2nγ/Λ over the μ of (0.001, 1e-8); nγ = 1e-6·L, which is below 1/n.
     entry = run(AMP(), REPLACE)[0].trace[0]
     ridge = 0.5 / math.expm1(0.0099)
     assert entry.ridge == pytest.approx(ridge, rel=1e-6)
     mu = mu_from_epsilon(0.0891, 0.99e-6)
     assert entry.noise_scale == pytest.approx(2 * ROOT / mu, rel=1e-3)
-    output = 2 / 2000 / ridge / mu_from_epsilon(0.001, 1e-8)
+    output = 2 * 1e-6 * ROOT / ridge / mu_from_epsilon(0.001, 1e-8)
     assert entry.output_noise == pytest.approx(output, rel=1e-3)
 
 
@@ -148,10 +148,35 @@ def test_rules_without_hyper_parameters_by_hand():
 
 
 def test_curvature_beyond_one_is_refused_or_avoided():
-    with pytest.raises(ValueError, match=r"ε₁ − ε₃ < 1.*objective_fraction >= 0\.95"):
+    with pytest.raises(ValueError, match=r"below 1; it is 1\.98.*objective_fraction >= 0\.95"):
         run(AMP(calibration="published"), Budget(20.0, 1e-6, "replace_one"))
     split = AMP()._split(Problem(Logistic(), L2(), 10, 2, row_norm=1.0), 20.0, 1e-6)
     assert split.epsilon1 - split.epsilon3 == pytest.approx(0.99)
+
+
+def test_the_default_gradient_bound():
+    """1/n² as published; when tight at most 1e-6·L/n, which is less for n below 7e5."""
+
+    def bound(n, **settings):
+        problem = Problem(Logistic(), L2(), n, 5, row_norm=1.0)
+        return [kind(**settings)._gradient_bound(problem) for kind in (AMP, AMPHF)]
+
+    assert bound(100) == pytest.approx(2 * [1e-6 * ROOT / 100])
+    assert bound(10**6) == pytest.approx(2 * [1e-12])
+    assert bound(100, calibration="published") == pytest.approx(2 * [1e-4])
+    assert bound(100, gradient_bound=0.5) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("solver", [AMP(), AMPHF(), AMP("published")])
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("loss", [LOGISTIC, Softmax(3)], ids=repr)
+def test_one_huge_row_counts_as_nothing(solver, convert, loss):
+    X, y = make_rows(loss=loss)
+    X[0, 0] = 1e155
+    solution = run(solver, REPLACE, loss, (convert(X), y))[0]
+    X[0, 0] = 1e300
+    again = run(solver, REPLACE, loss, (convert(X), y))[0]
+    np.testing.assert_allclose(solution.weights, again.weights, atol=1e-9)
 
 
 def test_the_gradient_bound_scales_the_output_noise():
@@ -240,6 +265,8 @@ def test_what_the_proof_does_not_cover_is_refused():
         (AMP, "output_fraction", 0.0),
         (AMP, "objective_fraction", 1.0),
         (AMP, "gradient_bound", 0.0),
+        (AMP, "minimizer", "a"),
+        (AMPHF, "unsafe", None),
         (AMPHF, "calibration", "loose"),
         (AMPHF, "dimensions", "wide"),
         (AMPHF, "gradient_bound", math.nan),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.linear_model import LogisticRegression as Reference
 
 from discreet import Accountant, HuberRegressor, LinearSVC, LogisticRegression
 from discreet.errors import PrivacyError, PrivacyLeakWarning
+from discreet.solvers import NonPrivate
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(1500, 4))
@@ -61,6 +63,33 @@ def test_they_say_that_they_are_not_private(solver):
     assert str(guarantee).startswith("NOT PRIVATE")
     assert json.loads(guarantee.to_json())["private"] is False
     assert json.loads(guarantee.to_json())["epsilon"] is None
+
+
+@pytest.mark.parametrize("solver", ["nonprivate", "majority"])
+@pytest.mark.parametrize("labels", [Y, THREE], ids=["two", "three"])
+def test_a_fit_warns_once_and_shows_its_entries(solver, labels):
+    seen = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = LogisticRegression(solver=solver, progress=seen.append).fit(X, labels)
+    assert sum("without any privacy" in str(warning.message) for warning in caught) == 1
+    assert [at.entry for at in seen] == list(model.trace_)
+    assert len(seen) == (1 if labels is Y else 3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tolerance", 0.0),
+        ("tolerance", "small"),
+        ("max_iterations", 0),
+        ("max_iterations", 1.5),
+        ("smoothing", -1.0),
+    ],
+)
+def test_bad_settings(field, value):
+    with pytest.raises(ValueError, match=field):
+        NonPrivate(**{field: value})
 
 
 def test_an_accountant_refuses_them():

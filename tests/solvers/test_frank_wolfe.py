@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet.errors import NotSupported, PrivacyError
-from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Squared
+from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Softmax, Squared
 from discreet.privacy import Account, Budget, Curator, ExponentialMechanism
 from discreet.privacy.bits import SeededBits
 from discreet.privacy.conversions import epsilon_from_rho
@@ -146,12 +146,13 @@ def test_published_constants_that_break_the_promise_are_refused():
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
-    ("radius", "steps"), [(2.0, "average"), (2.0, "decreasing"), (10.0, "average")]
+    ("radius", "schedule"), [(2.0, "average"), (2.0, "decreasing"), (10.0, "average")]
 )
-def test_large_budgets_reach_the_constrained_optimum(loss, sparse, radius, steps):
+def test_large_budgets_reach_the_constrained_optimum(loss, sparse, radius, schedule):
     X, y = make_rows()
     data = (sp.csr_array(X), y) if sparse else (X, y)
-    solution, _, _ = run(FrankWolfe(radius=radius, iterations=400, steps=steps), HUGE, loss, data)
+    solver = FrankWolfe(radius=radius, iterations=400, schedule=schedule)
+    solution, _, _ = run(solver, HUGE, loss, data)
     full = np.column_stack([X, np.ones(len(X))])
     reached = loss.value(full @ solution.weights, y).mean()
     best = constrained_optimum(loss, X, y, radius)
@@ -218,9 +219,16 @@ def test_progress_shows_paid_for_things_only():
     assert "12 private choices" in solution.conditions[1]
 
 
-def test_published_needs_delta():
+def test_only_published_noise_needs_delta():
+    FrankWolfe().check(Logistic(), Budget(1.0, 0.0, "add_remove"))
+    assert not FrankWolfe.needs_delta
     with pytest.raises(NotSupported, match="delta > 0"):
         FrankWolfe(calibration="published").check(Logistic(), Budget(1.0, 0.0, "add_remove"))
+
+
+def test_several_margins_a_row_are_refused():
+    with pytest.raises(NotSupported, match="one margin"):
+        FrankWolfe().check(Softmax(3), BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -229,12 +237,13 @@ def test_published_needs_delta():
         ("calibration", "loose"),
         ("radius", 0.0),
         ("radius", math.inf),
-        ("clip", math.nan),
-        ("clip", -1.0),
+        ("gradient_clip", math.nan),
+        ("gradient_clip", -1.0),
         ("iterations", 0),
         ("iterations", 1.5),
         ("iterations", True),
-        ("steps", "long"),
+        ("schedule", "long"),
+        ("unsafe", 0),
     ],
 )
 def test_bad_settings(field, value):

@@ -107,9 +107,9 @@ def test_one_of_several_models_spends_its_share():
 @pytest.mark.parametrize(
     ("alpha", "settings", "tolerance"),
     [
-        (0.0, {"step_scale": 5.0}, 2e-3),
-        (0.02, {"schedule": "linear"}, 1e-4),
-        (0.0, {"step_scale": 5.0, "average": True}, 2e-3),
+        (0.0, {"step_size": 5.0}, 2e-3),
+        (0.02, {"schedule": "strong"}, 1e-4),
+        (0.0, {"step_size": 5.0, "averaging": True}, 2e-3),
     ],
 )
 def test_without_noise_it_comes_to_the_optimum(make, loss, alpha, settings, tolerance):
@@ -143,8 +143,38 @@ def test_progress_shows_each_pass():
 
 def test_steps():
     problem = Problem(Logistic(), L2(0.1), N, D)
-    assert LaplaceSGD(step_scale=6.0)._steps(problem, 3, 2) == pytest.approx([3, 6 / 5**0.5])
-    assert LaplaceSGD(schedule="linear")._steps(problem, 3, 2) == pytest.approx([2.5, 2.0])
+    assert LaplaceSGD(step_size=6.0)._steps(problem, 3, 2) == pytest.approx([3, 6 / 5**0.5])
+    assert LaplaceSGD(schedule="strong")._steps(problem, 3, 2) == pytest.approx([2.5, 2.0])
+
+
+def test_steps_are_capped_at_one_over_the_smoothness():
+    # unit rows and a constant: β = 2/4 + 0.1, so steps are at most 1/0.6 = 1.666667
+    problem = Problem(Logistic(), L2(0.1), N, D, row_norm=1.0)
+    steps = LaplaceSGD(step_size=3.0)._steps(problem, 0, 4)
+    assert steps == pytest.approx([1.666667, 1.666667, 1.666667, 1.5], rel=1e-6)
+    assert LaplaceSGD(schedule="strong")._steps(problem, 0, 7)[[0, 6]] == pytest.approx(
+        [1.666667, 10 / 7], rel=1e-6
+    )
+    # without β: 1/alpha, and no cap without a penalty
+    kinked = Problem(Hinge(), L2(2.0), N, D, row_norm=1.0)
+    assert LaplaceSGD()._steps(kinked, 0, 2) == pytest.approx([0.5, 0.5])
+    free = Problem(Hinge(), L2(0.0), N, D, row_norm=1.0)
+    assert LaplaceSGD()._steps(free, 0, 1) == pytest.approx([3.0])
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=lambda loss: loss.name)
+def test_default_steps_do_not_diverge_under_a_strong_penalty(loss):
+    # The minimum has norm at most L/alpha = √2/5; uncapped, the first steps multiply weights by
+    # 1 − 3·5 = −14, −9.6, −7.7, …
+    solution, _, _ = run(LaplaceSGD(batch_size=20), pure(1e6), loss, alpha=5.0)
+    assert np.linalg.norm(solution.weights) < 2**0.5 / 5
+
+
+def test_the_clip_is_no_longer_than_gradients_can_be():
+    problem = Problem(Logistic(), L2(0.0), N, D, row_norm=1.0)
+    assert LaplaceSGD(gradient_clip=5.0)._clip(problem) == pytest.approx(2**0.5)
+    assert LaplaceSGD(gradient_clip=0.5)._clip(problem) == 0.5
+    assert LaplaceSGD()._clip(Problem(Squared(), L2(0.0), N, D)) == 1.0
 
 
 def test_what_it_refuses():
@@ -155,7 +185,7 @@ def test_what_it_refuses():
     with pytest.raises(ValueError, match="at most the number of rows, 100"):
         LaplaceSGD(batch_size=101).prepare(problem, budget)
     with pytest.raises(ValueError, match="alpha > 0"):
-        LaplaceSGD(schedule="linear").prepare(problem, budget)
+        LaplaceSGD(schedule="strong").prepare(problem, budget)
     with pytest.raises(ValueError, match="epsilon"):
         LaplaceSGD(passes=10**6).check(Logistic(), pure(1e-4))
     for loss in (Hinge(), Squared()):
@@ -167,12 +197,14 @@ def test_what_it_refuses():
     [
         ("calibration", "loose"),
         ("schedule", "cosine"),
+        ("schedule", "linear"),
+        ("averaging", None),
         ("batch_size", 0),
         ("batch_size", 2.5),
         ("passes", 0),
         ("passes", True),
         ("passes", None),
-        ("step_scale", math.nan),
+        ("step_size", math.nan),
         ("gradient_clip", 0.0),
         ("radius", -1.0),
     ],

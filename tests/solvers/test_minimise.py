@@ -73,18 +73,37 @@ def test_any_optimiser_may_look_for_the_point():
     assert calls == [(pytest.approx(math.log(2)), "L-BFGS-B", ["ftol", "gtol", "maxiter"])]
 
 
-@pytest.mark.parametrize(
-    "answer", [None, SimpleNamespace(x=np.full(7, np.nan)), SimpleNamespace(x=np.zeros(3))]
-)
-def test_an_optimiser_that_fails_does_no_harm(answer):
+@pytest.mark.parametrize("answer", [np.full(7, np.nan), np.zeros(3)])
+def test_a_point_of_no_use_does_no_harm(answer):
+    def broken(*arguments, **settings):
+        return SimpleNamespace(x=answer)
+
+    objective = objective_of(Logistic())
+    weights = minimise(objective, 1e-7, minimizer=broken)
+    np.testing.assert_allclose(weights, minimise(objective, 1e-7), atol=1e-6)
+
+
+@pytest.mark.parametrize("answer", [None, SimpleNamespace(y=1)])
+def test_an_error_of_an_optimiser_is_not_quoted(answer):
     def broken(*arguments, **settings):
         if answer is None:
             raise RuntimeError("row 17 is 3.14")
         return answer
 
-    objective = objective_of(Logistic())
-    weights = minimise(objective, 1e-7, minimizer=broken)
-    np.testing.assert_allclose(weights, minimise(objective, 1e-7), atol=1e-6)
+    with pytest.raises(PrivacyError, match="minimizer raised an error") as caught:
+        minimise(objective_of(Logistic()), 1e-7, minimizer=broken)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_a_matrix_that_cannot_be_factored():
+    """More weights than rows and next to no penalty: conjugate gradients take over."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, size=(3, 12))
+    rows = as_rows(X, [1.0, -1.0, 1.0], row_norm=1.0)
+    objective = PerturbedObjective(rows, Logistic(), 2.0, 1e-30, np.zeros(13))
+    step = objective.newton_step(np.zeros(13), objective.gradient(np.zeros(13))[0], 1e-9)
+    assert np.isfinite(step).all()
 
 
 def test_a_bound_out_of_reach_is_an_error_that_quotes_nothing():

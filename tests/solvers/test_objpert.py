@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -95,11 +96,11 @@ def test_tight_constants_by_hand():
 
 
 def test_the_rule_for_the_penalty():
-    solution, _, _ = run(ObjPert(weight_norm=15.0), ADD)
+    solution, _, _ = run(ObjPert(noise_reach=15.0), ADD)
     entry = solution.trace[0]
     # λ = σ·√d·R/B with d = 6 weights and R = √2
     assert entry.ridge == pytest.approx(entry.noise_scale * math.sqrt(12) / 15, rel=1e-6)
-    weaker = run(ObjPert(weight_norm=30.0), ADD)[0].trace[0]
+    weaker = run(ObjPert(noise_reach=30.0), ADD)[0].trace[0]
     assert weaker.ridge < entry.ridge
     assert weaker.noise_scale > entry.noise_scale
     # Curvature takes at most 0.3 of ε: ln(1 + 10/λ) = 0.3·0.999 for the smoothed hinge.
@@ -188,15 +189,111 @@ def test_what_the_proof_does_not_cover_is_refused():
     ("field", "value"),
     [
         ("calibration", "loose"),
-        ("weight_norm", 0.0),
+        ("noise_reach", 0.0),
         ("ridge", -1.0),
         ("output_fraction", 1.0),
         ("gradient_bound", math.inf),
+        ("gradient_bound", 1e31),
+        ("ridge", 1e-31),
+        ("minimizer", "a"),
+        ("unsafe", "no"),
     ],
 )
 def test_bad_settings(field, value):
     with pytest.raises(ValueError, match=field):
         ObjPert(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["gradient_bound", "minimizer"])
+def test_published_constants_release_minima_only(field):
+    """There is no noise on the output: a point that someone chose could be a row."""
+    value = {"gradient_bound": 2.0, "minimizer": minimize}[field]
+    with pytest.raises(ValueError, match=f"{field} is for calibration='tight'"):
+        ObjPert("published", **{field: value})
+
+
+def test_a_row_cannot_come_out():
+    """Of a minimiser that answers with row 0, published or not."""
+    X, y = make_rows(d=5)
+    row = np.append(X[0], 1.0)
+
+    def thief(fun, x0, **settings):
+        return SimpleNamespace(x=row.copy())
+
+    from discreet.solvers import perturbed
+
+    budget = Budget(10.0, 1e-6, "add_remove")
+    settings = {"gradient_bound": 2.0, "minimizer": thief}
+    with pytest.raises(ValueError, match="'published' adds no noise"):
+        ObjPert("published", **settings)
+    solution, _, _ = run(ObjPert(**settings), budget, data=(X, y))
+    # The noise is 2·2·n/λ over the μ of 1/1000 of the budget; a row's length is at most √2. All
+    # six weights within 1e-3 of the row: far below 1e-6.
+    assert solution.trace[0].output_noise > 1e4
+    assert np.abs(solution.weights - row).max() > 1e-3
+    # nor if someone builds such a run by hand
+    rows = as_rows(X, y, row_norm=1.0)
+    problem = Problem(Logistic(), L2(), rows.n_rows, rows.n_features, row_norm=1.0)
+    curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
+    curator.open("approximate")
+    for bound, minimizer in ((2.0, None), (None, thief)):
+        tilt = perturbed.Tilt(10.0, 5.0, False, None, bound)
+        with pytest.raises(PrivacyError, match="found exactly"):
+            perturbed.run(tilt, problem, curator, budget, minimizer, None, ())
+    assert curator.spent_share == 0
+
+
+@pytest.mark.parametrize("budget", [ADD, PURE])
+def test_published_minima_are_as_exact_as_rounding_lets_them_be(budget):
+    solver = ObjPert("published", unsafe=True)
+    bound = run(solver, budget)[0].trace[0].gradient_bound
+    assert bound < 1e-11  # of the mean
+
+
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+@pytest.mark.parametrize("convert", [np.asarray, np.asfortranarray, sp.csr_array])
+@pytest.mark.parametrize("huge", [1e155, 1e300, 1e308])
+def test_one_huge_row_counts_as_nothing(calibration, convert, huge):
+    """It must not make the fit fail: that would be a release about one row."""
+    X, y = make_rows()
+    without = run(ObjPert(calibration), ADD, data=(X[1:], y[1:]))[0].weights
+    X[0] = huge
+    solution = run(ObjPert(calibration), ADD, data=(convert(X), y))[0]
+    # the same noise (λ and σ depend on n hardly at all), all other rows: the same minimum
+    np.testing.assert_allclose(solution.weights, without, atol=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
+@pytest.mark.parametrize("name", ["objpert", "amp", "amp-hf", "nonprivate"])
+def test_estimators_fit_tables_with_one_huge_row(name):
+    from discreet import LogisticRegression
+
+    X, y = make_rows()
+    huge = X.copy()
+    huge[0, 0] = 1e155
+    settings = {"relation": "add_remove", "data_norm": 1.0, "random_state": 0}
+    model = LogisticRegression(solver=name, epsilon=5.0, **settings).fit(huge, y)
+    usual = LogisticRegression(solver=name, epsilon=5.0, **settings).fit(X, y)
+    assert model.score(X, y) == pytest.approx(usual.score(X, y), abs=0.01)
+
+
+@pytest.mark.parametrize("ridge", [1e-30, 1e30])
+@pytest.mark.parametrize("gradient_bound", [None, 1e-30, 1e30])
+def test_extreme_settings_work(ridge, gradient_bound):
+    solver = ObjPert(ridge=ridge, gradient_bound=gradient_bound)
+    solution, _, _ = run(solver, Budget(1e6, 1e-6, "add_remove"))
+    assert np.isfinite(solution.weights).all()
+
+
+def test_numbers_out_of_range_are_refused_before_anything_is_spent():
+    problem = Problem(Logistic(), L2(1e60), 3000, 5, row_norm=1.0)
+    with pytest.raises(ValueError, match="out of range"):
+        ObjPert().prepare(problem, ADD)
+
+
+def test_settings_other_than_the_calibration_go_by_name():
+    with pytest.raises(TypeError):
+        ObjPert("tight", True)
 
 
 @pytest.mark.slow

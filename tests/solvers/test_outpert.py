@@ -52,7 +52,7 @@ def test_published_gaussian_scale_by_hand():
 def test_published_strongly_convex_scale_by_hand():
     # Lemma 3: Δ = 5L(μ+β)/(nμβ), μ = 0.1, β = 0.5 + 0.1: 5·1.41421356·0.7/(2000·0.06) =
     # 0.0412479 (lemma 2 gives more at T = 100); σ = Δ·√(2·14.508658)/1 = 0.2221930.
-    solution, _, _, _ = run(OutPert("published", iterations=100, step=1 / 0.7), alpha=0.1)
+    solution, _, _, _ = run(OutPert("published", iterations=100, step_size=1 / 0.7), alpha=0.1)
     assert solution.trace[0].noise_scale == pytest.approx(0.2221930, rel=1e-6)
 
 
@@ -73,7 +73,7 @@ def test_tight_sensitivity_by_hand(relation, rows_changed):
     budget = Budget(1.0, 1e-6, relation)
     solution, _, _, _ = run(OutPert(iterations=10), budget)
     assert solution.trace[0].sensitivity == pytest.approx(0.0141421 * rows_changed, rel=1e-5)
-    solution, _, _, _ = run(OutPert(iterations=10, step=1 / 0.6), budget, alpha=0.1)
+    solution, _, _, _ = run(OutPert(iterations=10, step_size=1 / 0.6), budget, alpha=0.1)
     assert solution.trace[0].sensitivity == pytest.approx(0.0059291 * rows_changed, rel=1e-4)
 
 
@@ -165,6 +165,32 @@ def test_theorem_two_number_of_steps_by_hand():
     assert solution.trace[0].step == pytest.approx(1 / 0.7)
 
 
+def test_the_guess_of_the_weights_depends_on_the_task():
+    # T goes with D^(2/3), and D is 10 for classification and 1 for regression
+    X, _ = table()
+    for loss, norm in ((Logistic(), 10.0), (Huber(), 1.0)):
+        problem = problem_of(X, loss)
+        steps = [
+            _plan(OutPert(weight_norm=guess), problem, REPLACE, 1).iterations
+            for guess in (None, norm, 8 * norm)
+        ]
+        assert steps[0] == steps[1]
+        assert steps[2] == pytest.approx(4 * steps[0], rel=0.1)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_rows_whose_margins_could_overflow_take_no_part(make):
+    """Margins that are infinite or no numbers at some weights would break the contraction."""
+    X, y = table(n=50)
+    huge = X.copy()
+    huge[::2] *= 1e307
+    plan = _plan(OutPert(iterations=40), problem_of(X), REPLACE, 1)
+    with_them = plan.descend(as_rows(make(huge), y, fit_intercept=True, row_norm=1.0))
+    without = plan.descend(as_rows(make(X[1::2]), y[1::2], fit_intercept=True, row_norm=1.0))
+    assert np.linalg.norm(with_them) > 0.1
+    np.testing.assert_array_equal(with_them, without)
+
+
 def test_several_models_share_the_budget():
     X, y = table()
     budget = Budget(1.0, 1e-6, "replace_one")
@@ -183,13 +209,18 @@ def test_several_models_share_the_budget():
         assert mu <= budget.to_gdp().mu ** 2
 
 
+class Other(Logistic):
+    """A loss whose slope could be computed in any way."""
+
+
 @pytest.mark.parametrize(
     ("solver", "loss", "message"),
     [
-        (OutPert(step=5.0), Logistic(), "too long"),
-        (OutPert("published", step=3.0), Logistic(), "too long"),
+        (OutPert(step_size=5.0), Logistic(), "too long"),
+        (OutPert("published", step_size=3.0), Logistic(), "too long"),
         (OutPert(), Hinge(), "smooth"),
         (OutPert(), Squared(), "bounded slope"),
+        (OutPert(), Other(), "rounding error"),
     ],
 )
 def test_conditions_are_enforced_before_anything_is_read(solver, loss, message):
@@ -202,11 +233,22 @@ def test_needs_a_bound_on_rows():
     X, _ = table()
     with pytest.raises(ValueError, match=r"data_norm=1\.0"):
         OutPert().prepare(problem_of(X, row_norm=None), REPLACE)
+    with pytest.raises(ValueError, match="rescale"):
+        OutPert().prepare(problem_of(X, row_norm=1e30), REPLACE)
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"calibration": "loose"}, {"iterations": 0}, {"step": -1.0}, {"weight_norm": math.inf}],
+    [
+        {"calibration": "loose"},
+        {"unsafe": "no"},
+        {"iterations": 0},
+        {"iterations": 2.0},
+        {"iterations": 10**8},
+        {"step_size": -1.0},
+        {"step_size": 1e-300},
+        {"weight_norm": math.inf},
+    ],
 )
 def test_senseless_settings_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):

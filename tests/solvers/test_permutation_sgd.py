@@ -50,12 +50,13 @@ def brute_force(solver, problem):
     plan = _Plan(solver, problem)
     lipschitz, k = plan.lipschitz, solver.batch_size
     m = problem.n_rows // k
-    kept = problem.penalty.alpha if solver.mode == "strongly-convex" else 0.0
+    alpha = problem.penalty.alpha
     worst = 0.0
     for place in range(m):
         apart = 0.0
         for t, step in enumerate(plan.steps):
-            apart = (1 - kept * step) * apart + (2 * lipschitz * step / k) * (t % m == place)
+            kept = 1 - alpha * step if step <= 2 / (problem.smoothness + alpha) else 1.0
+            apart = kept * apart + (2 * lipschitz * step / k) * (t % m == place)
         worst = max(worst, apart)
     return worst
 
@@ -100,10 +101,46 @@ def test_strongly_convex_by_hand():
     assert plan.published_sensitivity == pytest.approx(2 * (2**0.5 + 0.3) / 100, rel=1e-9)
 
 
+def test_a_penalty_contracts_convex_passes_by_hand():
+    # n = 100, k = 50, T = 2, L = √2, α = 0.1, η = 0.5: an update moves by 2Lη/k = 0.02828427 and
+    # each later step shrinks that by 1 − αη = 0.95. Updates 2 and 4 are the worst: 0.02828427 ·
+    # (1 + 0.95²) = 0.05381083. β = 2/4 + 0.1 = 0.6: above 2/(β + α) = 2.857, as η = 3 is, steps
+    # are only known not to expand: 2TLη/k = 0.3394113.
+    problem = make_problem(100, 0.1)
+    short = _Plan(PermutationSGD(passes=2, step_size=0.5), problem)
+    assert short.stability == pytest.approx(0.05381083, rel=2e-6)
+    assert short.published_sensitivity == pytest.approx(0.05656854, rel=1e-6)
+    long = _Plan(PermutationSGD(passes=2, step_size=3.0), problem)
+    assert long.stability == pytest.approx(0.3394113, rel=2e-6)
+
+
+def test_longest_steps_contract_as_stated():
+    """Squared loss of rows of one direction: 1 − ηα and 1 − ηβ at once, where they are −1 apart."""
+    alpha = 0.5
+    problem = Problem(Squared(), L2(alpha), 40, 2, False, row_norm=1.0)
+    step = 2 / (problem.smoothness + alpha)
+    solver = PermutationSGD(passes=3, batch_size=4, step_size=step, gradient_clip=1.0)
+    plan = _Plan(solver, problem)
+    plan.check()
+    worst = 0.0
+    for place in range(0, 40, 4):
+        ends = []
+        for target in (1.0, -1.0):
+            X, y = np.tile([1.0, 0.0], (40, 1)), np.zeros(40)
+            X[place], y[place] = (0.0, 1.0), 50 * target
+            order = plan.cut(np.arange(40))
+            ends.append(plan.descend(as_rows(X, y, fit_intercept=False, row_norm=1.0), order))
+        worst = max(worst, float(np.linalg.norm(ends[0] - ends[1])))
+    assert 0.9 * plan.stability < worst <= plan.sensitivity
+
+
 @pytest.mark.parametrize(
     ("settings", "alpha"),
     [
         ({"step_size": 0.3}, 0.0),
+        ({"step_size": 0.3}, 0.5),
+        ({"step_size": 2.6}, 0.2),
+        ({"schedule": "decreasing", "exponent": 0.0}, 0.4),
         ({"schedule": "decreasing", "exponent": 0.3}, 0.0),
         ({"schedule": "sqrt", "exponent": 0.0}, 0.0),
         ({"schedule": "sqrt"}, 0.2),
@@ -127,6 +164,7 @@ def test_stability_is_the_worst_place_by_brute_force(settings, alpha, passes, ba
     ("settings", "alpha"),
     [
         ({"step_size": 0.01}, 0.0),
+        ({"step_size": 0.01}, 4.0),
         ({"schedule": "decreasing", "exponent": 0.9}, 0.0),
         ({"schedule": "sqrt", "exponent": 0.9}, 0.0),
         (STRONG, 4.0),
@@ -186,7 +224,8 @@ def test_rounding_stays_within_its_bound(mode):
     """Against the same passes in 80-bit numbers."""
     alpha = 0.05
     X, y = make_data(200)
-    solver = PermutationSGD(mode=mode, passes=20, batch_size=10, radius=0.5)
+    radius = 0.5 if mode == "strongly-convex" else None
+    solver = PermutationSGD(mode=mode, passes=20, batch_size=10, radius=radius)
     problem = make_problem(200, alpha)
     plan = _Plan(solver, problem)
     order = plan.cut(np.arange(200))
@@ -288,6 +327,10 @@ def test_what_it_refuses():
         PermutationSGD(step_size=2.0001 / smoothness).prepare(problem, BUDGET)
     with pytest.raises(ValueError, match="alpha > 0"):
         PermutationSGD(**STRONG).prepare(problem, BUDGET)
+    with pytest.raises(ValueError, match="100,000,000 updates"):
+        PermutationSGD(batch_size=1, passes=100_001).prepare(problem, BUDGET)
+    with pytest.raises(ValueError, match="rescale"):
+        PermutationSGD().prepare(Problem(Logistic(), L2(0.0), N, D, row_norm=1e30), BUDGET)
     with pytest.raises(ValueError, match="number of rows, 1000"):
         PermutationSGD(batch_size=1001).prepare(problem, BUDGET)
     with pytest.raises(ValueError, match="data_norm"):
@@ -296,10 +339,40 @@ def test_what_it_refuses():
         PermutationSGD().prepare(make_problem(loss=Squared()), BUDGET)
 
 
+def test_defaults_that_depend_on_the_problem():
+    assert _Plan(PermutationSGD(), make_problem(1000)).batch == 50
+    assert _Plan(PermutationSGD(), make_problem(30)).batch == 30
+    # the default step goes with D^(2/3), and D is 10 for classification and 1 for regression
+    for loss, norm in ((Logistic(), 10.0), (Huber(1.0), 1.0)):
+        problem = make_problem(loss=loss)
+        steps = [
+            PermutationSGD(weight_norm=guess)._plan(problem, BUDGET, 1).steps[0]
+            for guess in (None, norm, norm / 8)
+        ]
+        assert steps[0] == steps[1] == pytest.approx(4 * steps[2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"step_size": 0.1, "schedule": "sqrt"}, "step_size is for"),
+        ({"step_size": 0.1, **STRONG}, "step_size is for"),
+        ({"schedule": "sqrt", **STRONG}, "schedule is for"),
+        ({"radius": 1.0}, "radius is for"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        PermutationSGD(**settings)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("calibration", "loose"),
+        ("unsafe", 1),
+        ("passes", 10**7),
+        ("weight_norm", "10"),
         ("mode", "concave"),
         ("schedule", "linear"),
         ("passes", 0),

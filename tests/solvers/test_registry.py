@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,13 @@ def test_an_entry_point_that_is_no_solver_is_refused(monkeypatch):
     assert "broken" in solvers.names()
     with pytest.raises(TypeError, match=r"some\.module:thing.*subclass"):
         solvers.resolve("broken")
+
+
+def test_an_entry_point_that_cannot_be_imported_is_named(monkeypatch):
+    gone = EntryPoint("gone", "no_such_package:Solver", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [gone])
+    with pytest.raises(ImportError, match=r"'gone' is registered as no_such_package:Solver"):
+        solvers.describe("gone")
 
 
 def test_a_package_cannot_take_the_name_of_a_solver_of_the_library(monkeypatch):

@@ -98,7 +98,10 @@ def test_the_plan_covers_all_rounds_and_the_drawn_ones_are_charged():
     assert use.count == rounds
     assert curator.spent_share == pytest.approx(rounds / 3000)
     assert guarantee.epsilon == 1.0
-    assert f"{rounds}, was drawn" in solution.conditions[-1]
+    # one model's round is in its trace; the conditions hold for all models of a fit
+    other, _, _ = run(RRPSGD(max_rounds=3000), seed=1)
+    assert sum(entry.rounds for entry in other.trace) != rounds
+    assert other.conditions == solution.conditions
 
 
 def test_models_share_one_plan():
@@ -133,6 +136,10 @@ def test_default_steps_by_hand():
     assert falling == pytest.approx([1, 1 / math.sqrt(2), 1 / math.sqrt(3), 0.5])
     assert RRPSGD()._rounds(make_problem(30)) == 900
     assert RRPSGD()._rounds(make_problem(10**6)) == MOST_ROUNDS
+    # 20 million numbers of noise at most, but 200 rounds
+    for features, rounds in ((1999, 10_000), (10**6, 200)):
+        wide = Problem(Logistic(), L2(0.0), 500, features, row_norm=1.0)
+        assert RRPSGD()._rounds(wide) == rounds
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
@@ -183,7 +190,8 @@ def test_what_it_refuses():
     with pytest.raises(NotSupported, match="smooth"):
         solver.check(Hinge(), BUDGET)
     with pytest.raises(NotSupported, match="up to 1"):
-        RRPSGD(calibration="published").check(Logistic(), Budget(1.5, 1e-6, "replace_one"))
+        RRPSGD(calibration="published").prepare(problem, Budget(1.5, 1e-6, "replace_one"))
+    RRPSGD("published", max_rounds=100).prepare(problem, Budget(1.5, 1e-6, "replace_one"), 2)
     with pytest.raises(ValueError, match="data_norm"):
         solver.prepare(Problem(Logistic(), L2(0.0), N, D), BUDGET)
     with pytest.raises(ValueError, match="gradient_clip"):
@@ -197,6 +205,7 @@ def test_what_it_refuses():
     ("field", "value"),
     [
         ("calibration", "loose"),
+        ("unsafe", None),
         ("schedule", "linear"),
         ("max_rounds", 0),
         ("max_rounds", 1.5),

@@ -179,7 +179,7 @@ def test_huge_budgets_reach_the_optimum(loss, sparse, batch, within, kind):
     def objective(w):
         return loss.value(full @ w, y).mean() + 0.005 * w @ w
 
-    solver = kind(iterations=400, batch_size=batch, step=1.0, gradient_clip=20.0)
+    solver = kind(iterations=400, batch_size=batch, step_size=1.0, gradient_clip=20.0)
     table = sp.csr_array(X) if sparse else X
     solution, _, _ = run(solver, Budget(1e6, 1e-6, "add_remove"), loss, (table, y), alpha=0.01)
     best = minimize(objective, np.zeros(6), method="BFGS").fun
@@ -267,7 +267,7 @@ def test_the_question_checks_before_it_charges():
 
 
 def test_schedules_averages_and_projections():
-    settings = {"iterations": 20, "batch_size": 400, "step": 0.5}
+    settings = {"iterations": 20, "batch_size": 400, "step_size": 0.5}
     seen = []
     plain, _, _ = run(SGD(averaging=False, **settings), progress=seen.append)
     assert np.array_equal(seen[-1].weights, plain.weights)
@@ -289,6 +289,61 @@ def test_a_known_bound_replaces_a_larger_clip():
     assert SGD(gradient_clip=0.1).plan(problem, BUDGET).clip == 0.1
 
 
+def test_the_default_step_is_stable():
+    rich = Budget(100.0, 1e-6, "add_remove")  # noise does not limit the step
+
+    def step(loss, alpha=0.0, row_norm=None, **settings):
+        problem = Problem(loss, L2(alpha), 10**6, 5, row_norm=row_norm)
+        return SGD(**settings).plan(problem, rich).step
+
+    assert step(Logistic()) == 4.0  # 4/clip
+    # β = (1 + 1)/4 on rows of norm 1 with an intercept, 2/β = 4; on rows of norm 3, β = 10/4
+    assert step(Logistic(), row_norm=1.0) == pytest.approx(4.0)
+    assert step(Logistic(), row_norm=3.0) == pytest.approx(0.8)
+    assert step(Logistic(), alpha=1.0) == 1.0
+    assert step(Logistic(), alpha=10.0) == pytest.approx(0.1)
+    assert step(Logistic(), alpha=1.5, row_norm=1.0) == pytest.approx(1 / 1.5)
+    assert step(Hinge(), alpha=2.0, row_norm=1.0) == 0.5  # no smoothness: the penalty's only
+    assert step(Squared()) == 1.0
+    assert step(Squared(), row_norm=3.0) == pytest.approx(2 / 10)
+    assert step(Logistic(), alpha=10.0, row_norm=3.0, step_size=7.0) == 7.0  # as it is given
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_strong_penalty_learns(solver):
+    """The optimum at alpha = 1 is short; noise of ε = 2 leaves most of the way to it."""
+    X, y = make_rows(10_000)
+    rows = as_rows(X, y, row_norm=2.0)
+    problem = Problem(Logistic(), L2(1.0), rows.n_rows, rows.n_features, row_norm=2.0)
+    budget = Budget(2.0, 1e-6, "add_remove")
+    curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
+    weights = solver().solve(problem, curator, budget).weights
+    full = np.column_stack([X, np.ones(len(X))])
+
+    def objective(w):
+        return Logistic().value(full @ w, y).mean() + 0.5 * w @ w
+
+    best = minimize(objective, np.zeros(6), method="BFGS").fun
+    assert objective(weights) < best + 0.2 * (math.log(2) - best)
+
+
+@pytest.mark.parametrize("loss", [Huber(0.1), Huber(1.0), Squared()])
+@pytest.mark.parametrize("row_norm", [None, 1.0, 4.0])
+def test_regression_is_better_than_the_mean(loss, row_norm):
+    """Targets within ±1 that a small part of the rows' spread decides on, as in real tables."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, size=(5000, 12))
+    y = (X - 0.5) @ np.linspace(-0.3, 0.3, 12) + 0.1 + 0.1 * rng.normal(size=5000)
+    rows = as_rows(X, y, row_norm=row_norm)
+    problem = Problem(loss, L2(1e-4), rows.n_rows, rows.n_features, row_norm=row_norm)
+    budget = Budget(2.0, 1e-6, "add_remove")
+    curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
+    weights = SGD().solve(problem, curator, budget).weights
+    margins = rows.margins(weights)
+    assert np.mean((margins - y) ** 2) < 0.8 * np.var(y)
+
+
 def test_large_batches_take_all_rows():
     assert SGD(batch_size=10**6, iterations=5).plan(problem_of(1000), BUDGET).rate == 1
     solution, guarantee, _ = run(SGD(batch_size=10**6, iterations=5))
@@ -304,7 +359,9 @@ def test_large_batches_take_all_rows():
         ("batch_size", 0),
         ("batch_size", 1.5),
         ("iterations", 0),
-        ("step", 0.0),
+        ("step_size", 0.0),
+        ("unsafe", 1),
+        ("averaging", "no"),
         ("gradient_clip", math.nan),
         ("radius", -1.0),
     ],

@@ -30,6 +30,7 @@ from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.privacy.noise import Noise
 from discreet.rows import Rows, as_rows
 from discreet.solvers import Progress, Solver, TraceEntry, resolve
+from discreet.solvers.settings import functions, number
 
 __all__ = ["PrivateLinearModel"]
 
@@ -82,16 +83,17 @@ class PrivateLinearModel(BaseEstimator):
         solver = resolve(self.solver)
         loss = self._loss()
         solver.check(loss, budget)
-        if self.data_norm is not None and not (np.isfinite(self.data_norm) and self.data_norm > 0):
-            raise ValueError(
-                f"data_norm must be > 0 and finite, or None; got {self.data_norm!r}. It is a "
-                "public bound: longer rows are scaled down to it."
-            )
+        alpha = number("alpha", self.alpha, least=0.0)
+        if self.data_norm is not None:
+            number("data_norm", self.data_norm, optional=True)
+        functions(self, "progress")
+        if self.random_state is not None:
+            check_random_state(self.random_state)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ValueError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
         if self.accountant is not None and not isinstance(self.accountant, Accountant):
             raise ValueError(f"accountant must be an Accountant or None; got {self.accountant!r}.")
-        return _Settings(budget, solver, loss, L2(self.alpha))
+        return _Settings(budget, solver, loss, L2(alpha))
 
     def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
         """Bring X and y into shape; X is checked for NaN where the rows are made.
@@ -141,7 +143,8 @@ class PrivateLinearModel(BaseEstimator):
             fit_intercept=self.fit_intercept,
             row_norm=self.data_norm,
         )
-        spends = settings.solver.prepare(problem, settings.budget, models)
+        asked = settings.budget
+        spends = settings.solver.prepare(problem, asked, models)
         rows = as_rows(X, target_of(0), fit_intercept=self.fit_intercept, row_norm=self.data_norm)
         self._warn_about_delta(settings.budget, rows.n_rows)
         self._warn_about_workers()
@@ -156,8 +159,14 @@ class PrivateLinearModel(BaseEstimator):
             solutions.append(settings.solver.solve(problem, curator, settings.budget, progress))
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
+        conditions = solutions[0].conditions
+        if spends.epsilon > asked.epsilon:
+            conditions += (
+                f"ε = {asked.epsilon:g} was asked for, but the published constants give less "
+                "privacy than that (unsafe=True)",
+            )
         self.guarantee_ = account.guarantee(
-            conditions=solutions[0].conditions,
+            conditions=conditions,
             public=(*self._public, *public),
             secure=bits.secure,
             earlier_fits=earlier_fits,

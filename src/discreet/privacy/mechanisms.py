@@ -105,10 +105,14 @@ class AdditiveMechanism:
         """The size of noise that the grid is chosen for: finer than that it cannot matter."""
         return scale
 
+    def harmless(self, size: int) -> float:
+        """By which share rounding may raise the sensitivity before a finer grid is taken."""
+        return 2.0**-10
+
     def _grid(self, sensitivity: float, size: int, magnitude: float) -> int:
-        """Choose the grid: 2^-30 of the noise; to 2^-36 if rounding would cost over 0.1 %."""
+        """Choose the grid: 2^-30 of the noise; to 2^-36 if rounding would cost too much."""
         spread = self.spread(self.scale(sensitivity), size)
-        harmless = sensitivity / (1024 * self.rounding(size))
+        harmless = self.harmless(size) * sensitivity / self.rounding(size)
         return grid_exponent(min(spread, max(harmless * 2.0**30, spread / 64)), magnitude)
 
     def _draw(
@@ -277,6 +281,13 @@ class L2Norm(_PureNoise):
     def rounding(self, size: int) -> float:
         """Rounding d coordinates: √d grid steps in the L2 norm."""
         return math.sqrt(size)
+
+    def harmless(self, size: int) -> float:
+        """By which share rounding may raise the sensitivity: more for long vectors.
+
+        A finer grid leaves some of their many coordinates undecided, which takes long.
+        """
+        return 2.0**-10 if size <= 1000 else 2.0**-8
 
     def spread(self, scale: float, size: int) -> float:
         """Coordinates are about √d times the scale; a coarser grid decides long vectors faster."""

@@ -256,23 +256,35 @@ class Noise:
         those of the exponentials that add up to the length.
         """
         size = out.shape[1]
-        normals, normal_errors = _approximate(GAUSSIAN, words[:, 0])
-        steps, step_errors = _approximate(EXPONENTIAL, words[:, 1])
+        normals, normal_errors = GAUSSIAN.approximate(words[:, 0])
+        steps, step_errors = EXPONENTIAL.approximate(words[:, 1])
         norms = np.sqrt(_row_sums(normals * normals))
         lengths = _row_sums(steps)
-        reach = _VectorReach(size, norms, lengths, normal_errors, step_errors)
+        reach = _VectorReach(
+            norms,
+            lengths,
+            normal_errors.max(axis=1),
+            np.linalg.norm(normal_errors, axis=1),
+            step_errors.sum(axis=1),
+        )
         with np.errstate(all="ignore"):  # a vector without finite bounds is refined below
             largest = np.maximum(normals.max(axis=1), -normals.min(axis=1)) / norms
             normals *= (ratio * lengths / norms)[:, None]
-            errors = ratio * reach.of(largest)
-            errors += (size.bit_length() + 4) * 2.0**-51 * ratio * lengths * largest
+            rounding = (size.bit_length() + 4) * 2.0**-51 * ratio * lengths * largest
+            errors = ratio * reach.of(largest) + rounding
             nearest = np.rint(normals)
             normals -= nearest  # exact
-            errors += np.maximum(normals.max(axis=1), -normals.min(axis=1))
-            decided = reach.valid & (errors < _HALF)
+            decided = errors + np.maximum(normals.max(axis=1), -normals.min(axis=1)) < _HALF
+            decided &= reach.valid
             out[:] = nearest.astype(np.int64)
         undecided = range(len(out)) if self.force_refinement else np.flatnonzero(~decided)
         for index in undecided:
+            if not self.force_refinement and reach.valid[index]:
+                # Most coordinates are far smaller than the largest, and so are their errors.
+                units = np.abs(nearest[index] + normals[index]) / (ratio * lengths[index])
+                bounds = ratio * reach.at(int(index)).of(units) + rounding[index]
+                if np.all(np.abs(normals[index]) + bounds < _HALF):
+                    continue
             out[index] = self._vector_precisely(words[index, 0], words[index, 1], ratio)
 
     def _vector_precisely(
@@ -289,7 +301,13 @@ class Noise:
             context = precise_context(precision + size.bit_length())
             norm = context.sqrt(context.fsum(value * value for value in normals))
             length = context.fsum(steps)
-            reach = _VectorReach(size, norm, length, max(normal_errors), max(step_errors))
+            reach = _VectorReach(
+                norm,
+                length,
+                max(normal_errors),
+                context.sqrt(context.fsum(error * error for error in normal_errors)),
+                context.fsum(step_errors),
+            )
             if not reach.valid:
                 continue
             units = [value / norm for value in normals]
@@ -307,34 +325,32 @@ class Noise:
 class _VectorReach:
     """How far length * direction may be from the ideal vector (arrays or mpmath numbers).
 
-    ``normal_error`` bounds the error of each Gaussian, ``step_error`` that of each exponential.
+    ``normal_error`` bounds the error of each Gaussian and ``normal_errors`` the norm of all of
+    them, ``length_error`` the sum of those of the exponentials.
     """
 
-    size: int
     norm: Any
     length: Any
     normal_error: Any
-    step_error: Any
+    normal_errors: Any
+    length_error: Any
 
     @property
     def valid(self) -> Any:
         """Whether the errors are so small that 1 % covers the second-order terms of the bound."""
-        direction = 1000 * math.sqrt(self.size) * self.normal_error <= self.norm
-        length = 1000 * self.size * self.step_error <= self.length
+        direction = 1000 * self.normal_errors <= self.norm
+        length = 1000 * self.length_error <= self.length
         return direction & length
+
+    def at(self, index: int) -> _VectorReach:
+        """The bounds of one of several vectors."""
+        parts = (self.norm, self.length, self.normal_error, self.normal_errors, self.length_error)
+        return _VectorReach(*(part[index] for part in parts))
 
     def of(self, unit: Any) -> Any:
         """Bound the error of a coordinate of which the direction has absolute value ``unit``."""
-        direction_error = (1 + unit * math.sqrt(self.size)) * (self.normal_error / self.norm)
-        return 1.01 * (unit * (self.size * self.step_error) + self.length * direction_error)
-
-
-def _approximate(
-    quantile: Quantile, words: NDArray[np.uint64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the quantile at each word, and the largest error of each row."""
-    values, errors = quantile.approximate(words)
-    return values, errors.max(axis=1)
+        direction_error = (self.normal_error + unit * self.normal_errors) / self.norm
+        return 1.01 * (unit * self.length_error + self.length * direction_error)
 
 
 def _row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +28,7 @@ SLOPE_ROUNDINGS = 32
 """A computed slope is off by at most so many u times its bound, at the computed margin."""
 
 SMALLEST_SCALE, LARGEST_WEIGHTS = 2.0**-500, 2.0**300
-"""Beyond these a product of a row with weights might overflow before it is scaled."""
+"""Beyond these a product of a row with weights might overflow before it is scaled, or underflow."""
 
 HESSIAN_ROWS = 4096
 """Rows of X that one matrix product takes."""
@@ -43,6 +43,28 @@ class Curvature(Outputs):
         _indices: Any
         _indptr: Any
         gradient_sum: Any
+        take: Any
+
+    @property
+    def dense(self) -> bool:
+        """Whether `hessian_sum` can form a matrix."""
+        return hasattr(self, "_tiles")
+
+    def within_reach(self) -> Self:
+        """Return the rows without those that are scaled down by more than 2^-500.
+
+        Such a row counts as a constant: no loss, no gradient, no curvature. Its products with
+        weights could overflow before they are scaled. There are none in sensible units; then these
+        are the rows themselves.
+
+        Notes
+        -----
+        *Privacy.* Whether a row counts depends on that row and public arguments alone, and a
+        constant is a convex function within every bound on gradients and curvature. The number of
+        rows that are left is private; the public size stays that of the whole table.
+        """
+        far = self._scales < SMALLEST_SCALE
+        return self.take(np.flatnonzero(~far)) if far.any() else self
 
     def gradient_rounding(self, loss: Loss, clip: float) -> float:
         """Return by how much the bound of `perturbed_gradient` exceeds a norm, from public numbers.
@@ -81,7 +103,7 @@ class Curvature(Outputs):
 
     def hessian_sum(self, weights: ArrayLike, loss: Loss) -> Vector:
         """Return the sum of the rows' Hessians, a square matrix; dense tables only."""
-        if not hasattr(self, "_tiles"):
+        if not self.dense:
             raise NotSupported("a sum of Hessians needs a dense table; use hessian_product.")
         margins = self._all_margins(weights, loss)
         count, size, width = loss.n_outputs, self.n_parameters, self.n_features
@@ -154,7 +176,7 @@ class Curvature(Outputs):
         bends = np.einsum("ikk->ik", bends.reshape(self.n_rows, count, count))
         factors = bends * self._scales[:, None] ** 2 if self._scales.size else bends
         values = np.zeros((count, size))
-        if hasattr(self, "_tiles"):
+        if self.dense:
             for start in range(0, self.n_rows, HESSIAN_ROWS):
                 for row, tile in self._tiles(start, min(start + HESSIAN_ROWS, self.n_rows)):
                     part = factors[row : row + len(tile)]
@@ -192,22 +214,21 @@ class Curvature(Outputs):
             As computed.
         bound : float
             At least the norm of the exact gradient: of real arithmetic on the doubles that are
-            given, for rows that are the stored rows times their stored scales.
+            given, for rows that are the stored rows times their stored scales. Infinite if weights
+            are so large that nothing can be certified.
 
         Notes
         -----
-        *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private.
+        *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private. For rows
+        `within_reach` only: of others an exact gradient is not certified.
         """
+        if (self._scales < SMALLEST_SCALE).any():
+            raise PrivacyError("Gradients are certified for rows within reach only.")
         longest = float(self._norms.max(initial=0.0))
         if loss.curvature_bound is None or not loss.slope_bound * longest <= clip:
             raise PrivacyError("Rows are longer than the problem says; nothing was released.")
         weights = np.asarray(weights, dtype=np.float64)
         size = float(np.linalg.norm(weights))
-        if self._scales.min(initial=1.0) < SMALLEST_SCALE or not size <= LARGEST_WEIGHTS:
-            raise PrivacyError(
-                "X holds rows far too long to be scaled, or weights grew out of range; nothing was "
-                "released. Bring X to sensible units."
-            )
         if self._line is not None:  # margins must be those of products, not moved along a line
             self._point = self._line = None
         total = self.gradient_sum(weights, loss, clip)
@@ -218,12 +239,15 @@ class Curvature(Outputs):
         addition = 4 * UNIT_ROUNDOFF * terms
         norm = float(np.linalg.norm(gradient))
         bound = norm + total.error + 1.01 * (rows + addition)
+        if not (size <= LARGEST_WEIGHTS and math.isfinite(bound)):
+            return gradient, math.inf
         return gradient, bound * (1 + 2 * gamma(weights.size + 16))
 
     @staticmethod
     def _row_rounding(loss: Loss, longest: float, entries: int, margin: float) -> float:
         """Bound the error of a row's gradient: by its margin's rounding, and by its slope's."""
-        assert loss.curvature_bound is not None
+        if loss.curvature_bound is None:
+            raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")
         products = loss.curvature_bound * gamma(entries // 4 + 24) * margin
         roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs
         return longest * (products + roundings * UNIT_ROUNDOFF * loss.slope_bound)

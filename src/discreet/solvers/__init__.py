@@ -1,5 +1,6 @@
 """Solvers: ordinary optimisers that talk to a curator and never see a row."""
 
+from discreet.solvers import settings
 from discreet.solvers.agd import AGD
 from discreet.solvers.amp import AMP, AMPHF
 from discreet.solvers.base import (
@@ -49,5 +50,6 @@ __all__ = [
     "names",
     "part_of",
     "resolve",
+    "settings",
     "true_budget",
 ]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ from discreet.privacy import (
     conversions,
 )
 from discreet.privacy.mechanisms import SelectionMechanism
+from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 
 __all__ = ["AGD", "Iteration"]
@@ -75,7 +76,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class AGD(Solver):
-    """DP-AGD with the paper's settings as defaults.
+    """DP-AGD: descends along noisy gradients and decides as it goes how much each may cost.
 
     Parameters
     ----------
@@ -90,7 +91,8 @@ class AGD(Solver):
     gamma : float
         By which share the gradient's budget grows when zero is chosen.
     gradient_clip, objective_clip : float
-        C_grad and C_obj: bounds on one row's gradient norm and loss.
+        C_grad and C_obj: bounds on one row's gradient norm and loss. Where the loss and
+        ``data_norm`` imply a smaller bound on gradients, ``"tight"`` uses that one.
     n_steps : int
         m: candidates besides zero.
     max_step : float
@@ -116,6 +118,7 @@ class AGD(Solver):
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     splits: int = 60
     gamma: float = 0.1
     gradient_clip: float = 3.0
@@ -142,30 +145,21 @@ class AGD(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.calibration not in ("tight", "published"):
-            raise ValueError(
-                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
-            )
-        for name in ("splits", "n_steps", "adjust_every"):
-            _whole(name, getattr(self, name))
-        if self.max_iterations is not None:
-            _whole("max_iterations", self.max_iterations)
-        for name in ("gamma", "gradient_clip", "objective_clip", "max_step", "step_growth"):
-            value = float(getattr(self, name))
-            if not 1e-6 <= value <= 1e6:
-                raise ValueError(f"{name} must be between 1e-6 and 1e6; got {value!r}.")
-            object.__setattr__(self, name, value)
-        if self.smoothing is not None and not (
-            math.isfinite(self.smoothing) and self.smoothing >= 0
-        ):
-            raise ValueError(f"smoothing must be >= 0 and finite; got {self.smoothing!r}.")
-        if self.step_shrink is not None and not 0 < self.step_shrink <= 1:
-            raise ValueError(f"step_shrink must be in (0, 1]; got {self.step_shrink!r}.")
-        if self.sampling_rate is not None and not 0 < self.sampling_rate <= 1:
-            raise ValueError(
-                f"sampling_rate must be in (0, 1], or None for all rows; "
-                f"got {self.sampling_rate!r}."
-            )
+        settings.choice(self, "calibration", ("tight", "published"))
+        settings.wholes(self, "splits", "adjust_every")
+        settings.wholes(self, "n_steps", most=10**5)
+        settings.wholes(self, "max_iterations", optional=True)
+        settings.numbers(
+            self,
+            *("gamma", "gradient_clip", "objective_clip", "max_step", "step_growth"),
+            least=1e-6,
+            most=1e6,
+        )
+        settings.numbers(self, "smoothing", least=0.0, most=1e6, optional=True)
+        if self.smoothing:  # a kink rounded off over less is a kink
+            settings.numbers(self, "smoothing", least=1e-6, most=1e6)
+        settings.numbers(self, "step_shrink", least=1e-6, most=1.0, optional=True)
+        settings.numbers(self, "sampling_rate", least=1e-12, most=1.0, optional=True)
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse pure budgets, and settings under which not one iteration fits."""
@@ -191,7 +185,7 @@ class AGD(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Run DP-AGD until the budget is spent."""
-        self.check(problem.loss, budget)
+        self.prepare(problem, budget, curator.parts)
         total = curator.open("zcdp", self.calibration)
         plan = self._plan(total, budget)
         run = _Run(self, problem, plan)
@@ -202,7 +196,16 @@ class AGD(Solver):
                 progress(Progress(run.trace[-1], run.weights.copy(), curator.spent_share))
             if not affordable:
                 break
-        return Solution(run.weights, tuple(run.trace), self._conditions())
+        return Solution(run.weights, tuple(run.trace), self._conditions(run.gradient_clip))
+
+    def _gradient_clip(self, problem: Problem) -> float:
+        """The clip that is used: gradients that are shorter anyway need no noise for a longer one.
+
+        The paper has C_grad whatever the rows are, so ``"published"`` has it, too.
+        """
+        if self.calibration == "published":
+            return self.gradient_clip
+        return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
 
     def _plan(self, total: float, budget: Budget) -> _Plan:
         """Plan the first iteration on a total ρ."""
@@ -229,9 +232,9 @@ class AGD(Solver):
             ),
         )
 
-    def _conditions(self) -> tuple[str, ...]:
+    def _conditions(self, gradient_clip: float) -> tuple[str, ...]:
         conditions = (
-            f"each row's gradient is clipped to norm {self.gradient_clip:g} and its loss to "
+            f"each row's gradient is clipped to norm {gradient_clip:g} and its loss to "
             f"[0, {self.objective_clip:g}]",
             "costs are charged to a zCDP filter before each answer, so they may depend on all "
             "earlier ones",
@@ -244,20 +247,21 @@ class AGD(Solver):
 class _Run:
     """The state of one run: weights, the gradient's current price, and the candidate steps."""
 
-    def __init__(self, settings: AGD, problem: Problem, plan: _Plan) -> None:
-        self.settings = settings
+    def __init__(self, solver: AGD, problem: Problem, plan: _Plan) -> None:
+        self.solver = solver
         self.problem = problem
         self.plan = plan
         self.weights: FloatArray = np.zeros(problem.n_parameters)
         self.trace: list[Iteration] = []
         self.gradient_mechanism = plan.gradient
-        self.max_step = settings.max_step
-        tight = settings.calibration == "tight"
-        self.step_shrink = _default(settings.step_shrink, 0.7 if tight else 1.0)
-        smoothing = _default(settings.smoothing, 0.5 if tight else 0.0)
+        self.gradient_clip = solver._gradient_clip(problem)
+        self.max_step = solver.max_step
+        tight = solver.calibration == "tight"
+        self.step_shrink = _default(solver.step_shrink, 0.7 if tight else 1.0)
+        smoothing = _default(solver.smoothing, 0.5 if tight else 0.0)
         self.direction_loss = problem.loss.smoothed(smoothing) if smoothing else problem.loss
         # The penalty is per row: a sample of the rows carries its part of it.
-        rate = settings.sampling_rate or 1.0
+        rate = solver.sampling_rate or 1.0
         self.penalty_weight = problem.n_rows * rate
 
     def iterate(self, curator: Curator) -> bool:
@@ -270,18 +274,18 @@ class _Run:
             gradient = curator.gradient(
                 self.direction_loss,
                 self.weights,
-                clip=self.settings.gradient_clip,
+                clip=self.gradient_clip,
                 mechanism=mechanism,
             )
             spent_gradient += mechanism.loss.rho
             while True:
                 direction, norm = self._direction(gradient)
-                steps = np.linspace(0.0, self.max_step, self.settings.n_steps + 1)
+                steps = np.linspace(0.0, self.max_step, self.solver.n_steps + 1)
                 chosen = self._choose(curator, direction, steps)
                 spent_selection += self.plan.selection.loss.rho
                 if chosen > 0:
                     break
-                extra = _more(self.gradient_mechanism, self.settings.gamma)
+                extra = _more(self.gradient_mechanism, self.solver.gamma)
                 gradient = curator.refine(gradient, mechanism=extra)
                 spent_gradient += extra.loss.rho
                 self.gradient_mechanism = gradient.mechanism
@@ -302,7 +306,7 @@ class _Run:
             self.weights,
             direction,
             steps,
-            clip=self.settings.objective_clip,
+            clip=self.solver.objective_clip,
             public_losses=self.penalty_weight * penalty,
             mechanism=self.plan.selection,
         )
@@ -316,13 +320,11 @@ class _Run:
         return total / norm, norm / self.penalty_weight
 
     def _adjust_steps(self) -> None:
-        every = self.settings.adjust_every
+        every = self.solver.adjust_every
         if len(self.trace) % every == 0:
             largest = max(entry.step for entry in self.trace[-every:])
             if largest > 0:
-                self.max_step = min(
-                    (1 + self.settings.step_growth) * largest, self.settings.max_step
-                )
+                self.max_step = min((1 + self.solver.step_growth) * largest, self.solver.max_step)
 
 
 def _more(gradient: Gaussian, gamma: float) -> Gaussian:
@@ -332,8 +334,3 @@ def _more(gradient: Gaussian, gamma: float) -> Gaussian:
 
 def _default(value: float | None, default: float) -> float:
     return default if value is None else value
-
-
-def _whole(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1; got {value!r}.")

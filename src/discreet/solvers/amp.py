@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from discreet.objectives import Logistic, Loss, Problem
@@ -28,7 +28,17 @@ from discreet.privacy import Budget, Curator, Gaussian, Relation, conversions
 from discreet.privacy.objective_perturbation import noise_ratio, ridge_for, true_epsilon
 from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
 from discreet.solvers.minimise import Minimizer
-from discreet.solvers.perturbed import Tilt, check_loss, constants, run, share
+from discreet.solvers.perturbed import (
+    SMALLEST_BOUND,
+    Tilt,
+    check_loss,
+    check_tilt,
+    constants,
+    curvature_of,
+    run,
+    share,
+)
+from discreet.solvers.settings import choice, flags, functions, numbers
 
 __all__ = ["AMP", "AMPHF"]
 
@@ -58,12 +68,13 @@ class _ApproximateMinima(Solver):
     demands: ClassVar[tuple[str, ...]] = (
         "the penalty covers all weights, the intercept's included",
         "the gradient bound is fixed in advance and certified on the exact rows",
-        "0 < ε₁ − ε₃ < 1",
+        "the part of ε that pays for curvature, which sets the least penalty, is below 1",
     )
     needs_delta: ClassVar[bool] = True
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True
+    takes_outputs: ClassVar[bool] = True
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
@@ -109,14 +120,14 @@ class _ApproximateMinima(Solver):
 
     def _tilt(self, problem: Problem, part: Budget) -> Tilt:
         tight = self.calibration == "tight"
-        return self._tight(problem, part) if tight else self._published(problem, part)
+        tilt = self._tight(problem, part) if tight else self._published(problem, part)
+        return check_tilt(tilt, problem)
 
     def _published(self, problem: Problem, part: Budget) -> Tilt:
         """Lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean."""
         split = self._split(problem, part.epsilon, part.delta)
         loss = problem.loss
-        curvature = 1.0 if type(loss) is Logistic else loss.curvature_bound  # the paper's β = L²
-        assert curvature is not None
+        curvature = 1.0 if type(loss) is Logistic else curvature_of(loss)  # the paper's β = L²
         rank = min(problem.n_parameters, 2 * loss.hessian_rank)
         smoothness = curvature * problem.row_norm_bound**2
         ridge = rank * smoothness / (split.epsilon1 - split.epsilon3)
@@ -155,21 +166,24 @@ class _ApproximateMinima(Solver):
         )
 
     def _gradient_bound(self, problem: Problem) -> float:
-        return self.gradient_bound or 1 / problem.n_rows**2
+        """γ: 1/n² as in the paper; when tight, less where few rows make that a lot."""
+        if self.gradient_bound is not None:
+            return self.gradient_bound
+        published = 1 / problem.n_rows**2
+        if self.calibration == "published":
+            return published
+        return min(published, SMALLEST_BOUND * problem.lipschitz / problem.n_rows)
 
     def _check_settings(self) -> None:
-        if self.calibration not in ("tight", "published"):
-            raise ValueError(
-                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
-            )
-        bound = self.gradient_bound
-        if bound is not None and not (math.isfinite(bound) and bound > 0):
-            raise ValueError(f"gradient_bound must be > 0 and finite, or None; got {bound!r}.")
+        choice(self, "calibration", ("tight", "published"))
+        flags(self, "unsafe")
+        numbers(self, "gradient_bound", least=1e-30, most=1e30, optional=True)
+        functions(self, "minimizer")
 
 
 @dataclass(frozen=True)
 class AMP(_ApproximateMinima):
-    """Approximate minima perturbation: noise on the objective, and on the point found.
+    """The minimum of an objective tilted by noise, found roughly; more noise hides how roughly.
 
     Parameters
     ----------
@@ -184,13 +198,14 @@ class AMP(_ApproximateMinima):
         f₁: ε₃ = f₁·ε₁ scales the noise; ε₁ − ε₃, which must be below 1, sets the penalty. When
         ``"tight"``, f₁ is raised where it would not be.
     gradient_bound : float, optional
-        γ, the bound on the mean's gradient at the point found; 1/n² by default, and never below
-        what can be certified.
+        γ, the bound on the mean's gradient at the point found. By default 1/n², when ``"tight"``
+        at most 10⁻⁶·L/n with L the bound on a row's gradient; never below what can be certified.
     minimizer : callable, optional
         Replaces ``scipy.optimize.minimize``; same signature.
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     unsafe: bool = False
     output_fraction: float = 0.01
     objective_fraction: float = 0.9
@@ -205,10 +220,7 @@ class AMP(_ApproximateMinima):
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
         self._check_settings()
-        for name in ("output_fraction", "objective_fraction"):
-            value = getattr(self, name)
-            if not 0 < value < 1:
-                raise ValueError(f"{name} must be in (0, 1); got {value!r}.")
+        numbers(self, "output_fraction", "objective_fraction", least=1e-9, most=1 - 1e-9)
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
         epsilon1 = (1 - self.output_fraction) * epsilon
@@ -217,16 +229,17 @@ class AMP(_ApproximateMinima):
             fraction = max(fraction, 1 - LARGEST_COST / epsilon1)
         if not (1 - fraction) * epsilon1 < 1:
             raise ValueError(
-                f"The proof needs ε₁ − ε₃ < 1; objective_fraction={fraction:g} makes it "
-                f"{(1 - fraction) * epsilon1:.4g}. Use objective_fraction >= "
-                f"{1 - LARGEST_COST / epsilon1:.6g}, or calibration='tight'."
+                "The proof needs the part of ε that pays for curvature, (1 - objective_fraction)·"
+                f"(1 - output_fraction)·ε, to be below 1; it is {(1 - fraction) * epsilon1:.4g}. "
+                f"Use objective_fraction >= {1 - LARGEST_COST / epsilon1:.6g}, or "
+                "calibration='tight'."
             )
         return _divide(epsilon, delta, self.output_fraction, fraction)
 
 
 @dataclass(frozen=True)
 class AMPHF(_ApproximateMinima):
-    """AMP without hyper-parameters: the split of the budget follows from ε and the dimension.
+    """As amp, without hyper-parameters: the split of the budget follows from ε and the dimension.
 
     Parameters
     ----------
@@ -238,6 +251,7 @@ class AMPHF(_ApproximateMinima):
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     unsafe: bool = False
     dimensions: Literal["auto", "low", "high"] = "auto"
     gradient_bound: float | None = None
@@ -251,10 +265,7 @@ class AMPHF(_ApproximateMinima):
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
         self._check_settings()
-        if self.dimensions not in ("auto", "low", "high"):
-            raise ValueError(
-                f"dimensions must be 'auto', 'low' or 'high'; got {self.dimensions!r}."
-            )
+        choice(self, "dimensions", ("auto", "low", "high"))
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
         epsilon1 = 0.99 * epsilon
@@ -280,7 +291,8 @@ def _spread(delta: float) -> float:
 def _true_epsilon(tilt: Tilt, problem: Problem, part: Budget) -> float:
     """The ε of both parts at the budget's δ, over several ways to share δ among them."""
     facts = constants(problem)
-    assert isinstance(tilt.output, Gaussian)
+    if not isinstance(tilt.output, Gaussian):
+        raise TypeError("the noise on the output must be Gaussian.")
     best = math.inf
     for fraction in (1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.5):
         minimum = true_epsilon(

@@ -29,12 +29,17 @@ class Baseline(Solver):
 
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Warn that nothing is protected."""
+        self.refuse(problem, budget, parts)
         warnings.warn(
             f"solver={self.name!r} is a baseline without any privacy, whatever epsilon says.",
             PrivacyLeakWarning,
             stacklevel=5,
         )
-        return super().prepare(problem, budget, parts)
+        return budget
+
+    def refuse(self, problem: Problem, budget: Budget, parts: int) -> None:
+        """Refuse what cannot work, without a warning: once a fit is enough."""
+        super().prepare(problem, budget, parts)
 
     def solve(
         self,
@@ -44,7 +49,11 @@ class Baseline(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Compute on exact rows; the guarantee says that nothing is protected."""
+        self.refuse(problem, budget, curator.parts)
         weights = curator.reveal(
             lambda rows: self.compute(problem, rows), size=problem.n_parameters
         )
-        return Solution(weights, (TraceEntry(),), ())
+        entry = TraceEntry()
+        if progress is not None:
+            progress(Progress(entry, weights.copy(), spent_share=1.0))
+        return Solution(weights, (entry,), ())

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ from discreet.solvers.base import (
     part_of,
     true_budget,
 )
+from discreet.solvers.settings import choice, flags, numbers, wholes
 
 __all__ = ["CornerStep", "FrankWolfe"]
 
@@ -69,7 +70,7 @@ class CornerStep(TraceEntry):
 
 @dataclass(frozen=True)
 class FrankWolfe(Solver):
-    """Frank–Wolfe over the L1 ball of a radius, the intercept included.
+    """Sparse weights in an L1 ball, by one private choice of a coordinate a step.
 
     Parameters
     ----------
@@ -82,22 +83,23 @@ class FrankWolfe(Solver):
     radius : float
         C: bound on the sum of the absolute weights, the intercept's included.
     iterations : int, optional
-        T. By default about (n·C·clip·√ρ/ln(2d))^(2/3), which balances the error of few steps
+        T. By default about (n·C·L·√ρ/ln(2d))^(2/3), which balances the error of few steps
         against that of many noisy ones, and at most 1,000.
-    clip : float
+    gradient_clip : float
         L: bound on an entry of a row's gradient. A row with a larger one is scaled down.
-    steps : {"average", "decreasing"}
+    schedule : {"average", "decreasing"}
         ``"average"``: 1/(t + 1) for t = 1, 2, …, as in the papers, which weighs all chosen corners
         and the zero it starts from alike. ``"decreasing"``: 2/(t + 2) for t = 0, 1, …, which
         forgets early corners faster; in noise that is no advantage.
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     unsafe: bool = False
     radius: float = 20.0
     iterations: int | None = None
-    clip: float = 1.0
-    steps: Literal["average", "decreasing"] = "average"
+    gradient_clip: float = 1.0
+    schedule: Literal["average", "decreasing"] = "average"
 
     name: ClassVar[str] = "frank-wolfe"
     paper: ClassVar[str] = (
@@ -107,37 +109,21 @@ class FrankWolfe(Solver):
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
         "each row's gradient is scaled down until no entry exceeds the clip",
-        "the published calibration needs delta > 0",
+        "with calibration='published', delta > 0; the default takes delta=0 as well",
     )
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.calibration not in ("tight", "published"):
-            raise ValueError(
-                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
-            )
-        if self.steps not in ("average", "decreasing"):
-            raise ValueError(f"steps must be 'average' or 'decreasing'; got {self.steps!r}.")
-        for name in ("radius", "clip"):
-            value = float(getattr(self, name))
-            if not 1e-6 <= value <= 1e6:
-                raise ValueError(f"{name} must be between 1e-6 and 1e6; got {value!r}.")
-            object.__setattr__(self, name, value)
+        choice(self, "calibration", ("tight", "published"))
+        choice(self, "schedule", ("average", "decreasing"))
+        flags(self, "unsafe")
+        numbers(self, "radius", "gradient_clip", least=1e-6, most=1e6)
         least = 2 if self.calibration == "published" else 1
-        count = self.iterations
-        if count is not None and (
-            isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least
-        ):
-            raise ValueError(f"iterations must be a whole number >= {least}; got {count!r}.")
+        wholes(self, "iterations", least=least, most=10**7, optional=True)
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
-        """Refuse losses with several outputs a row, and published constants without δ."""
+        """Refuse published constants without δ."""
         super().check(loss, budget, parts)
-        if getattr(loss, "n_outputs", 1) > 1:
-            raise NotSupported(
-                f"solver={self.name!r} fits one output; {loss.name!r} has several. Fit one model "
-                "for each class."
-            )
         if self.calibration == "published" and budget.pure:
             raise NotSupported(
                 "The published noise of 'frank-wolfe' grows with ln(1/δ): it needs delta > 0. Use "
@@ -161,7 +147,7 @@ class FrankWolfe(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Take all steps."""
-        self.check(problem.loss, budget, curator.parts)
+        self.prepare(problem, budget, curator.parts)
         measure, mechanism, count = self._plan(problem, budget, curator.parts)
         curator.open(measure)
         weights: FloatArray = np.zeros(problem.n_parameters)
@@ -170,7 +156,7 @@ class FrankWolfe(Solver):
             coordinate, sign = curator.choose_corner(
                 problem.loss,
                 weights,
-                clip=self.clip,
+                clip=self.gradient_clip,
                 public_gradient=problem.n_rows * problem.penalty.gradient(weights),
                 mechanism=mechanism,
             )
@@ -185,7 +171,7 @@ class FrankWolfe(Solver):
     def _step(self, t: int) -> float:
         """The share of the way to the corner in the step after t steps."""
         # the papers count from t = 1
-        return 1 / (t + 2) if self.steps == "average" else 2 / (t + 2)
+        return 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
 
     def _plan(
         self, problem: Problem, budget: Budget, parts: int
@@ -214,13 +200,13 @@ class FrankWolfe(Solver):
         # pure: the ρ of all of ε in one choice
         rho = budget.epsilon**2 / 8 if budget.pure else budget.to_zcdp().rho
         noise = 2 * budget.relation.rows_changed * math.log(2 * problem.n_parameters)
-        signal = problem.n_rows * math.sqrt(8 * rho / parts) * self.radius * self.clip / 6
+        signal = problem.n_rows * math.sqrt(8 * rho / parts) * self.radius * self.gradient_clip / 6
         best = round(min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS)))
         return max(best, 2)
 
     def _conditions(self, mechanism: SelectionMechanism, count: int) -> tuple[str, ...]:
         return (
-            f"each row's gradient is scaled down until no entry exceeds {self.clip:g}",
+            f"each row's gradient is scaled down until no entry exceeds {self.gradient_clip:g}",
             f"{count} private choices of a corner, each {mechanism.epsilon:.4g}-DP; everything "
             "else in a step is public",
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, L2Norm, Relation
 from discreet.privacy.filters import Measure
+from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 
 __all__ = ["LaplaceSGD", "Pass"]
@@ -51,7 +52,7 @@ class Pass(TraceEntry):
 
 @dataclass(frozen=True)
 class LaplaceSGD(Solver):
-    """Mini-batch descent with noise of gamma-distributed length on each batch.
+    """Passes over the rows in batches, with noise of gamma-distributed length on each gradient.
 
     Parameters
     ----------
@@ -63,27 +64,30 @@ class LaplaceSGD(Solver):
         clipped gradient, and at least 20, but no more than a 20th of the rows.
     passes : int
         p.
-    schedule : {"sqrt", "linear"}
-        Steps ``step_scale``/√t, or 1/(alpha·t), where t counts updates over all passes.
-    step_scale : float
+    schedule : {"sqrt", "strong"}
+        Steps ``step_size``/√t, or 1/(alpha·t), where t counts updates over all passes. No step is
+        longer than 1/β for a β-smooth objective (a smooth loss and ``data_norm``), nor than
+        1/alpha where β is not known: longer ones can make the weights grow without bound.
+    step_size : float
         c.
     gradient_clip : float, optional
-        Bound on a row's gradient norm. By default what the loss and ``data_norm`` imply, or 1
-        where they imply none.
+        Bound on a row's gradient norm, where the loss and ``data_norm`` do not imply a smaller
+        one. By default what they imply, or 1 where they imply none.
     radius : float, optional
         Stay in the ball of this radius.
-    average : bool
+    averaging : bool
         Use the mean of the last pass's weights rather than the last ones.
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     batch_size: int | None = None
     passes: int = 1
-    schedule: Literal["sqrt", "linear"] = "sqrt"
-    step_scale: float = 3.0
+    schedule: Literal["sqrt", "strong"] = "sqrt"
+    step_size: float = 3.0
     gradient_clip: float | None = None
     radius: float | None = None
-    average: bool = False
+    averaging: bool = False
 
     name: ClassVar[str] = "laplace-sgd"
     paper: ClassVar[str] = (
@@ -93,28 +97,18 @@ class LaplaceSGD(Solver):
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     demands: ClassVar[tuple[str, ...]] = (
         "every batch of a pass has the same number of rows",
-        "schedule='linear' needs a penalty",
+        "schedule='strong' needs a penalty",
     )
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        for name, known in (
-            ("calibration", ("tight", "published")),
-            ("schedule", ("sqrt", "linear")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
-        for name in ("batch_size", "passes"):
-            count = getattr(self, name)
-            if count is None and name == "batch_size":
-                continue
-            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-                raise ValueError(f"{name} must be a whole number >= 1; got {count!r}.")
-            object.__setattr__(self, name, int(count))
-        for name in ("step_scale", "gradient_clip", "radius"):
-            value = getattr(self, name)
-            if value is not None and not 1e-6 <= value <= 1e6:
-                raise ValueError(f"{name} must be between 1e-6 and 1e6; got {value!r}.")
+        settings.choice(self, "calibration", ("tight", "published"))
+        settings.choice(self, "schedule", ("sqrt", "strong"))
+        settings.flags(self, "averaging")
+        settings.wholes(self, "batch_size", optional=True)
+        settings.wholes(self, "passes", most=10**6)
+        settings.numbers(self, "step_size", least=1e-12, most=1e12)
+        settings.numbers(self, "gradient_clip", "radius", least=1e-6, most=1e6, optional=True)
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse budgets whose parts are too extreme to serve."""
@@ -129,13 +123,16 @@ class LaplaceSGD(Solver):
                 f"batch_size must be at most the number of rows, {problem.n_rows}; got "
                 f"{self.batch_size}."
             )
-        if self.schedule == "linear" and problem.penalty.alpha == 0:
+        if self.schedule == "strong" and problem.penalty.alpha == 0:
             raise ValueError(
-                "schedule='linear' has steps 1/(alpha·t) and needs a penalty alpha > 0; use "
+                "schedule='strong' has steps 1/(alpha·t) and needs a penalty alpha > 0; use "
                 "schedule='sqrt'."
             )
         if not 1e-6 <= self._clip(problem) <= 1e6:
-            raise ValueError("gradient norms up to 1e-6 … 1e6 are served; pass gradient_clip.")
+            raise ValueError(
+                "bounds on gradient norms from 1e-6 to 1e6 are served: pass another data_norm or "
+                "gradient_clip."
+            )
         return budget
 
     def solve(
@@ -168,7 +165,7 @@ class LaplaceSGD(Solver):
                 batch_size=batch,
                 alpha=problem.penalty.alpha,
                 radius=self.radius,
-                average=self.average and last,
+                average=self.averaging and last,
             )
             trace.append(Pass(epsilon, updates, noise_length, float(steps[-1])))
             if progress is not None:
@@ -187,9 +184,10 @@ class LaplaceSGD(Solver):
         return measure, epsilon
 
     def _clip(self, problem: Problem) -> float:
-        if self.gradient_clip is not None:
-            return float(self.gradient_clip)
-        return problem.lipschitz if math.isfinite(problem.lipschitz) else 1.0
+        clip = self.gradient_clip
+        if clip is None:
+            return problem.lipschitz if math.isfinite(problem.lipschitz) else 1.0
+        return min(clip, problem.lipschitz)
 
     def _batch(self, problem: Problem, epsilon: float) -> int:
         """The noise of a sum is about 2d·clip/ε long, so six d/ε rows make it a third."""
@@ -200,9 +198,9 @@ class LaplaceSGD(Solver):
 
     def _steps(self, problem: Problem, before: int, updates: int) -> FloatArray:
         t = np.arange(before + 1, before + updates + 1, dtype=np.float64)
-        if self.schedule == "linear":
-            return 1 / (problem.penalty.alpha * t)
-        return self.step_scale / np.sqrt(t)
+        alpha = problem.penalty.alpha
+        steps = 1 / (alpha * t) if self.schedule == "strong" else self.step_size / np.sqrt(t)
+        return np.minimum(steps, _longest(problem))
 
     def _conditions(self, measure: str, epsilon: float, batch: int, clip: float) -> tuple[str, ...]:
         return (
@@ -211,6 +209,14 @@ class LaplaceSGD(Solver):
             "over sit out, so a row is used at most once a pass",
             f"each of {self.passes} passes costs ε = {epsilon:.6g}, composed in {measure!r}",
         )
+
+
+def _longest(problem: Problem) -> float:
+    """1/β; where β is not known, 1/alpha, beyond which the penalty alone makes weights grow."""
+    smoothness, alpha = problem.smoothness, problem.penalty.alpha
+    if smoothness is None or not math.isfinite(smoothness):
+        smoothness = alpha
+    return 1 / smoothness if smoothness > 0 else math.inf
 
 
 def _each(measure: Measure, total: float, uses: int) -> float:

@@ -22,11 +22,11 @@ class Majority(Baseline):
     name: ClassVar[str] = "majority"
     paper: ClassVar[str] = "the baseline of Lee, Kifer (KDD 2018)"
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def refuse(self, problem: Problem, budget: Budget, parts: int) -> None:
         """Refuse models without an intercept, which cannot predict a constant."""
         if not problem.fit_intercept:
             raise ValueError("solver='majority' needs fit_intercept=True.")
-        return super().prepare(problem, budget, parts)
+        super().refuse(problem, budget, parts)
 
     def compute(self, problem: Problem, rows: Any) -> FloatArray:
         """All weights 0, and the mean target as the intercept.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -26,8 +26,16 @@ from discreet.solvers.base import (
     part_of,
     true_budget,
 )
+from discreet.solvers.settings import choice, flags, numbers, wholes
 
 __all__ = ["BatchStep", "MinibatchSolver", "Plan"]
+
+LONGEST = {"classification": 4.0, "regression": 1.0}
+"""How far noise moves the weights over a run by default. Long weights do a classifier no harm, as
+only their direction counts; predictions of a target within ±1 would be far off."""
+
+STEEPEST = {"classification": 4.0, "regression": 1.0}
+"""The default step times the clip is at most this: how far one batch may move the weights."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +93,9 @@ class MinibatchSolver(Solver):
         k: expected number of rows in a batch. Default: from n, d and the budget.
     iterations : int, optional
         T. Default: from n, d and the budget.
-    step : float, optional
-        η: step size for mean gradients. Default: from n, d and the budget.
+    step_size : float, optional
+        η: step size for mean gradients. Default: from n, d and the budget, and never so long that
+        descent without noise would diverge.
     schedule : {"constant", "sqrt", "strong"}
         η, η/√t, or 1/(alpha·t) (which needs a penalty) in iteration t.
     gradient_clip : float
@@ -99,10 +108,11 @@ class MinibatchSolver(Solver):
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     unsafe: bool = False
     batch_size: int | None = None
     iterations: int | None = None
-    step: float | None = None
+    step_size: float | None = None
     schedule: Literal["constant", "sqrt", "strong"] = "constant"
     gradient_clip: float = 1.0
     averaging: bool = True
@@ -116,27 +126,13 @@ class MinibatchSolver(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.calibration not in ("tight", "published"):
-            raise ValueError(
-                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
-            )
-        if self.schedule not in ("constant", "sqrt", "strong"):
-            raise ValueError(
-                f"schedule must be 'constant', 'sqrt' or 'strong'; got {self.schedule!r}."
-            )
-        for name in ("batch_size", "iterations"):
-            value = getattr(self, name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1
-            ):
-                raise ValueError(f"{name} must be a whole number >= 1, or None; got {value!r}.")
-        for name in ("step", "gradient_clip", "radius"):
-            value = getattr(self, name)
-            if value is None and name != "gradient_clip":
-                continue
-            if not 1e-6 <= float(value) <= 1e6:
-                raise ValueError(f"{name} must be between 1e-6 and 1e6; got {value!r}.")
-            object.__setattr__(self, name, float(value))
+        choice(self, "calibration", ("tight", "published"))
+        choice(self, "schedule", ("constant", "sqrt", "strong"))
+        flags(self, "unsafe", "averaging")
+        wholes(self, "batch_size", optional=True)
+        wholes(self, "iterations", most=10**7, optional=True)
+        numbers(self, "gradient_clip", least=1e-6, most=1e6)
+        numbers(self, "step_size", "radius", least=1e-6, most=1e6, optional=True)
 
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Plan the run; with ``"published"``, hold the paper's noise to its claim."""
@@ -164,13 +160,11 @@ class MinibatchSolver(Solver):
             # Below a noise multiplier of about 2 sampling gains little: take larger batches.
             batch = max(batch, 2 * reach / math.sqrt(iterations))
         rate = min(1.0, batch / n)
-        step = self.step
+        step = self.step_size
         if step is None:
-            # The noise moves weights by step·T·√d·clip/reach in all.
-            longest = 4.0 * reach / (math.sqrt(problem.n_parameters) * clip * iterations)
-            step = min(4.0 / clip, longest)
+            step = self._default_step(problem, clip, reach / iterations)
         if self.calibration == "published":
-            multiplier = self._published(n, rate, iterations, share)
+            multiplier = self._published(n, rate, iterations, budget, parts)
         else:
             multiplier = noise_multiplier_for(budget, rate, iterations * parts)
         mechanism = SampledGaussian(multiplier, rate, budget.relation)
@@ -179,8 +173,24 @@ class MinibatchSolver(Solver):
     def _default_batch(self, n: int) -> float:
         return min(float(n), max(64.0, 4 * math.sqrt(n)))
 
-    def _published(self, n: int, rate: float, iterations: int, budget: Budget) -> float:
-        """The paper's noise on the sum over a batch, in units of one row's clip."""
+    @staticmethod
+    def _default_step(problem: Problem, clip: float, reach: float) -> float:
+        """The longest step that noise allows (``reach`` is that of one iteration) and is stable."""
+        task = problem.loss.task
+        # All steps together, noise moves the weights by step·√d·clip/reach.
+        noise = LONGEST[task] * reach / (math.sqrt(problem.n_parameters) * clip)
+        longest = [STEEPEST[task] / clip, noise]
+        if problem.smoothness is not None and math.isfinite(problem.smoothness):
+            longest.append(2 / problem.smoothness)
+        if problem.penalty.alpha > 0:
+            longest.append(1 / problem.penalty.alpha)
+        return min(longest)
+
+    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
+        """The paper's noise on the sum over a batch, in units of one row's clip.
+
+        ``budget`` is that of all ``parts`` models together.
+        """
         raise NotImplementedError
 
     def solve(
@@ -191,7 +201,7 @@ class MinibatchSolver(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Run T iterations."""
-        self.check(problem.loss, budget)
+        self.prepare(problem, budget, curator.parts)
         plan = self.plan(problem, budget, curator.parts)
         curator.open_plan(plan.mechanism, plan.iterations)
         weights: FloatArray = np.zeros(problem.n_parameters)

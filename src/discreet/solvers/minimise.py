@@ -39,7 +39,7 @@ class PerturbedObjective:
     Attributes
     ----------
     rows
-        The rows, as the curator hands them to a computation.
+        The rows, as the curator hands them to a computation; those within reach take part.
     loss
         A smooth convex loss of bounded slope.
     clip
@@ -53,6 +53,10 @@ class PerturbedObjective:
     clip: float
     ridge: float
     linear: FloatArray
+
+    def __post_init__(self) -> None:
+        """Leave out rows that are far too long, in the objective and its derivatives alike."""
+        object.__setattr__(self, "rows", self.rows.within_reach())
 
     def value(self, weights: FloatArray) -> float:
         """The objective."""
@@ -68,12 +72,14 @@ class PerturbedObjective:
 
     def newton_step(self, weights: FloatArray, gradient: FloatArray, enough: float) -> FloatArray:
         """Minus the inverse Hessian times the gradient, up to a residual of about ``enough``."""
-        if weights.size <= LARGEST_MATRIX and hasattr(self.rows, "_tiles"):
-            from scipy.linalg import cho_factor, cho_solve
+        if weights.size <= LARGEST_MATRIX and self.rows.dense:
+            from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
             matrix = self.rows.hessian_sum(weights, self.loss)
             matrix[np.diag_indices_from(matrix)] += self.ridge
-            return np.asarray(-cho_solve(cho_factor(matrix, overwrite_a=True), gradient))
+            # LinAlgError: a ridge far below the rounding of the sum leaves it singular
+            with contextlib.suppress(LinAlgError, ValueError):
+                return np.asarray(-cho_solve(cho_factor(matrix, overwrite_a=True), gradient))
         return self._conjugate_gradients(weights, gradient, enough)
 
     def _conjugate_gradients(
@@ -116,12 +122,13 @@ def minimise(
     minimizer : callable, optional
         Finds the neighbourhood; ``scipy.optimize.minimize`` if ``None``. Called as
         ``minimizer(fun, x0, jac=True, method="L-BFGS-B", options=...)`` with a mean over rows; if
-        it fails, Newton steps start from zero.
+        its point is of no use, Newton steps start from zero.
 
     Raises
     ------
     PrivacyError
-        If no such point was found. The text does not depend on the rows.
+        If no such point was found, or ``minimizer`` raised an error. The text does not depend on
+        the rows.
     """
     weights: FloatArray = np.zeros(objective.linear.size)
     with np.errstate(all="ignore"), _one_thread():
@@ -158,11 +165,15 @@ def _neighbourhood(
         from scipy.optimize import minimize as minimizer
     # Newton steps take over from here: it need not be close
     options = {"maxiter": LOOKING_STEPS, "gtol": max(1e-5, scale * bound / 10), "ftol": 1e-9}
-    try:
+    point = None
+    with contextlib.suppress(Exception):  # its text may quote rows
         result = minimizer(fun, start, jac=True, method="L-BFGS-B", options=options)
         point = np.asarray(result.x, dtype=np.float64)
-    except Exception:  # its text may quote rows; Newton steps need no good start
-        return start
+    if point is None:  # raised out here, where it has no context either
+        raise PrivacyError(
+            "The minimizer raised an error, or its result has no point x; nothing was released. "
+            "What it said is withheld, as it may quote rows: try it on made-up data."
+        )
     good = point.shape == start.shape and bool(np.isfinite(point).all())
     return point.copy() if good else start
 

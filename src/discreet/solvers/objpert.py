@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 from discreet.objectives import Loss, Problem
@@ -30,17 +30,27 @@ from discreet.privacy.objective_perturbation import (
 )
 from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
 from discreet.solvers.minimise import Minimizer
-from discreet.solvers.perturbed import Constants, Tilt, check_loss, constants, run, share
+from discreet.solvers.perturbed import (
+    Constants,
+    Tilt,
+    check_loss,
+    check_tilt,
+    constants,
+    curvature_of,
+    run,
+    share,
+)
+from discreet.solvers.settings import choice, flags, functions, numbers
 
 __all__ = ["ObjPert"]
 
-LARGEST_COST = 0.3
+LARGEST_SHARE = 0.3
 """The rule for the penalty spends no larger share of ε on curvature."""
 
 
 @dataclass(frozen=True)
 class ObjPert(Solver):
-    """Objective perturbation with Gaussian noise, or with gamma-length noise for pure budgets.
+    """The minimum of an objective that noise has tilted: Gaussian, or longer for pure budgets.
 
     Parameters
     ----------
@@ -51,7 +61,7 @@ class ObjPert(Solver):
     unsafe : bool
         Run published constants even where they break the promise; the guarantee states the
         true ε.
-    weight_norm : float
+    noise_reach : float
         B: the penalty is chosen so that noise alone moves the weights to norm B divided by the
         bound on a row's norm. A larger B means a weaker penalty. Only for ``"tight"``.
     ridge : float, optional
@@ -61,14 +71,15 @@ class ObjPert(Solver):
         Share of ε and δ for the noise on the output. Only for ``"tight"``.
     gradient_bound : float, optional
         γ, the bound on the mean's gradient at the point found; as small as is worth it by
-        default.
+        default. Only for ``"tight"``, whose noise on the output hides what is left.
     minimizer : callable, optional
-        Replaces ``scipy.optimize.minimize``; same signature.
+        Replaces ``scipy.optimize.minimize``; same signature. Only for ``"tight"``.
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     unsafe: bool = False
-    weight_norm: float = 15.0
+    noise_reach: float = 15.0
     ridge: float | None = None
     output_fraction: float = 1e-3
     gradient_bound: float | None = None
@@ -87,21 +98,23 @@ class ObjPert(Solver):
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True
+    takes_outputs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.calibration not in ("tight", "published"):
-            raise ValueError(
-                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
-            )
-        if not (math.isfinite(self.weight_norm) and self.weight_norm > 0):
-            raise ValueError(f"weight_norm must be > 0 and finite; got {self.weight_norm!r}.")
-        if not 0 < self.output_fraction < 1:
-            raise ValueError(f"output_fraction must be in (0, 1); got {self.output_fraction!r}.")
-        for name in ("ridge", "gradient_bound"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be > 0 and finite, or None; got {value!r}.")
+        choice(self, "calibration", ("tight", "published"))
+        flags(self, "unsafe")
+        numbers(self, "noise_reach", least=1e-6, most=1e6)
+        numbers(self, "output_fraction", least=1e-9, most=1 - 1e-9)
+        numbers(self, "ridge", "gradient_bound", least=1e-30, most=1e30, optional=True)
+        functions(self, "minimizer")
+        if self.calibration == "published":
+            for field in ("gradient_bound", "minimizer"):
+                if getattr(self, field) is not None:
+                    raise ValueError(
+                        f"{field} is for calibration='tight': 'published' adds no noise to the "
+                        "point found, so it must be the minimum, not any point near it."
+                    )
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
@@ -152,25 +165,21 @@ class ObjPert(Solver):
         return run(tilt, problem, curator, spent, self.minimizer, progress, words)
 
     def _tilt(self, problem: Problem, part: Budget) -> Tilt:
-        return (
-            self._published(problem, part)
-            if self.calibration == "published"
-            else (self._tight(problem, part))
-        )
+        tight = self.calibration == "tight"
+        tilt = self._tight(problem, part) if tight else self._published(problem, part)
+        return check_tilt(tilt, problem)
 
     def _published(self, problem: Problem, part: Budget) -> Tilt:
         """Δ ≥ 2β/ε; b ~ N(0, L²(8 ln(2/δ) + 4ε)/ε² I), or of norm Gamma(d, 2L/ε)."""
-        curvature = problem.loss.curvature_bound
-        assert curvature is not None
         epsilon = part.epsilon
-        smoothness = curvature * problem.row_norm_bound**2
+        smoothness = curvature_of(problem.loss) * problem.row_norm_bound**2
         ridge = max(2 * smoothness / epsilon, problem.n_rows * problem.penalty.alpha)
         if part.pure:
             scale = 2 * problem.lipschitz / epsilon
         else:
             spread = math.sqrt(8 * math.log(2 / part.delta) + 4 * epsilon)
             scale = problem.lipschitz * spread / epsilon
-        return Tilt(ridge, scale, part.pure, None, self.gradient_bound)
+        return Tilt(ridge, scale, part.pure, None, None)
 
     def _tight(self, problem: Problem, part: Budget) -> Tilt:
         """The rule for λ, then the least noise at it."""
@@ -203,7 +212,7 @@ class ObjPert(Solver):
             size = problem.n_parameters
             length = float(size) if part.pure else math.sqrt(size)
             ridge = _fixed_point(
-                scale, length * problem.row_norm_bound / self.weight_norm, facts, epsilon
+                scale, length * problem.row_norm_bound / self.noise_reach, facts, epsilon
             )
         ridge = max(ridge, least)
         output: Gaussian | L2Norm
@@ -219,7 +228,7 @@ def _fixed_point(
     scale: Callable[[float], float], factor: float, facts: Constants, epsilon: float
 ) -> float:
     """Solve λ = factor·scale(λ), but spend at most a part of ε on curvature."""
-    low, high = -60.0, math.log(LARGEST_COST)  # ln(c / ε)
+    low, high = -60.0, math.log(LARGEST_SHARE)  # ln(c / ε)
     for _ in range(36):
         middle = 0.5 * (low + high)
         ridge = ridge_for(epsilon * math.exp(middle), rank=facts.rank, trace=facts.trace)

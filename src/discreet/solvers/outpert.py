@@ -11,31 +11,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from discreet.objectives import Problem
-from discreet.privacy import Budget, Curator, Gaussian, L2Norm, Relation, conversions
-from discreet.privacy.mechanisms import AdditiveMechanism
-from discreet.solvers.base import (
-    FloatArray,
-    Progress,
-    Solution,
-    Solver,
-    TraceEntry,
-    part_of,
-    true_budget,
+from discreet.objectives import Loss, Problem
+from discreet.privacy import Budget, Curator, Relation
+from discreet.solvers import settings
+from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
+from discreet.solvers.stability import (
+    UNIT,
+    check_evaluated,
+    check_sizes,
+    descent_length,
+    mechanism_for,
+    noise_to_signal,
+    published_budget,
+    smoothness_of,
+    weight_norm_for,
 )
-from discreet.solvers.stability import descent_length, noise_to_signal
 
 __all__ = ["Descent", "OutPert"]
 
-_UNIT = 2.0**-53
-
 _ROUNDED = 1e-9
 """Slack for steps that callers computed; the proof has a factor of 2 to spare there."""
+
+_SMALLEST_SCALE = 2.0**-500
+"""Rows scaled down further than this take no part: their margins could overflow."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Descent(TraceEntry):
 
 @dataclass(frozen=True)
 class OutPert(Solver):
-    """Full-batch gradient descent with noise on the result.
+    """Descends on all exact rows and releases where it ends, with noise.
 
     Parameters
     ----------
@@ -68,24 +71,25 @@ class OutPert(Solver):
         ``"published"``: the paper's sensitivities and its Gaussian constant √(2 ln(2/δ))/ε.
         ``"tight"``: the sensitivity that the same argument gives without slack, and exactly as
         much Gaussian noise as needed.
+    unsafe : bool
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     iterations : int, optional
         T. By default from the paper's theorems 2 (strongly convex) and 3, which need
         ``weight_norm``.
-    step : float, optional
+    step_size : float, optional
         η, at most 2/(β + α) for a β-smooth objective with penalty α. By default 1/β, or
         1/(β + α) where the penalty decides T.
-    weight_norm : float
+    weight_norm : float, optional
         D: a guess of the norm of the best weights, for choosing T. It is public, and a wrong
-        guess costs accuracy only.
-    unsafe : bool
-        Run published constants that do not keep their promise; the guarantee has the true ε.
+        guess costs accuracy only. By default 10 for classification and 1 for regression.
     """
 
     calibration: Literal["tight", "published"] = "tight"
-    iterations: int | None = None
-    step: float | None = None
-    weight_norm: float = 10.0
+    _: KW_ONLY
     unsafe: bool = False
+    iterations: int | None = None
+    step_size: float | None = None
+    weight_norm: float | None = None
 
     name: ClassVar[str] = "outpert"
     paper: ClassVar[str] = (
@@ -95,6 +99,7 @@ class OutPert(Solver):
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
         "the step is at most 2/(β + α), and when published at most 1/β",
+        "the loss is one of logistic, huber-hinge and huber",
     )
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True
@@ -102,16 +107,15 @@ class OutPert(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.calibration not in ("tight", "published"):
-            raise ValueError(
-                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
-            )
-        if self.iterations is not None and not 1 <= self.iterations <= 10**7:
-            raise ValueError(f"iterations must be in [1, 10^7]; got {self.iterations!r}.")
-        for name in ("step", "weight_norm"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be > 0 and finite; got {value!r}.")
+        settings.choice(self, "calibration", ("tight", "published"))
+        settings.flags(self, "unsafe")
+        settings.wholes(self, "iterations", most=10**7, optional=True)
+        settings.numbers(self, "step_size", "weight_norm", least=1e-12, most=1e12, optional=True)
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse losses whose slopes have no proven error bound, too."""
+        super().check(loss, budget, parts)
+        check_evaluated(self.name, loss)
 
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Refuse steps that are too long, and published noise that breaks its promise."""
@@ -122,14 +126,14 @@ class OutPert(Solver):
             limit = min(limit, (1 + _ROUNDED) / plan.smoothness)
         if plan.step > limit:
             raise ValueError(
-                f"step={plan.step:g} is too long: descent on this problem is stable for steps up "
-                f"to {limit:g}, and the privacy of the result rests on it."
+                f"step_size={plan.step:g} is too long: descent on this problem is stable for "
+                f"steps up to {limit:g}, and the privacy of the result rests on it."
             )
-        if self.calibration == "tight" or budget.pure:
-            return budget  # published pure noise exceeds what is needed: Δ is larger there
-        mu = parts**0.5 * plan.sensitivity / plan.published_scale
-        epsilon = conversions.epsilon_from_mu(mu, budget.delta)
-        return true_budget(self.name, budget, epsilon, self.unsafe)
+        if self.calibration == "tight":
+            return budget
+        return published_budget(
+            self.name, budget, parts, plan.sensitivity, plan.published_sensitivity, self.unsafe
+        )
 
     def solve(
         self,
@@ -141,7 +145,8 @@ class OutPert(Solver):
         """Descend inside the curator and release the end."""
         self.prepare(problem, budget, curator.parts)
         plan = _plan(self, problem, budget, curator.parts)
-        mechanism = self._mechanism(plan, curator, budget)
+        published = plan.published_sensitivity if self.calibration == "published" else None
+        mechanism = mechanism_for(curator, budget, plan.sensitivity, published)
         weights = curator.release(
             plan.descend,
             size=problem.n_parameters,
@@ -165,19 +170,6 @@ class OutPert(Solver):
         )
         return Solution(weights, (entry,), conditions)
 
-    def _mechanism(self, plan: _Plan, curator: Curator, budget: Budget) -> AdditiveMechanism:
-        """The noise, relative to the true sensitivity, on a budget that is opened for it."""
-        published = self.calibration == "published"
-        if budget.pure:
-            epsilon = curator.open("pure")
-            if published:
-                epsilon *= plan.sensitivity / plan.published_sensitivity
-            return L2Norm(epsilon * (1 - 2.0**-50))
-        total = curator.open("gdp")
-        if published:
-            return Gaussian(plan.published_scale / plan.sensitivity)
-        return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))
-
 
 @dataclass(frozen=True)
 class _Plan:
@@ -189,7 +181,6 @@ class _Plan:
     step: float
     sensitivity: float
     published_sensitivity: float
-    published_scale: float
 
     @property
     def reach(self) -> float:
@@ -199,40 +190,45 @@ class _Plan:
     def descend(self, rows: Any) -> FloatArray:
         """Gradient descent on the exact rows."""
         problem = self.problem
+        rows = _without_huge(rows)
         weights = np.zeros(problem.n_parameters)
-        clip = 2 * problem.lipschitz  # never reached: gradients are bounded already
+        clip = problem.lipschitz * (1 + 2.0**-20)  # above what computed gradients come to
         for _ in range(self.iterations):
             gradient = rows.gradient_sum(weights, problem.loss, clip).values / problem.n_rows
             weights = weights - self.step * (gradient + problem.penalty.gradient(weights))
         return weights
 
 
+def _without_huge(rows: Any) -> Any:
+    """Leave out rows whose margins could overflow: whether one is depends on that row alone."""
+    huge = rows._scales < _SMALLEST_SCALE
+    return rows.take(np.flatnonzero(~huge)) if huge.any() else rows
+
+
 def _plan(solver: OutPert, problem: Problem, budget: Budget, parts: int) -> _Plan:
     """Settings and sensitivity of a run."""
-    smoothness = problem.smoothness
-    assert smoothness is not None  # a smooth loss was asked for
-    share = part_of(budget, parts)
-    iterations, step = _theorems(solver, problem, share, smoothness)
+    smoothness = smoothness_of(problem)
+    check_sizes(problem.row_norm_bound, problem.lipschitz, smoothness)
+    iterations, step = _theorems(solver, problem, part_of(budget, parts), smoothness)
     iterations = solver.iterations or iterations
-    step = solver.step or step
-    published = _published_sensitivity(problem, smoothness, iterations, step)
-    constant = 1.0 if budget.pure else math.sqrt(2 * math.log(2 / share.delta))
-    return _Plan(
+    step = solver.step_size or step
+    plan = _Plan(
         problem=problem,
         smoothness=smoothness,
         iterations=iterations,
         step=step,
         sensitivity=_sensitivity(problem, budget.relation, smoothness, iterations, step),
-        published_sensitivity=published,
-        published_scale=published * constant / share.epsilon,
+        published_sensitivity=_published_sensitivity(problem, smoothness, iterations, step),
     )
+    check_sizes(step, plan.reach)
+    return plan
 
 
 def _theorems(
     solver: OutPert, problem: Problem, budget: Budget, smoothness: float
 ) -> tuple[int, float]:
     """T and η by theorem 2 or 3, whichever promises the smaller error; Θ(·) has the constant 1."""
-    alpha, norm = problem.penalty.alpha, solver.weight_norm
+    alpha, norm = problem.penalty.alpha, weight_norm_for(solver.weight_norm, problem.loss)
     noise = noise_to_signal(problem, budget, norm, problem.lipschitz)
     gain = alpha**2 / noise
     error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
@@ -280,7 +276,7 @@ def _rounding(problem: Problem, smoothness: float, iterations: int, step: float)
     """Bound on what one computed step differs from the exact one: docs/proofs/outpert.md."""
     reach = iterations * step * problem.lipschitz
     length = problem.n_parameters + 16
-    margins = 2 * length * _UNIT * smoothness * reach  # slopes at rounded margins
-    slopes = 32 * _UNIT * problem.lipschitz
-    sums = 4 * (problem.n_rows / 4096 + 4096 + length) * _UNIT * problem.lipschitz
-    return step * (margins + slopes + sums) + 8 * _UNIT * reach
+    margins = 2 * length * UNIT * smoothness * reach  # slopes at rounded margins
+    slopes = 32 * UNIT * problem.lipschitz
+    sums = 4 * (problem.n_rows / 4096 + 4096 + length) * UNIT * problem.lipschitz
+    return step * (margins + slopes + sums) + 8 * UNIT * reach

@@ -14,35 +14,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from discreet.errors import NotSupported
-from discreet.objectives import Huber, HuberHinge, Logistic, Loss, Problem, Squared
-from discreet.privacy import Budget, Curator, Gaussian, L2Norm, Relation, conversions
-from discreet.privacy.mechanisms import AdditiveMechanism
-from discreet.solvers.base import (
-    FloatArray,
-    Progress,
-    Solution,
-    Solver,
-    TraceEntry,
-    part_of,
-    true_budget,
+from discreet.objectives import Loss, Problem
+from discreet.privacy import Budget, Curator, Relation
+from discreet.solvers import settings
+from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
+from discreet.solvers.stability import (
+    UNIT,
+    check_evaluated,
+    check_sizes,
+    descent_length,
+    mechanism_for,
+    published_budget,
+    smoothness_of,
+    weight_norm_for,
 )
-from discreet.solvers.stability import descent_length
 
 __all__ = ["Passes", "PermutationSGD"]
 
-_UNIT = 2.0**-53
-_MOST = 1e20
-"""Row norms, gradient norms, weights and step sizes above this are refused: nothing overflows."""
-
-_EVALUATED = (Logistic, HuberHinge, Huber, Squared)
-"""Losses whose computed slope has the error bound that the proof uses."""
+_MOST_UPDATES = 10**8
+"""Steps of a run; their sizes are held in memory."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class Passes(TraceEntry):
 
 @dataclass(frozen=True)
 class PermutationSGD(Solver):
-    """Passes over the rows in one random order, with noise on the last weights.
+    """Passes over the exact rows in one random order and releases the last weights, with noise.
 
     Parameters
     ----------
@@ -78,6 +74,8 @@ class PermutationSGD(Solver):
         ``"published"``: the sensitivities 2TLη/k and 2(L + λC)/(λn) where the schedule has one of
         them, and the Gaussian constant √(2 ln(2/δ))/ε. ``"tight"``: the exact worst case over the
         place of the changed row, and exactly as much Gaussian noise as needed.
+    unsafe : bool
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     mode : {"convex", "strongly-convex"}
         The second needs a penalty λ, projects to a ball after each step, and has steps
         min(1/β, 1/(λt)).
@@ -88,33 +86,33 @@ class PermutationSGD(Solver):
         η of the constant schedule, at most 2/β. By default such that all steps together have the
         length that balances progress and noise, but at most 1/β.
     exponent : float
-        c, in [0, 1).
+        c, in [0, 1), of the other schedules.
     passes : int
         T.
-    batch_size : int
-        k; rows left over after the last whole batch are not used.
+    batch_size : int, optional
+        k; rows left over after the last whole batch are not used. By default 50, or all rows if
+        there are fewer.
     radius : float, optional
         C, the ball of the strongly convex mode. By default L/λ, which the weights never leave.
     gradient_clip : float, optional
         Clip rows' gradients to this norm. By default what the loss and ``data_norm`` imply.
-    weight_norm : float
+    weight_norm : float, optional
         A guess of the norm of the best weights, for choosing η. It is public, and a wrong guess
-        costs accuracy only.
-    unsafe : bool
-        Run published constants that do not keep their promise; the guarantee has the true ε.
+        costs accuracy only. By default 10 for classification and 1 for regression.
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
+    unsafe: bool = False
     mode: Literal["convex", "strongly-convex"] = "convex"
     schedule: Literal["constant", "decreasing", "sqrt"] = "constant"
     step_size: float | None = None
     exponent: float = 0.5
     passes: int = 10
-    batch_size: int = 50
+    batch_size: int | None = None
     radius: float | None = None
     gradient_clip: float | None = None
-    weight_norm: float = 10.0
-    unsafe: bool = False
+    weight_norm: float | None = None
 
     name: ClassVar[str] = "permutation-sgd"
     paper: ClassVar[str] = (
@@ -126,6 +124,7 @@ class PermutationSGD(Solver):
     demands: ClassVar[tuple[str, ...]] = (
         "steps are at most 2/β (1/β when strongly convex)",
         "every batch has the same number of rows",
+        "data_norm is given, and gradient_clip where the slope of the loss is not bounded",
         "the loss is one of logistic, huber-hinge, huber and squared",
     )
     needs_smooth_loss: ClassVar[bool] = True
@@ -133,44 +132,42 @@ class PermutationSGD(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        for name, known in (
-            ("calibration", ("tight", "published")),
-            ("mode", ("convex", "strongly-convex")),
-            ("schedule", ("constant", "decreasing", "sqrt")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
-        for name in ("passes", "batch_size"):
-            count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-                raise ValueError(f"{name} must be a whole number >= 1; got {count!r}.")
-            object.__setattr__(self, name, int(count))
-        for name in ("step_size", "radius", "gradient_clip", "weight_norm"):
-            value = getattr(self, name)
-            if value is not None and not 1 / _MOST <= value <= _MOST:
-                raise ValueError(f"{name} must be > 0 and at most {_MOST:g}; got {value!r}.")
-        if not 0 <= self.exponent < 1:
-            raise ValueError(f"exponent must be in [0, 1); got {self.exponent!r}.")
+        settings.choice(self, "calibration", ("tight", "published"))
+        settings.flags(self, "unsafe")
+        settings.choice(self, "mode", ("convex", "strongly-convex"))
+        settings.choice(self, "schedule", ("constant", "decreasing", "sqrt"))
+        settings.wholes(self, "passes", most=10**6)
+        settings.wholes(self, "batch_size", optional=True)
+        settings.numbers(
+            self,
+            *("step_size", "radius", "gradient_clip", "weight_norm"),
+            least=1e-12,
+            most=1e12,
+            optional=True,
+        )
+        settings.numbers(self, "exponent", least=0.0, most=0.999999)
+        strong = self.mode == "strongly-convex"
+        if self.step_size is not None and (strong or self.schedule != "constant"):
+            raise ValueError("step_size is for mode='convex' with schedule='constant' only.")
+        if strong and self.schedule != "constant":
+            raise ValueError("schedule is for mode='convex' only; the other mode has its own.")
+        if self.radius is not None and not strong:
+            raise ValueError("radius is for mode='strongly-convex' only.")
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse losses whose slopes have no proven error bound, too."""
         super().check(loss, budget, parts)
-        if type(loss) not in _EVALUATED:
-            raise NotSupported(
-                f"solver={self.name!r} releases the end of exact passes, so it needs a bound on "
-                f"the rounding error of the loss's slope; {loss.name!r} has none. Use the "
-                "logistic, huber-hinge, huber or squared loss."
-            )
+        check_evaluated(self.name, loss)
 
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Refuse steps that are too long, and published noise that breaks its promise."""
         super().prepare(problem, budget, parts)
         plan = self._plan(problem, budget, parts)
-        if self.calibration == "tight" or budget.pure:
+        if self.calibration == "tight":
             return budget
-        mu = math.sqrt(parts) * plan.sensitivity / plan.published_scale(budget, parts)
-        epsilon = conversions.epsilon_from_mu(mu, budget.delta)
-        return true_budget(self.name, budget, epsilon, self.unsafe)
+        return published_budget(
+            self.name, budget, parts, plan.sensitivity, plan.published_sensitivity, self.unsafe
+        )
 
     def solve(
         self,
@@ -182,7 +179,8 @@ class PermutationSGD(Solver):
         """Run the passes inside the curator and release their end."""
         self.prepare(problem, budget, curator.parts)
         plan = self._plan(problem, budget, curator.parts)
-        mechanism = self._mechanism(plan, curator, budget)
+        published = plan.published_sensitivity if self.calibration == "published" else None
+        mechanism = mechanism_for(curator, budget, plan.sensitivity, published)
         order = plan.cut(curator.permutation())
         weights = curator.release(
             lambda rows: plan.descend(rows, order),
@@ -207,25 +205,14 @@ class PermutationSGD(Solver):
         """The run, with the default step for this budget."""
         plan = _Plan(self, problem)
         plan.check()
-        if self.step_size is not None:
+        if plan.strong or self.schedule != "constant" or self.step_size is not None:
             return plan
-        share = part_of(budget, parts)
-        length = descent_length(problem, share, self.weight_norm, plan.lipschitz)
+        norm = weight_norm_for(self.weight_norm, problem.loss)
+        length = descent_length(problem, part_of(budget, parts), norm, plan.lipschitz)
         step = min(length / (self.passes * plan.batches), 1 / plan.smoothness)
-        return _Plan(replace(self, step_size=max(step, 1 / _MOST)), problem)
-
-    def _mechanism(self, plan: _Plan, curator: Curator, budget: Budget) -> AdditiveMechanism:
-        """The noise, relative to the true sensitivity, on a budget that is opened for it."""
-        published = self.calibration == "published"
-        if budget.pure:
-            epsilon = curator.open("pure")
-            if published:
-                epsilon *= min(1.0, plan.sensitivity / plan.published_sensitivity)
-            return L2Norm(epsilon * (1 - 2.0**-50))
-        total = curator.open("gdp")
-        if published:
-            return Gaussian(plan.published_scale(budget, curator.parts) / plan.sensitivity)
-        return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))
+        plan = _Plan(replace(self, step_size=min(max(step, 1e-12), 1e12)), problem)
+        plan.check()
+        return plan
 
     def _conditions(self, plan: _Plan) -> tuple[str, ...]:
         strong = self.mode == "strongly-convex"
@@ -234,7 +221,7 @@ class PermutationSGD(Solver):
             f"and {plan.smoothness:g}-smooth for every table",
             f"steps are at most {'1/β' if strong else '2/β'}; the largest is "
             f"{plan.steps.max():.4g}",
-            f"rows are used in batches of exactly {self.batch_size}; only the end of "
+            f"rows are used in batches of exactly {plan.batch}; only the end of "
             f"{self.passes} passes is released, which moves by at most {plan.sensitivity:.4g}",
         )
 
@@ -247,8 +234,9 @@ class _Plan:
         self.problem = problem
         self.strong = solver.mode == "strongly-convex"
         self.alpha = problem.penalty.alpha
-        self.batches = problem.n_rows // solver.batch_size
-        self.smoothness = problem.smoothness or math.inf
+        self.batch = solver.batch_size or min(50, problem.n_rows)
+        self.batches = problem.n_rows // self.batch
+        self.smoothness = smoothness_of(problem)
         self.lipschitz = min(problem.lipschitz, solver.gradient_clip or math.inf)
 
     def check(self) -> None:
@@ -267,19 +255,23 @@ class _Plan:
         if self.batches < 1:
             raise ValueError(
                 f"batch_size must be at most the number of rows, {problem.n_rows}; got "
-                f"{solver.batch_size}."
+                f"{self.batch}."
+            )
+        if self.batches * solver.passes > _MOST_UPDATES:
+            raise ValueError(
+                f"{solver.passes} passes of {self.batches} batches are more than "
+                f"{_MOST_UPDATES:,} updates. Pass fewer passes or a larger batch_size."
             )
         if self.strong and self.alpha == 0:
             raise ValueError("mode='strongly-convex' needs a penalty alpha > 0; use 'convex'.")
+        check_sizes(problem.row_norm_bound, self.lipschitz, self.smoothness)
         limit = 2 / self.smoothness
         if self.steps.max() > limit:
             raise ValueError(
                 f"step_size={solver.step_size!r} is too long: the passes are stable for steps up "
                 f"to 2/β = {limit:g}, and the privacy of the result rests on it."
             )
-        largest = max(problem.row_norm_bound, self.lipschitz, self.smoothness, self.reach)
-        if not largest <= _MOST:
-            raise ValueError(f"numbers of this problem exceed {_MOST:g}: rescale the columns.")
+        check_sizes(float(self.steps.min()), self.reach)
 
     @cached_property
     def steps(self) -> FloatArray:
@@ -312,13 +304,15 @@ class _Plan:
     def stability(self) -> float:
         """How far exact passes can end apart: the worst place of the changed row.
 
-        Its batch at update t adds 2Lη_t/k, and later steps shrink that by 1 − λη_s when strongly
-        convex, by nothing else.
+        Its batch at update t adds 2Lη_t/k, and each later step shrinks that by 1 − αη_s where it is
+        at most 2/(β + α), and never widens it.
         """
-        moved = 2 * self.lipschitz * self.steps / self.solver.batch_size
-        if self.strong:
-            kept = np.append(1 - self.alpha * self.steps[1:], 1.0)
-            moved = moved * np.cumprod(kept[::-1])[::-1]
+        moved = 2 * self.lipschitz * self.steps / self.batch
+        if self.alpha > 0:
+            short = self.steps <= 2 / (self.smoothness + self.alpha)
+            # 2^-48 is more than these factors can round
+            kept = np.where(short, np.minimum(1 - self.alpha * self.steps + 2.0**-48, 1.0), 1.0)
+            moved[:-1] *= np.cumprod(kept[:0:-1])[::-1]
         worst = moved.reshape(self.solver.passes, self.batches).sum(axis=0).max()
         return float(worst) * (1 + 2.0**-20)  # far more than these sums can round
 
@@ -326,12 +320,12 @@ class _Plan:
     def rounding(self) -> float:
         """Bound on how far computed passes end from exact ones (docs/proofs/permutation_sgd.md)."""
         problem, steps = self.problem, self.steps
-        size, batch = problem.n_parameters, self.solver.batch_size
+        size, batch = problem.n_parameters, self.batch
         norm, reach = problem.row_norm_bound, self.reach
-        margin = 4 * (size + 16) * _UNIT * (1 + norm * reach)
+        margin = 4 * (size + 16) * UNIT * (1 + norm * reach)
         slope = (problem.loss.curvature_bound or 0.0) * norm * margin
-        gradient = slope + (2 * batch + 256) * _UNIT * self.lipschitz
-        moving = 8 * (size + 16) * _UNIT * (reach + steps * (self.lipschitz + self.alpha * reach))
+        gradient = slope + (2 * batch + 256) * UNIT * self.lipschitz
+        moving = 8 * (size + 16) * UNIT * (reach + steps * (self.lipschitz + self.alpha * reach))
         return float((steps * gradient + moving).sum()) + 2.0**-900
 
     @property
@@ -347,18 +341,12 @@ class _Plan:
             lipschitz = self.lipschitz + self.alpha * self.radius
             return 2 * lipschitz / (self.alpha * self.problem.n_rows)
         if solver.schedule == "constant":
-            return 2 * solver.passes * self.lipschitz * float(self.steps[0]) / solver.batch_size
+            return 2 * solver.passes * self.lipschitz * float(self.steps[0]) / self.batch
         return self.stability
-
-    def published_scale(self, budget: Budget, parts: int) -> float:
-        """σ = Δ√(2 ln(2/δ))/ε, for one of several models."""
-        share = part_of(budget, parts)
-        return self.published_sensitivity * math.sqrt(2 * math.log(2 / share.delta)) / share.epsilon
 
     def cut(self, order: Any) -> Any:
         """The rows of each batch of one pass."""
-        batch = self.solver.batch_size
-        return order[: self.batches * batch].reshape(self.batches, batch)
+        return order[: self.batches * self.batch].reshape(self.batches, self.batch)
 
     def descend(self, rows: Any, order: Any) -> FloatArray:
         """All passes on the exact rows."""

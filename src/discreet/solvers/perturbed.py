@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discreet.errors import NotSupported
+from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, Gaussian, L2Norm
 from discreet.privacy.noise import Noise, from_grid
@@ -21,13 +21,26 @@ from discreet.privacy.objective_perturbation import ObjectivePerturbation, curva
 from discreet.solvers.base import FloatArray, Progress, Solution, TraceEntry
 from discreet.solvers.minimise import Minimizer, PerturbedObjective, minimise
 
-__all__ = ["Minimum", "Tilt", "check_loss", "constants", "run", "share"]
+__all__ = [
+    "SMALLEST_BOUND",
+    "Minimum",
+    "Tilt",
+    "check_loss",
+    "check_tilt",
+    "constants",
+    "curvature_of",
+    "run",
+    "share",
+]
 
 ROOM = 1 + 2.0**-40
 """Room above the bound on a row's gradient, so that no rounding makes a clip act."""
 
 FINEST = 38
 """The grid of the noise is at least 2^-38 of its scale: finer ones are slow to draw on."""
+
+SMALLEST, LARGEST = 1e-50, 1e50
+"""Penalties, noise and bounds on gradients beyond these could overflow; they are refused."""
 
 SMALLEST_BOUND = 1e-6
 """τ over the bound on a row's gradient where nothing else is asked for and noise hides it."""
@@ -87,7 +100,8 @@ class Tilt:
     output
         What hides the distance to the exact minimum; ``None`` leaves it out.
     gradient_bound
-        γ on the mean, or ``None`` for as small as is worth it.
+        γ on the mean, or ``None`` for as small as is worth it. ``None`` without ``output``: then
+        the point must be as exact as floating point gets.
     """
 
     ridge: float
@@ -105,19 +119,39 @@ def check_loss(name: str, loss: Loss) -> None:
         )
 
 
+def curvature_of(loss: Loss) -> float:
+    """The bound on a loss's second derivative, which smooth losses declare."""
+    if loss.curvature_bound is None:
+        raise NotSupported(f"{loss.name!r} does not declare a curvature_bound.")
+    return loss.curvature_bound
+
+
 def constants(problem: Problem) -> Constants:
     """Constants of a problem with a smooth convex loss and bounded rows; a hair rounded up."""
     loss = problem.loss
-    trace = loss.hessian_trace_bound
-    assert trace is not None
-    assert loss.gradient_corners is not None
+    trace, corners = loss.hessian_trace_bound, loss.gradient_corners
+    if trace is None or corners is None:
+        raise NotSupported(f"{loss.name!r} does not declare its bounds on Hessians and gradients.")
     square = problem.row_norm_bound**2
     return Constants(
         rank=min(loss.hessian_rank, problem.n_parameters),
         trace=trace * square * ROOM,
-        corners=loss.gradient_corners,
+        corners=corners,
         lipschitz=problem.lipschitz * ROOM,
     )
+
+
+def check_tilt(tilt: Tilt, problem: Problem) -> Tilt:
+    """Refuse numbers that could overflow once rows are read; all of them are public."""
+    bound = tilt.gradient_bound or 1.0
+    sizes = (tilt.ridge, tilt.scale, bound * problem.n_rows, _magnitude(tilt, problem))
+    if not all(SMALLEST <= size <= LARGEST for size in sizes):
+        raise ValueError(
+            f"These settings need numbers out of range: a penalty of {tilt.ridge:.3g} on the sum, "
+            f"noise of scale {tilt.scale:.3g}, weights up to {sizes[-1]:.3g}. Use an alpha, ridge, "
+            "gradient_bound and data_norm nearer to 1."
+        )
+    return tilt
 
 
 def share(curator: Curator, budget: Budget, total: float) -> Budget:
@@ -143,6 +177,8 @@ def run(
     are functions of public numbers. If the certificate cannot be reached, nothing is released;
     that event is not covered by the promise, and strong convexity rules it out but for rounding.
     """
+    if tilt.output is None and not (minimizer is None and tilt.gradient_bound is None):
+        raise PrivacyError("Without noise on the output the minimum must be found exactly.")
     size = problem.n_parameters
     lipschitz = problem.lipschitz * ROOM
     public: dict[str, float] = {}

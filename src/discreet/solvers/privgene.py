@@ -15,22 +15,25 @@ Proof: docs/proofs/privgene.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from discreet.errors import NotSupported
-from discreet.objectives import Loss, Problem
+from discreet.objectives import Problem
 from discreet.privacy import Budget, Curator, ExponentialMechanism, Relation
 from discreet.privacy.filters import Measure
 from discreet.privacy.noisy_max import affordable_selection
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+from discreet.solvers.settings import choice, numbers, wholes
 
 __all__ = ["Generation", "PrivGene"]
 
 FEWEST, MOST = 20, 100
 """Bounds on the default number of generations."""
+
+MOST_WEIGHTS = 10**8
+"""Weights of all candidates of a generation together (800 MB)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Generation(TraceEntry):
 
 @dataclass(frozen=True)
 class PrivGene(Solver):
-    """A genetic algorithm with private selection.
+    """A genetic algorithm in which a private choice decides which of the candidates breeds.
 
     Parameters
     ----------
@@ -76,7 +79,7 @@ class PrivGene(Solver):
         Largest change of a weight by mutation in the first generation.
     last_mutation : float
         The same in the last generation; it shrinks by a constant factor in between.
-    clip : float
+    objective_clip : float
         Bound on a row's change of loss, in units of the current mutation. 1 cuts nothing where
         entries of rows and slopes of the loss are within ±1 and one weight was mutated.
     seed : int, optional
@@ -85,13 +88,14 @@ class PrivGene(Solver):
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
     generations: int | None = None
     growth: float = 1.25e-3
     population: int = 100
     winners: int = 2
     mutation: float = 1.0
     last_mutation: float = 0.1
-    clip: float = 1.0
+    objective_clip: float = 1.0
     seed: int | None = None
 
     name: ClassVar[str] = "privgene"
@@ -106,39 +110,26 @@ class PrivGene(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.calibration not in ("tight", "published"):
-            raise ValueError(
-                f"calibration must be 'tight' or 'published'; got {self.calibration!r}."
-            )
-        _whole("population", self.population, 2)
-        _whole("winners", self.winners, 1)
-        if self.generations is not None:
-            _whole("generations", self.generations, 1)
-        if self.seed is not None:
-            _whole("seed", self.seed, 0)
-        for name in ("growth", "mutation", "last_mutation", "clip"):
-            value = float(getattr(self, name))
-            if not 1e-9 <= value <= 1e6:
-                raise ValueError(f"{name} must be between 1e-9 and 1e6; got {value!r}.")
-            object.__setattr__(self, name, value)
+        choice(self, "calibration", ("tight", "published"))
+        wholes(self, "population", least=2, most=10**5)
+        wholes(self, "winners", most=10**3)
+        wholes(self, "generations", most=10**6, optional=True)
+        wholes(self, "seed", least=0, most=2**64 - 1, optional=True)
+        numbers(self, "growth", "mutation", "last_mutation", "objective_clip", least=1e-9, most=1e6)
         if self.last_mutation > self.mutation:
             raise ValueError(
                 f"last_mutation must be at most mutation={self.mutation!r}; got "
                 f"{self.last_mutation!r}."
             )
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
-        """Refuse losses with several outputs a row."""
-        super().check(loss, budget, parts)
-        if getattr(loss, "n_outputs", 1) > 1:
-            raise NotSupported(
-                f"solver={self.name!r} fits one output; {loss.name!r} has several. Fit one model "
-                "for each class."
-            )
-
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
-        """Refuse budgets whose parts cannot be served."""
+        """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
         super().prepare(problem, budget, parts)
+        if self.population * problem.n_parameters > MOST_WEIGHTS:
+            raise ValueError(
+                f"population={self.population:,} times {problem.n_parameters:,} weights is more "
+                f"than {MOST_WEIGHTS:,}. Use a smaller population."
+            )
         self._plan(problem, budget, parts)
         return budget
 
@@ -150,7 +141,7 @@ class PrivGene(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Let all generations compete."""
-        self.check(problem.loss, budget, curator.parts)
+        self.prepare(problem, budget, curator.parts)
         measure, mechanism, count = self._plan(problem, budget, curator.parts)
         curator.open(measure)
         seeded = self.seed is not None
@@ -162,20 +153,21 @@ class PrivGene(Solver):
             mutation = self.mutation * shrink**t
             parent = pool[-1]
             candidates = self._breed(pool, mutation, generator)
-            penalties = [problem.penalty.value(candidate) for candidate in candidates]
+            squares = np.einsum("ij,ij->i", candidates, candidates)
             chosen = curator.choose_candidate(
                 problem.loss,
                 candidates,
                 parent,
-                clip=self.clip * mutation,
-                public_losses=problem.n_rows * np.array(penalties),
+                clip=self.objective_clip * mutation,
+                public_losses=problem.n_rows * 0.5 * problem.penalty.alpha * squares,
                 mechanism=mechanism,
             )
             winner = candidates[chosen]
             moved = float(np.linalg.norm(winner - parent))
             if moved > 0:
                 pool = [*pool, winner][-self.winners :]
-            trace.append(Generation(mutation, self.clip * mutation, moved, mechanism.epsilon))
+            clip = self.objective_clip * mutation
+            trace.append(Generation(mutation, clip, moved, mechanism.epsilon))
             if progress is not None:
                 progress(Progress(trace[-1], pool[-1].copy(), curator.spent_share))
         return Solution(pool[-1], tuple(trace), self._conditions(mechanism, count))
@@ -188,10 +180,12 @@ class PrivGene(Solver):
         candidates = np.tile(parent, (self.population, 1))
         children = candidates[1:]
         earlier = np.array(pool[:-1] or pool)
-        others = earlier[generator.integers(len(earlier), size=len(children))]
-        crossed = generator.random(children.shape) < 0.5
-        crossed &= generator.random((len(children), 1)) < 0.5  # the others are mutated only
-        children[crossed] = others[crossed]
+        crossed = np.flatnonzero(generator.random(len(children)) < 0.5)  # the others only mutate
+        others = earlier[generator.integers(len(earlier), size=crossed.size)]
+        heads = generator.bytes(crossed.size * (-(-parent.size // 8)))  # a coin for each weight
+        coins = np.frombuffer(heads, dtype=np.uint8).reshape(crossed.size, -(-parent.size // 8))
+        swapped = np.unpackbits(coins, axis=1, count=parent.size).view(bool)
+        children[crossed] = np.where(swapped, others, parent)
         at = generator.integers(parent.size, size=len(children))
         children[np.arange(len(children)), at] += generator.uniform(
             -mutation, mutation, size=len(children)
@@ -215,13 +209,8 @@ class PrivGene(Solver):
 
     def _conditions(self, mechanism: ExponentialMechanism, count: int) -> tuple[str, ...]:
         return (
-            f"each row's change of loss from the last winner is clipped to {self.clip:g} times the "
-            "current mutation",
+            f"each row's change of loss from the last winner is clipped to {self.objective_clip:g} "
+            "times the current mutation",
             f"{count} private choices of a winner, each {mechanism.epsilon:.4g}-DP; candidates are "
             "made in public",
         )
-
-
-def _whole(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}; got {value!r}.")

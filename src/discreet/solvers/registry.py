@@ -100,7 +100,7 @@ class Description:
             f"{self.name}: {self.summary}",
             f"  paper: {self.paper}",
             f"  private: {'yes' if self.private else 'NO (a baseline)'}",
-            f"  relations: {', '.join(self.relations)} (the paper's own proof: {self.relations[0]})",
+            f"  relations: {self._relations()}",
             f"  budgets: {self.budgets}",
             f"  losses: {self.losses}",
             *(f"  condition: {condition}" for condition in self.conditions),
@@ -109,6 +109,11 @@ class Description:
         if self.package != "discreet":
             lines.append(f"  from the package {self.package}")
         return "\n".join(lines)
+
+    def _relations(self) -> str:
+        if len(self.relations) == 1 or not self.private:
+            return ", ".join(self.relations)
+        return f"{', '.join(self.relations)} (the paper's own is {self.relations[0]})"
 
 
 def names() -> list[str]:
@@ -174,10 +179,20 @@ def _class_of(name: str) -> type[Solver]:
     if name in _SOLVERS:
         return _SOLVERS[name]
     entry = _third_party()[name]
-    loaded = entry.load()
-    if not (isinstance(loaded, type) and issubclass(loaded, Solver) and loaded.name == name):
+    try:
+        loaded = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ImportError(
+            f"the solver {name!r} is registered as {entry.value}, which cannot be imported: {error}"
+        ) from error
+    if not (
+        isinstance(loaded, type)
+        and issubclass(loaded, Solver)
+        and dataclasses.is_dataclass(loaded)
+        and getattr(loaded, "name", None) == name
+    ):
         raise TypeError(
-            f"the entry point {name!r} ({entry.value}) must name a subclass of "
-            f"discreet.solvers.Solver whose name is {name!r}; got {loaded!r}."
+            f"the entry point {name!r} ({entry.value}) must name a dataclass that is a subclass "
+            f"of discreet.solvers.Solver and has the name {name!r}; got {loaded!r}."
         )
     return loaded

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from discreet.errors import NotSupported
-from discreet.objectives import Loss, Problem
+from discreet.objectives import Problem
 from discreet.privacy import Budget, Curator, Relation
 from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.solvers import settings
 from discreet.solvers.base import (
     FloatArray,
     Progress,
@@ -32,11 +33,15 @@ from discreet.solvers.base import (
     part_of,
     true_budget,
 )
+from discreet.solvers.stability import smoothness_of
 
 __all__ = ["RRPSGD", "Rounds"]
 
 MOST_ROUNDS = 200_000
-"""Rounds planned by default at most; a million at 100 features take about ten seconds."""
+"""Rounds planned by default at most."""
+
+MOST_NUMBERS = 2 * 10**7
+"""Rounds times weights planned by default at most, but 200 rounds: a few seconds of noise."""
 
 ENTRIES = 10
 """In how many parts a run is reported."""
@@ -63,7 +68,7 @@ class Rounds(TraceEntry):
 
 @dataclass(frozen=True)
 class RRPSGD(Solver):
-    """Random-round private SGD.
+    """Takes noisy steps on single random rows and stops at a random round.
 
     Parameters
     ----------
@@ -71,9 +76,11 @@ class RRPSGD(Solver):
         ``"published"``: noise of variance 4L² ln(3n/δ) ln(2/δ)/ε² in each round, for ε ≤ 1.
         ``"tight"``: the least noise with which ``max_rounds`` rounds on one random row each keep
         the budget.
+    unsafe : bool
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     max_rounds : int, optional
         Rounds to plan for; the random round is among them. By default n², but no more than
-        200,000.
+        200,000, nor than 20 million divided by the number of weights (200 are always allowed).
     step_size : float, optional
         η, below 2/β for a β-smooth objective. By default min(1/β, D/(σ√max_rounds)) with
         σ² = 4L² + d·(noise variance), as the paper's theorem 5 has it.
@@ -84,17 +91,16 @@ class RRPSGD(Solver):
         costs accuracy only. By default, √(2φ(0)/β) for classification and 1 for regression.
     gradient_clip : float, optional
         L, the bound on a row's gradient norm. By default what the loss and ``data_norm`` imply.
-    unsafe : bool
-        Run published constants that do not keep their promise; the guarantee has the true ε.
     """
 
     calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
+    unsafe: bool = False
     max_rounds: int | None = None
     step_size: float | None = None
     schedule: Literal["constant", "sqrt"] = "constant"
     distance: float | None = None
     gradient_clip: float | None = None
-    unsafe: bool = False
 
     name: ClassVar[str] = "rrpsgd"
     paper: ClassVar[str] = (
@@ -104,42 +110,29 @@ class RRPSGD(Solver):
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     demands: ClassVar[tuple[str, ...]] = (
         "steps are below 2/β, for the random round's sake",
-        "published: epsilon is at most 1",
+        "data_norm is given, and gradient_clip where the slope of the loss is not bounded",
+        "published: epsilon is at most 1 a model",
     )
     needs_delta: ClassVar[bool] = True
     needs_smooth_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        for name, known in (
-            ("calibration", ("tight", "published")),
-            ("schedule", ("constant", "sqrt")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}.")
-        rounds = self.max_rounds
-        if rounds is not None:
-            whole = isinstance(rounds, (int, np.integer)) and not isinstance(rounds, bool)
-            if not (whole and 1 <= rounds <= 10**8):
-                raise ValueError(f"max_rounds must be a whole number up to 10^8; got {rounds!r}.")
-            object.__setattr__(self, "max_rounds", int(rounds))
-        for name in ("step_size", "distance", "gradient_clip"):
-            value = getattr(self, name)
-            if value is not None and not 1e-9 <= value <= 1e9:
-                raise ValueError(f"{name} must be between 1e-9 and 1e9; got {value!r}.")
+        settings.choice(self, "calibration", ("tight", "published"))
+        settings.flags(self, "unsafe")
+        settings.choice(self, "schedule", ("constant", "sqrt"))
+        settings.wholes(self, "max_rounds", most=10**8, optional=True)
+        settings.numbers(self, "step_size", least=1e-12, most=1e12, optional=True)
+        settings.numbers(self, "distance", "gradient_clip", least=1e-9, most=1e9, optional=True)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
-        """Refuse published noise where its theorem does not speak."""
-        super().check(loss, budget, parts)
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Refuse steps that are too long, and published noise that breaks its promise."""
+        super().prepare(problem, budget, parts)
         if self.calibration == "published" and part_of(budget, parts).epsilon > 1:
             raise NotSupported(
                 f"The published noise of {self.name!r} is for epsilon up to 1 a model; got "
                 f"{budget.epsilon:g} for {parts}. Use calibration='tight'."
             )
-
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
-        """Refuse steps that are too long, and published noise that breaks its promise."""
-        super().prepare(problem, budget, parts)
         if problem.row_norm is None:
             raise ValueError(
                 f"solver={self.name!r} needs the smoothness of the objective. Pass data_norm, for "
@@ -151,7 +144,7 @@ class RRPSGD(Solver):
                 f"a bound on the norm of a row's gradient between 1e-9 and 1e9 is needed; it is "
                 f"{clip:g} here. Pass gradient_clip, for example gradient_clip=1.0."
             )
-        smoothness = _smoothness(problem)
+        smoothness = smoothness_of(problem)
         if self.step_size is not None and not self.step_size < 2 / smoothness:
             raise ValueError(
                 f"step_size must be below 2/β = {2 / smoothness:g}; got {self.step_size:g}."
@@ -175,7 +168,7 @@ class RRPSGD(Solver):
         planned, clip = self._rounds(problem), self._clip(problem)
         curator.open_plan(mechanism, planned)
         steps = self._steps(problem, mechanism)
-        stop = 1 + curator.draw_index(chances(steps, _smoothness(problem)))
+        stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))
         weights: FloatArray = np.zeros(problem.n_parameters)
         trace: list[Rounds] = []
         for part in np.array_split(steps[:stop], min(ENTRIES, stop)):
@@ -196,12 +189,15 @@ class RRPSGD(Solver):
             f"each row's gradient is clipped to norm {clip:g}",
             f"every round uses one row, drawn uniformly from bits that nobody knows; the noise is "
             f"calibrated for all {planned} rounds that could have been run",
-            f"the round to stop at, {stop}, was drawn without looking at the rows",
+            "the round to stop at was drawn without looking at the rows",
         )
         return Solution(weights, tuple(trace), conditions)
 
     def _rounds(self, problem: Problem) -> int:
-        return self.max_rounds or min(problem.n_rows**2, MOST_ROUNDS)
+        if self.max_rounds is not None:
+            return self.max_rounds
+        affordable = max(200, MOST_NUMBERS // problem.n_parameters)
+        return min(problem.n_rows**2, MOST_ROUNDS, affordable)
 
     def _clip(self, problem: Problem) -> float:
         return min(problem.lipschitz, self.gradient_clip or math.inf)
@@ -220,7 +216,11 @@ class RRPSGD(Solver):
 
     def _steps(self, problem: Problem, mechanism: SampledGaussian) -> FloatArray:
         """The step size of each round that could be run."""
-        rounds, clip, smoothness = self._rounds(problem), self._clip(problem), _smoothness(problem)
+        rounds, clip, smoothness = (
+            self._rounds(problem),
+            self._clip(problem),
+            smoothness_of(problem),
+        )
         step = self.step_size
         if step is None:
             deviation = clip * math.sqrt(4 + problem.n_parameters * mechanism.noise_multiplier**2)
@@ -234,12 +234,6 @@ class RRPSGD(Solver):
 def chances(steps: FloatArray, smoothness: float) -> FloatArray:
     """Theorem 5: the run stops after round k with probability ∝ 2η_k − βη_k²."""
     return steps * (2 - smoothness * steps)
-
-
-def _smoothness(problem: Problem) -> float:
-    smoothness = problem.smoothness
-    assert smoothness is not None  # a smooth loss was asked for
-    return smoothness
 
 
 def _distance(problem: Problem, smoothness: float) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["choice", "flags", "functions", "numbers", "wholes"]
+__all__ = ["choice", "flags", "functions", "number", "numbers", "wholes"]
 
 
 def choice(solver: Any, field: str, known: Iterable[str]) -> None:
@@ -60,15 +60,22 @@ def numbers(
     """The fields are finite numbers in a range, or None if ``optional``."""
     for field in fields:
         value = getattr(solver, field)
-        if value is None and optional:
-            continue
-        number = _as_float(value)
-        if not least <= number <= most:  # False for what is not a number
-            raise ValueError(
-                f"{field} must be a number from {least:g} to {most:g}"
-                f"{', or None' if optional else ''}; got {_shown(value)}."
-            )
-        object.__setattr__(solver, field, number)
+        if value is not None or not optional:
+            checked = number(field, value, least, most, optional)
+            object.__setattr__(solver, field, checked)
+
+
+def number(
+    field: str, value: Any, least: float = 1e-50, most: float = 1e50, optional: bool = False
+) -> float:
+    """A number in a range, as a float."""
+    found = _as_float(value)
+    if not least <= found <= most:  # False for what is not a number
+        raise ValueError(
+            f"{field} must be a number from {least:g} to {most:g}"
+            f"{', or None' if optional else ''}; got {_shown(value)}."
+        )
+    return found
 
 
 def functions(solver: Any, *fields: str) -> None:

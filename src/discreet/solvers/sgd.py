@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from discreet.privacy import Budget, Relation
+from discreet.solvers.base import part_of
 from discreet.solvers.minibatch import MinibatchSolver
 
 __all__ = ["SGD"]
@@ -34,6 +35,7 @@ class SGD(MinibatchSolver):
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
 
-    def _published(self, n: int, rate: float, iterations: int, budget: Budget) -> float:
-        deviation = 4 * math.sqrt(iterations * -math.log(budget.delta)) / (n * budget.epsilon)
+    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
+        share = part_of(budget, parts)
+        deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
         return rate * n * deviation

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from discreet.errors import NotSupported
 from discreet.privacy import Budget, Relation
+from discreet.solvers.base import part_of
 from discreet.solvers.minibatch import MinibatchSolver
 
 __all__ = ["SGDAdv"]
@@ -22,7 +23,7 @@ __all__ = ["SGDAdv"]
 
 @dataclass(frozen=True)
 class SGDAdv(MinibatchSolver):
-    """SGD by advanced composition; batches of √n rows by default.
+    """Gradient descent on noisy batches of √n rows; published noise is by advanced composition.
 
     Parameters as in `discreet.solvers.minibatch.MinibatchSolver`.
     """
@@ -35,20 +36,21 @@ class SGDAdv(MinibatchSolver):
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
         *MinibatchSolver.demands,
-        "calibration='published': the cost of a step before sampling is below 1",
+        "with calibration='published', the ε of a step before sampling is below 1",
     )
 
     def _default_batch(self, n: int) -> float:
         return math.sqrt(n)
 
-    def _published(self, n: int, rate: float, iterations: int, budget: Budget) -> float:
-        spread = 2 * math.sqrt(2 * iterations * math.log(2 / budget.delta))
-        epsilon = budget.epsilon / spread / (2 * rate)
+    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
+        share = part_of(budget, parts)
+        spread = 2 * math.sqrt(2 * iterations * math.log(2 / share.delta))
+        epsilon = share.epsilon / spread / (2 * rate)
         if not epsilon < 1:
             raise NotSupported(
                 f"solver='sgd-adv' with calibration='published' needs a step's ε below 1; at these "
                 f"settings it is {epsilon:.4g}. Use more iterations, larger batches, or "
                 "calibration='tight'."
             )
-        log = math.log(1.25 * 2 * iterations / budget.delta)
+        log = math.log(1.25 * 2 * iterations / share.delta)
         return budget.relation.rows_changed * math.sqrt(2 * log) / epsilon

@@ -8,20 +8,19 @@ numbers chosen from the target, because a fixed list of small orders fails for s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet.objectives import Problem
 from discreet.privacy import Budget
-from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
-from discreet.solvers.minibatch import MinibatchSolver, Plan
+from discreet.privacy.subsampling import noise_multiplier_for
+from discreet.solvers.minibatch import MinibatchSolver
 
 __all__ = ["SGDMA"]
 
 
 @dataclass(frozen=True)
 class SGDMA(MinibatchSolver):
-    """SGD by the moments accountant.
+    """Gradient descent on noisy batches; published noise is that of the moments accountant.
 
     Parameters as in `discreet.solvers.minibatch.MinibatchSolver`.
     """
@@ -31,15 +30,5 @@ class SGDMA(MinibatchSolver):
         "Abadi et al., Deep Learning with Differential Privacy, 2016, Algorithm 1"
     )
 
-    def plan(self, problem: Problem, budget: Budget, parts: int = 1) -> Plan:
-        """As for every SGD; published noise is calibrated for all models together."""
-        plan = replace(self, calibration="tight")._tight_plan(problem, budget, parts)
-        if self.calibration == "tight":
-            return plan
-        uses = plan.iterations * parts
-        multiplier = noise_multiplier_for(budget, plan.rate, uses, method="rdp")
-        mechanism = SampledGaussian(multiplier, plan.rate, budget.relation)
-        return replace(plan, mechanism=mechanism)
-
-    def _tight_plan(self, problem: Problem, budget: Budget, parts: int) -> Plan:
-        return super().plan(problem, budget, parts)
+    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
+        return noise_multiplier_for(budget, rate, iterations * parts, method="rdp")

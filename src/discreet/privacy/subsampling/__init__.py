@@ -136,7 +136,8 @@ def noise_multiplier_for(
 
     Privacy
     -------
-    The result was checked: `SampledGaussian.epsilon` of it is at most ``budget.epsilon``.
+    Where steps are sampled, the result was checked: `SampledGaussian.epsilon` of it is at most
+    ``budget.epsilon``. At rate 1 it follows from exact Gaussian DP. Accounts check plans again.
     """
     if budget.pure:
         raise NotSupported("Gaussian noise needs delta > 0; got delta=0. Give for example 1e-6.")
@@ -243,6 +244,8 @@ def _delta(
         return max(found, 1e-9)
 
     high = math.log(min(plain, 0.5))
+    if spent(high) > max(epsilon, 1e-9):
+        return plain
     low = math.log(SMALLEST_DELTA)
     return math.exp(least(spent, max(epsilon, 1e-9), 0.5 * (low + high), low, high, -0.05))
 

@@ -60,4 +60,5 @@ def log_moment(pair: Pair, theta: float) -> float:
     exponents = weights + theta * loss
     top = float(exponents.max())
     total = top + math.log(float(np.exp(exponents - top).sum()))
-    return max(0.0, total) * (1 + 1e-9) + 4e-15
+    rounding = 16 * 2.0**-53 * (1 + theta * float(np.abs(loss).max()))
+    return max(0.0, total) * (1 + 1e-9) + rounding

@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.objectives import Problem
 from discreet.privacy import Budget, Curator, Gaussian
-from discreet.solvers import Progress, Solution, Solver, TraceEntry
+from discreet.solvers import Progress, Solution, Solver, TraceEntry, settings
 
 __all__ = ["NoisyDescent"]
 
@@ -24,20 +24,25 @@ class NoisyDescent(Solver):
     ----------
     iterations : int
         How many gradients to measure.
-    step : float
+    step_size : float
         Length of a step, relative to the gradient of the mean loss.
-    clip : float
+    gradient_clip : float
         Bound on the norm of a row's gradient.
     """
 
     iterations: int = 30
-    step: float = 1.0
-    clip: float = 1.0
+    step_size: float = 1.0
+    gradient_clip: float = 1.0
 
     name: ClassVar[str] = "noisy-descent"
     paper: ClassVar[str] = "none: an example"
     demands: ClassVar[tuple[str, ...]] = ("gradients are clipped row by row",)
     needs_delta: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense, before any data is read."""
+        settings.wholes(self, "iterations", most=10**6)
+        settings.numbers(self, "step_size", "gradient_clip", least=1e-6, most=1e6)
 
     def solve(
         self,
@@ -52,11 +57,13 @@ class NoisyDescent(Solver):
         weights = np.zeros(problem.n_parameters)
         trace = []
         for _ in range(self.iterations):
-            gradient = curator.gradient(problem.loss, weights, clip=self.clip, mechanism=mechanism)
+            gradient = curator.gradient(
+                problem.loss, weights, clip=self.gradient_clip, mechanism=mechanism
+            )
             mean = gradient.values / problem.n_rows + problem.penalty.gradient(weights)
-            weights = weights - self.step * mean
+            weights = weights - self.step_size * mean
             trace.append(TraceEntry())
             if progress is not None:
                 progress(Progress(trace[-1], weights.copy(), curator.spent_share))
-        conditions = (f"each row's gradient is clipped to norm {self.clip:g}",)
+        conditions = (f"each row's gradient is clipped to norm {self.gradient_clip:g}",)
         return Solution(weights, tuple(trace), conditions)
