@@ -40,6 +40,9 @@ check-slow: .venv/.developer
 
 bench-speed: .venv/.user
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.descent_speed
+	$(BIN)/python -m benchmarks.frank_wolfe_speed
+	$(BIN)/python -m benchmarks.minimise_speed
 
 clean:
 	rm -rf .venv out

@@ -45,7 +45,11 @@ def measure(name: str, rows: object, loss: Loss, ridge: float, sigma: float) -> 
     linear = sigma * generator.standard_normal(rows.n_parameters)
     clip = loss.slope_bound * 2**0.5 * (1 + 2.0**-40)
     objective = PerturbedObjective(rows, loss, clip, ridge, linear)
-    bound = max(1 / rows.n_rows, 2 * rows.gradient_rounding(loss, clip))
+    length = float(np.linalg.norm(linear))
+    reach = (rows.n_rows * clip + length) / ridge
+    if loss.task == "classification":  # both losses are below 1.1 at margin 0
+        reach = (1.1 * rows.n_rows / ridge) ** 0.5 + length / ridge
+    bound = max(1 / rows.n_rows, rows.certifiable_norm(loss, clip, ridge, reach, length))
     for attempt in ("first", "again"):
         start = time.perf_counter()
         weights = minimise(objective, bound)

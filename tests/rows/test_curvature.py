@@ -1,6 +1,7 @@
 """Second derivatives steer an optimiser; the certified gradient is what privacy rests on."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -193,12 +194,46 @@ def test_the_bound_covers_the_exact_gradient(layout, loss):
     assert np.linalg.norm(left) <= bound
 
 
-def test_the_public_floor_covers_the_certificate():
-    X, y, weights = table(Logistic(), n=3000)
-    rows = as_rows(X, y, row_norm=1.0)
-    clip = math.sqrt(2) * (1 + 2**-40)
-    gradient, bound = rows.perturbed_gradient(weights, Logistic(), clip, 1e-9, np.zeros(8))
-    assert bound - np.linalg.norm(gradient) <= rows.gradient_rounding(Logistic(), clip)
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Softmax(3)], ids=lambda x: x.name)
+@layouts
+def test_the_allowance_for_rounding_does_not_depend_on_the_rows(loss, layout):
+    """One long row, or one with many entries, must not make a certificate harder to reach."""
+    X, y, weights = table(loss, n=3000)
+    X[:, 1:] = 0
+    clip = loss.slope_bound * math.sqrt(2) * (1 + 2**-40)
+    excess = []
+    for first in (0.0, 1e6):
+        X[0] = first
+        rows = as_rows(LAYOUTS[layout](X), y, row_norm=1.0)
+        gradient, bound = rows.perturbed_gradient(
+            1e6 * weights, loss, clip, 1.0, np.zeros(weights.size)
+        )
+        length = np.linalg.norm(1e6 * weights)
+        assert bound - np.linalg.norm(gradient) < rows.certifiable_norm(loss, clip, 1.0, length, 0)
+        gradient, bound = rows.perturbed_gradient(0 * weights, loss, clip, 1.0, 0 * weights)
+        excess.append(bound - np.linalg.norm(gradient))
+    assert excess[0] == pytest.approx(excess[1], rel=1e-2)
+
+
+@layouts
+def test_margins_of_a_certificate_are_accurate(layout):
+    """Where nearly everything cancels, to a unit in the last place and 1e-28 of the terms."""
+    generator = np.random.default_rng(0)
+    half = generator.standard_normal((70, 150))
+    X = np.concatenate([half, -half * (1 + 1e-14 * generator.standard_normal(half.shape))], axis=1)
+    vector = np.tile(generator.standard_normal(150), 2)
+    rows = as_rows(LAYOUTS[layout](X), np.ones(70), fit_intercept=False)
+    exact = [
+        float(sum(Fraction(a) * Fraction(b) for a, b in zip(row, vector.tolist(), strict=True)))
+        for row in X.tolist()
+    ]
+    found = rows._accurate_margins(vector)
+    np.testing.assert_allclose(found, exact, rtol=2.0**-52, atol=1e-27)
+    assert np.abs(rows.margins(vector) - exact).max() > 1e-15
+    narrow = as_rows(LAYOUTS[layout](X.astype(np.float32)), np.ones(70), fit_intercept=False)
+    np.testing.assert_allclose(
+        narrow._accurate_margins(vector), X.astype(np.float32).astype(float) @ vector, atol=1e-12
+    )
 
 
 def test_remembered_lines_do_not_enter_a_certificate():

@@ -234,6 +234,7 @@ def test_nothing_is_released_without_a_certificate(monkeypatch):
     from discreet.solvers import minimise
 
     monkeypatch.setattr(minimise, "NEWTON_STEPS", 0)
+    monkeypatch.setattr(minimise, "DESCENT_ROUNDS", 0)
     with pytest.raises(PrivacyError, match="nothing was released"):
         run(AMP(), REPLACE)
 

@@ -277,7 +277,7 @@ def test_estimators_fit_tables_with_one_huge_row(name):
     assert model.score(X, y) == pytest.approx(usual.score(X, y), abs=0.01)
 
 
-@pytest.mark.parametrize("ridge", [1e-30, 1e30])
+@pytest.mark.parametrize("ridge", [1e-8, 1e30])
 @pytest.mark.parametrize("gradient_bound", [None, 1e-30, 1e30])
 def test_extreme_settings_work(ridge, gradient_bound):
     solver = ObjPert(ridge=ridge, gradient_bound=gradient_bound)
@@ -289,6 +289,37 @@ def test_numbers_out_of_range_are_refused_before_anything_is_spent():
     problem = Problem(Logistic(), L2(1e60), 3000, 5, row_norm=1.0)
     with pytest.raises(ValueError, match="out of range"):
         ObjPert().prepare(problem, ADD)
+
+
+def test_penalties_too_small_for_floating_point_are_refused_before_anything_is_spent():
+    problem = Problem(Logistic(), L2(), 3000, 5, row_norm=1.0)
+    with pytest.raises(ValueError, match="too small for floating point"):
+        ObjPert(ridge=1e-10).prepare(problem, Budget(1e6, 1e-6, "add_remove"))
+
+
+@pytest.mark.parametrize("solver", ["objpert", "amp", "amp-hf"])
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_no_row_decides_whether_a_fit_succeeds(solver, convert):
+    """Targets out of reach make the weights as large as they get; one row may be longer."""
+    from discreet import HuberRegressor
+
+    X = np.full((30_000, 1), 20.0)
+    for first in (20.0, 100.0, 1e9):
+        X[0] = first
+        model = HuberRegressor(
+            4.0, 1e-9, data_norm=100.0, relation="replace_one", solver=solver, random_state=0
+        )
+        model.fit(convert(X), np.full(30_000, 1e6))
+        assert np.isfinite(model.coef_).all()
+
+
+def test_equal_columns_with_a_small_penalty():
+    generator = np.random.default_rng(0)
+    y = generator.choice([-1.0, 1.0], 20_000)
+    column = generator.standard_normal((20_000, 1))
+    for X in (np.repeat(column, 6, axis=1), generator.standard_normal((20_000, 6))):
+        solution, _, _ = run(ObjPert(ridge=1e-5), Budget(20.0, 1e-6, "replace_one"), data=(X, y))
+        assert np.isfinite(solution.weights).all()
 
 
 def test_settings_other_than_the_calibration_go_by_name():
