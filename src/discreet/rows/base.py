@@ -175,12 +175,16 @@ class Rows(Descents, Curvature, Choices, ABC):
         released without noise. A third-party loss must be elementwise. Proof:
         docs/proofs/summation.md.
         """
-        from discreet.rows import loss_kernels as kernels
-
         clip = check_clip(clip)
         if loss.n_outputs > 1:
             return Sum(*self._output_gradients(weights, loss, clip))
         margins = self._margins(check_vector("weights", weights, self.n_parameters))
+        return self._clipped_sum(margins, loss, clip, self._norms)
+
+    def _clipped_sum(self, margins: Vector, loss: Loss, clip: float, sizes: Vector) -> Sum:
+        """Sum φ'·x over rows, each φ' limited to ±clip/size of its row."""
+        from discreet.rows import loss_kernels as kernels
+
         code, parameter = _compiled(loss)
 
         def part(first: int, last: int) -> Vector:
@@ -198,7 +202,7 @@ class Rows(Descents, Curvature, Choices, ABC):
                     parameter,
                     slopes,
                     self._targets[block],
-                    self._norms[block],
+                    sizes[block],
                     self._scales[block],
                     clip,
                     coefficients,

@@ -61,6 +61,8 @@ class Choices:
 
         def _margins(self, weights: Vector) -> Vector: ...
 
+        def _clipped_sum(self, margins: Vector, loss: Loss, clip: float, sizes: Vector) -> Sum: ...
+
     def corner_gradient(self, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
         """Sum the rows' loss gradients, each scaled down until no entry of it exceeds ``clip``.
 
@@ -88,42 +90,10 @@ class Choices:
         2·clip + 2·error under replace: the contract in `Sum` with ‖c_i‖_∞ ≤ clip. ``values`` must
         not be released without noise. Proof: docs/proofs/frank_wolfe.md.
         """
-        from discreet.rows import loss_kernels as kernels
-        from discreet.rows.base import Sum, _compiled, _plain, _sum_of
-
         _refuse_outputs(loss)
         clip = check_clip(clip)
         margins = self._corner_margins(check_vector("weights", weights, self.n_parameters))
-        largest = self._largest_entries()
-        code, parameter = _compiled(loss)
-
-        def part(first: int, last: int) -> Vector:
-            values = np.zeros(self.n_parameters)
-            buffer = np.empty(min(self.block_rows, last - first))
-            for start in range(first, last, self.block_rows):
-                block = slice(start, min(start + self.block_rows, last))
-                coefficients = buffer[: block.stop - start]
-                slopes = margins[block]
-                if code == kernels.GIVEN:
-                    with np.errstate(all="ignore"):
-                        slopes = _plain(loss.derivative(slopes, self._targets[block]), slopes.size)
-                total = kernels.clipped_slopes(
-                    code,
-                    parameter,
-                    slopes,
-                    self._targets[block],
-                    largest[block],
-                    self._scales[block],
-                    clip,
-                    coefficients,
-                )
-                values[: self.n_features] += self._weighted_sum(start, coefficients)
-                if self.fit_intercept:
-                    values[-1] += total
-            return values
-
-        values = _sum_of(in_parts(part, self.n_rows, self._n_entries, self.block_rows))
-        return Sum(values, gradient_error(self._public_rows, self.block_rows, clip))
+        return self._clipped_sum(margins, loss, clip, self._largest_entries())
 
     def candidate_losses(
         self, candidates: ArrayLike, parent: ArrayLike, loss: Loss, clip: float
