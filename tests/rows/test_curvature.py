@@ -201,17 +201,15 @@ def test_the_allowance_for_rounding_does_not_depend_on_the_rows(loss, layout):
     X, y, weights = table(loss, n=3000)
     X[:, 1:] = 0
     clip = loss.slope_bound * math.sqrt(2) * (1 + 2**-40)
-    excess = []
+    point, excess = 1e3 * weights, []
     for first in (0.0, 1e6):
         X[0] = first
         rows = as_rows(LAYOUTS[layout](X), y, row_norm=1.0)
-        gradient, bound = rows.perturbed_gradient(
-            1e6 * weights, loss, clip, 1.0, np.zeros(weights.size)
-        )
-        length = np.linalg.norm(1e6 * weights)
-        assert bound - np.linalg.norm(gradient) < rows.certifiable_norm(loss, clip, 1.0, length, 0)
-        gradient, bound = rows.perturbed_gradient(0 * weights, loss, clip, 1.0, 0 * weights)
+        linear = -rows.perturbed_gradient(point, loss, clip, 1.0, 0 * weights)[0]
+        gradient, bound = rows.perturbed_gradient(point, loss, clip, 1.0, linear)
         excess.append(bound - np.linalg.norm(gradient))
+        sizes = np.linalg.norm(point), np.linalg.norm(linear)
+        assert 3 * bound < rows.certifiable_norm(loss, clip, 1.0, *sizes)
     assert excess[0] == pytest.approx(excess[1], rel=1e-2)
 
 
@@ -222,18 +220,31 @@ def test_margins_of_a_certificate_are_accurate(layout):
     half = generator.standard_normal((70, 150))
     X = np.concatenate([half, -half * (1 + 1e-14 * generator.standard_normal(half.shape))], axis=1)
     vector = np.tile(generator.standard_normal(150), 2)
-    rows = as_rows(LAYOUTS[layout](X), np.ones(70), fit_intercept=False)
-    exact = [
-        float(sum(Fraction(a) * Fraction(b) for a, b in zip(row, vector.tolist(), strict=True)))
-        for row in X.tolist()
-    ]
-    found = rows._accurate_margins(vector)
-    np.testing.assert_allclose(found, exact, rtol=2.0**-52, atol=1e-27)
-    assert np.abs(rows.margins(vector) - exact).max() > 1e-15
-    narrow = as_rows(LAYOUTS[layout](X.astype(np.float32)), np.ones(70), fit_intercept=False)
-    np.testing.assert_allclose(
-        narrow._accurate_margins(vector), X.astype(np.float32).astype(float) @ vector, atol=1e-12
-    )
+    rest = 2.0**-54 * vector * generator.uniform(-1, 1, 300)
+    targets = 1e3 * generator.standard_normal(70)
+
+    def exact(table, scales, constant, targets):
+        sums = [
+            sum(Fraction(a) * (Fraction(b) + Fraction(c)) for a, b, c in zip(*row, strict=True))
+            for row in ((row, vector.tolist(), rest.tolist()) for row in table.tolist())
+        ]
+        found = [
+            total * Fraction(float(s)) + Fraction(constant) - Fraction(float(y))
+            for total, s, y in zip(sums, scales, targets, strict=True)
+        ]
+        return [float(value) for value in found]
+
+    rows = as_rows(LAYOUTS[layout](X), targets, fit_intercept=False)
+    found = np.empty(70)
+    rows._accurate_margins(vector, rest, np.empty(0), found)
+    right = exact(X, np.ones(70), 0.0, np.zeros(70))
+    np.testing.assert_allclose(found, right, rtol=2.0**-52, atol=1e-27)
+    assert np.abs(rows.margins(vector) - right).max() > 1e-15
+    for table_ in (X, X.astype(np.float32)):  # scaled, with an intercept, less the targets
+        rows = as_rows(LAYOUTS[layout](table_), targets, row_norm=1.0)
+        rows._accurate_margins(np.append(vector, 1e3), np.append(rest, 0.0), targets, found)
+        right = exact(table_.astype(float), rows._scales, 1e3, targets)
+        np.testing.assert_allclose(found, right, rtol=2.0**-52, atol=1e-27)
 
 
 def test_remembered_lines_do_not_enter_a_certificate():

@@ -46,7 +46,7 @@ def test_reaches_a_gradient_near_rounding_error(loss, convert):
     bound = certifiable(objective)
     assert bound / 3000 < 1e-10
     weights = minimise(objective, bound)
-    assert objective.gradient(weights)[1] <= bound
+    assert objective.gradient(weights)[1] <= 1.5 * bound  # weights are rounded
     generator = np.random.default_rng(1)
     for _ in range(5):  # it is a minimum
         other = weights + 1e-3 * generator.standard_normal(weights.size)
@@ -122,6 +122,18 @@ def test_accelerated_descent_is_the_last_resort(monkeypatch, loss):
     np.testing.assert_allclose(minimise(objective, 1e-6), usual, atol=1e-6)
 
 
+@pytest.mark.parametrize("loss", [HuberHinge(1e-6), Huber(1e-6)], ids=repr)
+def test_very_narrow_quadratic_parts(monkeypatch, loss):
+    """Newton steps alone get lost among the kinks; gradient descent would take hours."""
+    monkeypatch.setattr(module, "DESCENT_ROUNDS", 0)
+    objective = objective_of(loss, n=500, ridge=0.01 * loss.slope_bound, seed=3)
+    objective.linear[:] *= loss.slope_bound / 100
+    bound = 1e-5 * loss.slope_bound
+    zero = np.zeros(7)
+    assert module._narrow(objective, zero, bound) is not None
+    assert module._polish(objective, zero, bound) is None
+
+
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Huber(0.3)], ids=repr)
 def test_equal_columns_and_hardly_a_penalty(loss):
     """Weights are large where only the penalty holds them, and the Hessian is near singular."""
@@ -138,7 +150,9 @@ def test_equal_columns_and_hardly_a_penalty(loss):
             reach = math.sqrt(2000 * 1.1 / ridge) + length / ridge
         bound = rows.certifiable_norm(loss, clip, ridge, reach, length)
         objective = PerturbedObjective(rows, loss, clip, ridge, linear)
-        assert objective.gradient(minimise(objective, bound))[1] <= bound
+        weights = minimise(objective, bound)
+        change = 2.0**-53 * objective.smoothness * np.linalg.norm(weights)  # weights are rounded
+        assert objective.gradient(weights)[1] <= 1.5 * bound + change
 
 
 def test_a_matrix_that_cannot_be_factored():

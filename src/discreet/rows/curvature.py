@@ -8,6 +8,7 @@ is what privacy rests on.
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from discreet.errors import NotSupported, PrivacyError
-from discreet.objectives import Loss
+from discreet.objectives import Huber, HuberHinge, Logistic, Loss
 from discreet.rows.bounds import UNIT_ROUNDOFF, gamma, gradient_error
 from discreet.rows.checks import Vector, check_vector
 from discreet.rows.outputs import Outputs
@@ -44,6 +45,7 @@ class Curvature(Outputs):
         _indptr: Any
         gradient_sum: Any
         take: Any
+        with_targets: Any
 
     @property
     def dense(self) -> bool:
@@ -66,15 +68,26 @@ class Curvature(Outputs):
         far = self._scales < SMALLEST_SCALE
         return self.take(np.flatnonzero(~far)) if far.any() else self
 
-    def gradient_rounding(self, loss: Loss, clip: float) -> float:
-        """Return by how much the bound of `perturbed_gradient` exceeds a norm, from public numbers.
+    def certifiable_norm(
+        self, loss: Loss, clip: float, ridge: float, weights: float, linear: float
+    ) -> float:
+        """Return a gradient norm that can be certified whatever the rows are, from public numbers.
 
-        For margins up to 100; beyond, it may be more.
+        Parameters
+        ----------
+        loss, clip, ridge
+            As in `perturbed_gradient`.
+        weights, linear : float
+            Bounds on the norm of the minimum and on that of the linear term.
+
+        Notes
+        -----
+        With e the certificate's allowance for rounding, Newton's method ends where the exact
+        gradient is about e, so the computed one is at most 2e and its certificate at most 3e. The
+        rest is room for the solution of linear systems.
         """
-        longest = clip / loss.slope_bound
-        total = gradient_error(self._public_rows, self.block_rows, clip)
-        rows = self._public_rows * self._row_rounding(loss, longest, self.n_features, 100.0)
-        return total + rows
+        terms = self._public_rows * clip + ridge * weights + linear
+        return 3.5 * self._allowance(loss, clip, weights, terms)
 
     def objective_sum(self, weights: ArrayLike, loss: Loss) -> float:
         """Return the sum of the rows' losses at ``weights``; not clipped, without the penalty."""
@@ -191,7 +204,13 @@ class Curvature(Outputs):
         return values.ravel()
 
     def perturbed_gradient(
-        self, weights: ArrayLike, loss: Loss, clip: float, ridge: float, linear: Vector
+        self,
+        weights: ArrayLike,
+        loss: Loss,
+        clip: float,
+        ridge: float,
+        linear: Vector,
+        rest: Vector | None = None,
     ) -> tuple[Vector, float]:
         """Return the gradient of Σℓ(w) + ridge/2·‖w‖² + linear·w, and a bound on its true norm.
 
@@ -207,6 +226,9 @@ class Curvature(Outputs):
             Strength of the penalty on the sum.
         linear : ndarray
             The linear term.
+        rest : ndarray, optional
+            Where, more precisely: at ``weights + rest``, each at most a rounding of ``weights``.
+            Large weights need it, as a rounding of theirs would change a gradient too much.
 
         Returns
         -------
@@ -214,8 +236,9 @@ class Curvature(Outputs):
             As computed.
         bound : float
             At least the norm of the exact gradient: of real arithmetic on the doubles that are
-            given, for rows that are the stored rows times their stored scales. Infinite if weights
-            are so large that nothing can be certified.
+            given, for rows that are the stored rows times their stored scales. It exceeds the
+            computed norm by an allowance that depends on public numbers and the norms of the
+            three terms and of ``weights``. Infinite if weights are too large to certify anything.
 
         Notes
         -----
@@ -227,42 +250,108 @@ class Curvature(Outputs):
         longest = float(self._norms.max(initial=0.0))
         if loss.curvature_bound is None or not loss.slope_bound * longest <= clip:
             raise PrivacyError("Rows are longer than the problem says; nothing was released.")
-        weights = np.asarray(weights, dtype=np.float64)
-        size = float(np.linalg.norm(weights))
-        if self._line is not None:  # margins must be those of products, not moved along a line
-            self._point = self._line = None
-        total = self.gradient_sum(weights, loss, clip)
-        gradient = total.values + ridge * weights + linear
-        entries = self._entries_of_a_row()
-        rows = self.n_rows * self._row_rounding(loss, longest, entries, longest * size)
-        terms = float(np.linalg.norm(total.values)) + ridge * size + float(np.linalg.norm(linear))
-        addition = 4 * UNIT_ROUNDOFF * terms
-        norm = float(np.linalg.norm(gradient))
-        bound = norm + total.error + 1.01 * (rows + addition)
-        if not (size <= LARGEST_WEIGHTS and math.isfinite(bound)):
-            return gradient, math.inf
-        return gradient, bound * (1 + 2 * gamma(weights.size + 16))
+        vector = check_vector("weights", weights, loss.n_outputs * self.n_parameters)
+        size = float(np.linalg.norm(vector))
+        if not size <= LARGEST_WEIGHTS:
+            return self.plain_gradient(vector, loss, clip, ridge, linear), math.inf
+        rest = np.zeros(vector.size) if rest is None else check_vector("rest", rest, vector.size)
+        if not (np.abs(rest) <= UNIT_ROUNDOFF * 2 * np.abs(vector)).all():
+            return self.plain_gradient(vector, loss, clip, ridge, linear), math.inf
+        rows = self._with_accurate_margins(vector, rest, loss)
+        values = rows.gradient_sum(vector, loss, clip).values
+        gradient = ((values + ridge * vector) + linear) + ridge * rest
+        terms = float(np.linalg.norm(values)) + ridge * size + float(np.linalg.norm(linear))
+        bound = float(np.linalg.norm(gradient)) + self._allowance(loss, clip, size, terms)
+        bound *= 1 + 2 * gamma(vector.size + 16)
+        return gradient, bound if math.isfinite(bound) else math.inf
 
-    @staticmethod
-    def _row_rounding(loss: Loss, longest: float, entries: int, margin: float) -> float:
-        """Bound the error of a row's gradient: by its margin's rounding, and by its slope's."""
-        if loss.curvature_bound is None:
-            raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")
-        products = loss.curvature_bound * gamma(entries // 4 + 24) * margin
+    def plain_gradient(
+        self, weights: ArrayLike, loss: Loss, clip: float, ridge: float, linear: Vector
+    ) -> Vector:
+        """Return the same gradient faster, without a bound: only to steer an optimiser."""
+        values = self.gradient_sum(weights, loss, clip).values
+        return np.asarray(values + ridge * np.asarray(weights) + linear)
+
+    def _allowance(self, loss: Loss, clip: float, weights: float, terms: float) -> float:
+        """Bound the rounding of a gradient, from public numbers and the sizes that are given.
+
+        ``weights`` is the norm of the weights, ``terms`` the sum of the norms of the three terms.
+        """
+        longest, curvature = clip / loss.slope_bound, _curvature(loss)
+        relative = _relative_curvature(loss)
+        largest = longest * weights
+        if relative is None:
+            relative = curvature * largest
+        margin = (
+            UNIT_ROUNDOFF * relative + 4 * gamma(self.n_features + 16) ** 2 * curvature * largest
+        )
         roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs
-        return longest * (products + roundings * UNIT_ROUNDOFF * loss.slope_bound)
+        slope = 1.01 * margin + roundings * UNIT_ROUNDOFF * loss.slope_bound
+        rows = self._public_rows * longest * slope
+        total = gradient_error(self._public_rows, self.block_rows, clip)
+        return total + 1.01 * (rows + 6 * UNIT_ROUNDOFF * terms)
 
-    def _entries_of_a_row(self) -> int:
-        """How many products a margin is at most a sum of."""
-        indptr = getattr(self, "_indptr", None)
-        if indptr is None:
-            return self.n_features
-        return int(np.diff(indptr).max(initial=0))
+    def _with_accurate_margins(self, weights: Vector, rest: Vector, loss: Loss) -> Self:
+        """Return rows that remember margins of twice the working precision, rounded.
+
+        For Huber's loss residuals: their targets are 0.
+        """
+        from discreet.rows.base import _Point
+
+        count, residuals = loss.n_outputs, type(loss) is Huber
+        rows = self.with_targets(np.zeros(self.n_rows)) if residuals else copy.copy(self)
+        offsets = self._targets if residuals else np.empty(0)
+        margins = np.empty((count, self.n_rows))
+        halves = zip(weights.reshape(count, -1), rest.reshape(count, -1), strict=True)
+        for k, (vector, small) in enumerate(halves):
+            self._accurate_margins(vector, small, offsets, margins[k])
+        rows._line = None  # margins must be those of products, not moved along a line
+        rows._point = _Point(weights, margins[0] if count == 1 else margins.T.copy())
+        return rows
+
+    def _accurate_margins(self, vector: Vector, rest: Vector, offsets: Vector, out: Vector) -> None:
+        from discreet.rows import curvature_kernels as kernels
+
+        large = np.ascontiguousarray(vector[: self.n_features])
+        small = np.ascontiguousarray(rest[: self.n_features])
+        last = (vector[-1], rest[-1]) if self.fit_intercept else (0.0, 0.0)
+        sums, errors = np.empty(self.n_rows), np.empty(self.n_rows)
+
+        def part(start: int, stop: int) -> None:
+            if self.dense:
+                for first, tile in self._tiles(start, stop):
+                    block = slice(first, first + len(tile))
+                    kernels.accurate_dense_products(tile, large, small, sums[block], errors[block])
+            else:
+                table = self._indptr[start : stop + 1], self._indices, self._data
+                block = slice(start, stop)
+                kernels.accurate_sparse_products(*table, large, small, sums[block], errors[block])
+
+        in_parts(part, self.n_rows, self._n_entries, HESSIAN_ROWS)
+        kernels.accurate_margins(sums, errors, self._scales, *last, offsets, out)
 
     def _all_margins(self, weights: ArrayLike, loss: Loss) -> Vector:
         count = loss.n_outputs
         vector = check_vector("weights", weights, count * self.n_parameters)
         return self._margins(vector) if count == 1 else self._output_margins(vector, count)
+
+
+def _curvature(loss: Loss) -> float:
+    if loss.curvature_bound is None:
+        raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")
+    return loss.curvature_bound
+
+
+def _relative_curvature(loss: Loss) -> float | None:
+    """Bound |m|·φ''(m) for the library's losses of one margin; |r|·φ'' for Huber's residual r.
+
+    Logistic: |m|/(4cosh²(m/2)) ≤ sinh(|m|/2)/(2cosh²(m/2)) ≤ 1/4.
+    """
+    if type(loss) is Logistic:
+        return 0.25
+    if type(loss) is HuberHinge:
+        return (1.0 + loss.smoothing) / (2.0 * loss.smoothing)
+    return loss.threshold if type(loss) is Huber else None
 
 
 def _gram(rows: Vector, factors: Vector) -> Vector:

@@ -180,7 +180,8 @@ class MinibatchSolver(Solver):
         # All steps together, noise moves the weights by step·√d·clip/reach.
         noise = LONGEST[task] * reach / (math.sqrt(problem.n_parameters) * clip)
         longest = [STEEPEST[task] / clip, noise]
-        if problem.smoothness is not None and math.isfinite(problem.smoothness):
+        bounded = task == "classification"  # slopes that never grow: long steps do no harm
+        if not bounded and problem.smoothness is not None and math.isfinite(problem.smoothness):
             longest.append(2 / problem.smoothness)
         if problem.penalty.alpha > 0:
             longest.append(1 / problem.penalty.alpha)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, Gaussian, L2Norm
@@ -38,6 +40,12 @@ ROOM = 1 + 2.0**-40
 
 FINEST = 38
 """The grid of the noise is at least 2^-38 of its scale: finer ones are slow to draw on."""
+
+GRID_SHARE = 16
+"""The rounding of b to its grid takes at most one part in so many of τ."""
+
+STEEPEST = 2.0**40
+"""Largest ratio of the sum's curvature to λ: beyond, Newton steps might not converge in doubles."""
 
 SMALLEST, LARGEST = 1e-50, 1e50
 """Penalties, noise and bounds on gradients beyond these could overflow; they are refused."""
@@ -151,6 +159,13 @@ def check_tilt(tilt: Tilt, problem: Problem) -> Tilt:
             f"noise of scale {tilt.scale:.3g}, weights up to {sizes[-1]:.3g}. Use an alpha, ridge, "
             "gradient_bound and data_norm nearer to 1."
         )
+    curvature = problem.n_rows * curvature_of(problem.loss) * problem.row_norm_bound**2
+    if curvature > STEEPEST * tilt.ridge:
+        raise ValueError(
+            f"A penalty of {tilt.ridge:.3g} on the sum is too small for floating point, whatever "
+            f"the rows are: use an alpha or ridge that makes it at least "
+            f"{curvature / STEEPEST:.3g}."
+        )
     return tilt
 
 
@@ -174,8 +189,9 @@ def run(
     Privacy
     -------
     The caller has proven that ``tilt`` keeps ``spent``. τ, the grid and the output's magnitude
-    are functions of public numbers. If the certificate cannot be reached, nothing is released;
-    that event is not covered by the promise, and strong convexity rules it out but for rounding.
+    are functions of public numbers. τ is never below what can be certified for every table, so
+    that no row decides whether a fit succeeds; only draws of b beyond 64 standard deviations can
+    leave nothing to release.
     """
     if tilt.output is None and not (minimizer is None and tilt.gradient_bound is None):
         raise PrivacyError("Without noise on the output the minimum must be found exactly.")
@@ -184,7 +200,9 @@ def run(
     public: dict[str, float] = {}
 
     def compute(rows: Any, noise: Noise) -> FloatArray:
-        bound = _bound(tilt, problem, rows.gradient_rounding(problem.loss, lipschitz), lipschitz)
+        reach, length = _reach(tilt, problem), _tilt_length(tilt, problem)
+        floor = rows.certifiable_norm(problem.loss, lipschitz, tilt.ridge, reach, length)
+        bound = _bound(tilt, problem, floor, lipschitz)
         grid = _grid(tilt.scale, bound, size)
         draw = noise.l2_norm if tilt.pure else noise.gaussian
         linear = from_grid(draw(size, tilt.scale, grid), grid)
@@ -194,9 +212,13 @@ def run(
         public["bound"], public["output"] = bound, 0.0
         if tilt.output is None:
             return weights
+        far = reach + bound / tilt.ridge
+        if not float(np.linalg.norm(weights)) <= 2 * far:  # b beyond _tilt_length
+            raise PrivacyError("The noise was larger than floating point allows; try again.")
+        rounding = 4 * 2.0**-53 * far  # the point found is precise to more than a double
         noisy, scale = tilt.output.release(
             weights,
-            sensitivity=2 * bound / tilt.ridge * ROOM,
+            sensitivity=2 * (bound / tilt.ridge + rounding) * ROOM,
             magnitude=_magnitude(tilt, problem),
             noise=noise,
         )
@@ -217,25 +239,46 @@ def run(
     return Solution(weights, (entry,), (*conditions, found))
 
 
-def _bound(tilt: Tilt, problem: Problem, rounding: float, lipschitz: float) -> float:
-    """τ: what was asked for, but not below what rounding lets be certified."""
+def _bound(tilt: Tilt, problem: Problem, floor: float, lipschitz: float) -> float:
+    """τ: what was asked for, but not below what can be certified for every table."""
     if tilt.gradient_bound is None:
         asked = (EXACT if tilt.output is None else SMALLEST_BOUND) * lipschitz
     else:
         asked = tilt.gradient_bound * problem.n_rows
-    grid = 4 * math.sqrt(problem.n_parameters) * 2.0**-FINEST * tilt.scale
-    return max(asked, 2 * rounding, grid)
+    grid = GRID_SHARE * math.sqrt(problem.n_parameters) * 2.0**-FINEST * tilt.scale
+    return max(asked, floor, grid)
 
 
 def _grid(scale: float, bound: float, size: int) -> int:
-    """The coarsest grid whose rounding takes at most a quarter of τ, down to the finest."""
-    enough = math.frexp(bound / (4 * math.sqrt(size)))[1] - 1
+    """The coarsest grid whose rounding takes at most its share of τ, down to the finest."""
+    enough = math.frexp(bound / (GRID_SHARE * math.sqrt(size)))[1] - 1
     usual = math.frexp(scale)[1] - 1 - 20
     return max(min(enough, usual), math.frexp(scale)[1] - 1 - FINEST)
 
 
+def _tilt_length(tilt: Tilt, problem: Problem) -> float:
+    """A public bound that the norm of b stays below but for very unlikely noise."""
+    size = problem.n_parameters
+    return tilt.scale * (size + 64 * math.sqrt(size) if tilt.pure else math.sqrt(size) + 64)
+
+
+def _reach(tilt: Tilt, problem: Problem) -> float:
+    """A public bound on the norm of the minimum, for every table.
+
+    ‖w‖ ≤ (nL + ‖b‖)/λ; and where φ(0) ≤ c whatever the target, ‖w‖ ≤ √(nc/λ) + ‖b‖/λ, because
+    −φ'(m)·m ≤ φ(0) for a convex φ that is not negative.
+    """
+    loss, worst = problem.loss, math.inf
+    if loss.task == "classification":
+        count = loss.n_outputs
+        targets = np.arange(count, dtype=np.float64) if count > 1 else np.array([-1.0, 1.0])
+        margins = np.zeros((targets.size, count) if count > 1 else 2)
+        worst = float(np.max(loss.value(margins, targets)))
+    length = _tilt_length(tilt, problem) / tilt.ridge
+    bounded = math.sqrt(problem.n_rows * worst / tilt.ridge) + length
+    return min(_magnitude(tilt, problem), bounded * ROOM)
+
+
 def _magnitude(tilt: Tilt, problem: Problem) -> float:
     """A public bound that weights stay below but for very unlikely noise."""
-    size = problem.n_parameters
-    length = size + 64 * math.sqrt(size) if tilt.pure else math.sqrt(size) + 64
-    return (problem.n_rows * problem.lipschitz + tilt.scale * length) / tilt.ridge
+    return (problem.n_rows * problem.lipschitz + _tilt_length(tilt, problem)) / tilt.ridge
