@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import adult
 from sklearn.model_selection import train_test_split
 
+from benchmarks import adult
 from discreet import AGD, LinearSVC, LogisticRegression
 
 pytestmark = [
