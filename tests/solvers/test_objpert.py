@@ -297,6 +297,7 @@ def test_penalties_too_small_for_floating_point_are_refused_before_anything_is_s
         ObjPert(ridge=1e-10).prepare(problem, Budget(1e6, 1e-6, "add_remove"))
 
 
+@pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 @pytest.mark.parametrize("solver", ["objpert", "amp", "amp-hf"])
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 def test_no_row_decides_whether_a_fit_succeeds(solver, convert):
