@@ -1,6 +1,13 @@
 """Everything discreet raises or warns with, in one place."""
 
-__all__ = ["BudgetExceeded", "NotSupported", "PrivacyError", "PrivacyLeakWarning"]
+__all__ = [
+    "BudgetExceeded",
+    "ModelFileError",
+    "NotSupported",
+    "PrivacyError",
+    "PrivacyLeakWarning",
+    "TableError",
+]
 
 
 class PrivacyError(Exception):
@@ -17,3 +24,11 @@ class NotSupported(PrivacyError):
 
 class PrivacyLeakWarning(UserWarning):
     """Something that depends on the data, or on a fixed seed, was used outside the budget."""
+
+
+class TableError(ValueError):
+    """A file or table does not match its schema; the text names the column, never a cell."""
+
+
+class ModelFileError(ValueError):
+    """A model file is damaged, of another kind, or newer than this version reads."""
