@@ -1,10 +1,12 @@
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 from dp_accounting import rdp
 
-from discreet.privacy import Account, Budget, ExponentialMechanism, Gaussian
+from discreet.privacy import Account, Budget, ExponentialMechanism, Gaussian, Guarantee
+from discreet.privacy.guarantee import Recorded
 
 
 def spend(account):
@@ -79,3 +81,131 @@ def test_gaussian_and_pure_accounts_name_their_measure():
 
 def test_it_survives_pickling(guarantee):
     assert pickle.loads(pickle.dumps(guarantee)) == guarantee
+
+
+def every_kind():
+    from discreet.privacy import L2Norm, Laplace, PermuteAndFlip, Relation
+    from discreet.privacy.guarantee import Use
+    from discreet.privacy.noisy_max import LaplaceNoisyMax
+    from discreet.privacy.objective_perturbation import ObjectivePerturbation
+    from discreet.privacy.subsampling import SampledGaussian
+
+    return tuple(
+        Use(mechanism, count)
+        for count, mechanism in enumerate(
+            (
+                Gaussian(1 / 3),
+                Laplace(0.1),
+                L2Norm(0.2),
+                ExponentialMechanism(0.3, monotone=False),
+                PermuteAndFlip(0.4, monotone=True),
+                LaplaceNoisyMax(0.5, monotone=True),
+                ObjectivePerturbation(0.6, 1e-7),
+                SampledGaussian(2.0, 0.01, Relation.REPLACE_ONE),
+            ),
+            start=1,
+        )
+    )
+
+
+def test_it_is_read_back_from_plain_data(guarantee):
+    stated = replace(
+        guarantee, mechanisms=every_kind(), split=(("centre", 0.1), ("model", 0.9)), earlier_fits=3
+    )
+    read = Guarantee.from_dict(json.loads(stated.to_json()))
+    assert read == stated
+    assert read.to_json() == stated.to_json()
+    assert len(read.event.events) == 8
+    assert {type(use.mechanism) for use in read.mechanisms} == {
+        type(use.mechanism) for use in stated.mechanisms
+    }
+
+
+def test_every_mechanism_in_the_package_can_be_read_back():
+    from discreet.privacy import guarantee as module
+    from discreet.privacy import mechanisms, noisy_max, objective_perturbation, subsampling
+
+    found = {
+        thing.name
+        for room in (mechanisms, noisy_max, objective_perturbation, subsampling)
+        for thing in vars(room).values()
+        if isinstance(thing, type) and isinstance(getattr(thing, "name", None), str)
+    }
+    assert found == set(module._MECHANISMS)
+
+
+def test_an_unknown_mechanism_is_kept_as_it_was_told(guarantee):
+    from dp_accounting import UnsupportedDpEvent
+
+    data = guarantee.to_dict()
+    data["mechanisms"] = [{"name": "third_party", "sigma": 2.0, "mode": "x", "count": 4}]
+    read = Guarantee.from_dict(data)
+    assert read.to_dict() == data
+    mechanism = read.mechanisms[0].mechanism
+    assert isinstance(mechanism, Recorded)
+    assert mechanism.loss.epsilon == mechanism.loss.rho == mechanism.loss.mu == float("inf")
+    assert read.event.events[0].event == UnsupportedDpEvent()
+
+
+def test_a_baseline_is_read_back():
+    account = Account(Budget(1.0, 1e-6, "add_remove"))
+    account.waive()
+    stated = account.guarantee(secure=True)
+    assert Guarantee.from_dict(json.loads(stated.to_json())) == stated
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("private", 1),
+        ("private", False),
+        ("epsilon", "1"),
+        ("epsilon", -1.0),
+        ("epsilon", None),
+        ("delta", 1.0),
+        ("delta", True),
+        ("relation", "sideways"),
+        ("relation", 3),
+        ("measure", "metres"),
+        ("measure", []),
+        ("rho", float("nan")),
+        ("mu", "big"),
+        ("conditions", "one"),
+        ("public", [1]),
+        ("numeric", "good"),
+        ("mechanisms", {}),
+        ("mechanisms", [3]),
+        ("mechanisms", [{"name": "gaussian", "count": 1}]),
+        ("mechanisms", [{"name": "gaussian", "noise_multiplier": "x", "count": 1}]),
+        ("mechanisms", [{"name": "gaussian", "noise_multiplier": 10**400, "count": 1}]),
+        ("mechanisms", [{"name": "gaussian", "noise_multiplier": 1.0, "count": 0}]),
+        ("mechanisms", [{"name": "exponential", "epsilon": 1.0, "monotone": "no", "count": 1}]),
+        ("mechanisms", [{"name": "new", "deep": [1], "count": 1}]),
+        ("earlier_fits", -1),
+        ("split", [["centre", 0.1]]),
+        ("split", [{"part": "centre"}]),
+        ("unit", None),
+        ("more", 1),
+    ],
+)
+def test_anything_else_is_refused(guarantee, key, value):
+    with pytest.raises(ValueError, match=r"must|has|wrong|cannot"):
+        Guarantee.from_dict({**guarantee.to_dict(), key: value})
+
+
+def test_missing_entries_are_named(guarantee):
+    data = guarantee.to_dict()
+    del data["rho"]
+    with pytest.raises(ValueError, match="missing \\['rho'\\]"):
+        Guarantee.from_dict(data)
+    with pytest.raises(ValueError, match="must be an object"):
+        Guarantee.from_dict([])
+
+
+def test_the_split_is_told(guarantee):
+    stated = replace(guarantee, split=(("centre", 0.1), ("model", 0.9)))
+    assert "shared out: 0.1 of it for centre, 0.9 of it for model." in str(stated)
+    assert stated.to_dict()["split"] == [
+        {"part": "centre", "share": 0.1},
+        {"part": "model", "share": 0.9},
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -22,13 +22,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from discreet.errors import PrivacyLeakWarning
+from discreet.errors import NotSupported, PrivacyLeakWarning
+from discreet.estimators import preparation as preparing
 from discreet.estimators.columns import check_table, check_target
+from discreet.estimators.moved import FittedStep
 from discreet.objectives import L2, Loss, Problem
 from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.privacy.noise import Noise
 from discreet.rows import Rows, as_rows
+from discreet.rows.checks import check_targets
 from discreet.solvers import Progress, Solver, TraceEntry, resolve
 from discreet.solvers.settings import functions, number
 
@@ -42,9 +45,11 @@ _FITS = itertools.count()
 
 @dataclass(frozen=True)
 class _Settings:
-    """The checked settings of a fit."""
+    """The checked settings of a fit: ``budget`` is that of all of it, ``models`` of the models."""
 
     budget: Budget
+    models: Budget
+    steps: tuple[preparing.Step, ...]
     solver: Solver
     loss: Loss
     penalty: L2
@@ -60,12 +65,14 @@ class PrivateLinearModel(BaseEstimator):
     alpha: float
     data_norm: float | None
     fit_intercept: bool
+    preparation: Sequence[preparing.Step] | None
     random_state: Any
     accountant: Accountant | None
     progress: Callable[[Progress], None] | None
 
     guarantee_: Guarantee
     trace_: tuple[TraceEntry, ...]
+    preparation_: tuple[FittedStep, ...]
 
     _public: ClassVar[tuple[str, ...]] = (
         "the number of rows",
@@ -77,12 +84,18 @@ class PrivateLinearModel(BaseEstimator):
         """The row loss that the estimator's settings name."""
         raise NotImplementedError
 
+    def check_settings(self) -> None:
+        """Raise if a setting is wrong, as `fit` would, without any data."""
+        self._settings()
+
     def _settings(self) -> _Settings:
         """Check every setting; nothing has been read yet."""
         budget = Budget(self.epsilon, self.delta, self.relation)
         solver = resolve(self.solver)
         loss = self._loss()
-        solver.check(loss, budget)
+        steps = preparing.check_steps(self.preparation, self.data_norm)
+        models = self._models_budget(budget, solver, steps)
+        solver.check(loss, models)
         alpha = number("alpha", self.alpha, least=0.0)
         if self.data_norm is not None:
             number("data_norm", self.data_norm, optional=True)
@@ -93,7 +106,19 @@ class PrivateLinearModel(BaseEstimator):
             raise ValueError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
         if self.accountant is not None and not isinstance(self.accountant, Accountant):
             raise ValueError(f"accountant must be an Accountant or None; got {self.accountant!r}.")
-        return _Settings(budget, solver, loss, L2(alpha))
+        return _Settings(budget, models, steps, solver, loss, L2(alpha))
+
+    @staticmethod
+    def _models_budget(budget: Budget, solver: Solver, steps: tuple[preparing.Step, ...]) -> Budget:
+        """What a preparation leaves to the models."""
+        if not steps:
+            return budget
+        if not solver.private:
+            raise NotSupported(
+                f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
+                "with it. Pass preparation=None, or use a private solver."
+            )
+        return Account(budget).set_aside(preparing.shares(steps), solver.composes)
 
     def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
         """Bring X and y into shape; X is checked for NaN where the rows are made.
@@ -143,23 +168,39 @@ class PrivateLinearModel(BaseEstimator):
             fit_intercept=self.fit_intercept,
             row_norm=self.data_norm,
         )
-        asked = settings.budget
+        asked, steps = settings.models, settings.steps
         spends = settings.solver.prepare(problem, asked, models)
-        rows = as_rows(X, target_of(0), fit_intercept=self.fit_intercept, row_norm=self.data_norm)
-        self._warn_about_delta(settings.budget, rows.n_rows)
+        if steps and spends != asked:
+            raise NotSupported(
+                f"solver={settings.solver.name!r} would spend more than it was given "
+                "(unsafe=True); a preparation cannot be accounted for together with that. Pass "
+                "preparation=None."
+            )
+        preparing.check_table(steps, X)
+        targets = check_targets(target_of(0), X.shape[0])  # before a preparation spends anything
+        if not steps:
+            rows = self._as_rows(X, targets)
+        self._warn_about_delta(settings.budget, X.shape[0])
         self._warn_about_workers()
         bits = self._bits()
         earlier_fits = next(_FITS)
-        account = Account(spends, self.accountant)
+        account = Account(settings.budget if steps else spends, self.accountant)
+        fitted: tuple[FittedStep, ...] = ()
+        if steps:
+            account.set_aside(preparing.shares(steps), settings.solver.composes)
+            noises = [Noise(stream) for stream in bits.spawn(len(steps))]
+            X, fitted = preparing.prepare(steps, X, self.data_norm, account, noises)
+            rows = self._as_rows(X, targets)
+        del targets  # the rows have a copy
         solutions = []
         for model, stream in enumerate(bits.spawn(models)):
-            part: Rows = rows if model == 0 else rows.with_targets(target_of(model))
+            part = rows if model == 0 else rows.with_targets(target_of(model))
             curator = Curator(part, account, Noise(stream), Fraction(1, models))
             progress = self._progress_of(model)
-            solutions.append(settings.solver.solve(problem, curator, settings.budget, progress))
+            solutions.append(settings.solver.solve(problem, curator, asked, progress))
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
-        conditions = solutions[0].conditions
+        conditions = (*preparing.conditions(fitted), *solutions[0].conditions)
         if spends.epsilon > asked.epsilon:
             conditions += (
                 f"ε = {asked.epsilon:g} was asked for, but the published constants give less "
@@ -171,12 +212,16 @@ class PrivateLinearModel(BaseEstimator):
             secure=bits.secure,
             earlier_fits=earlier_fits,
         )
+        self.preparation_ = fitted
         self.trace_ = tuple(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)
             for entry in solution.trace
         )
         return np.array([solution.weights for solution in solutions])
+
+    def _as_rows(self, X: Any, targets: FloatArray) -> Rows:
+        return as_rows(X, targets, fit_intercept=self.fit_intercept, row_norm=self.data_norm)
 
     def _progress_of(self, model: int) -> Callable[[Progress], None] | None:
         """The caller's progress callback, told which model it hears of."""
@@ -224,11 +269,21 @@ class PrivateLinearModel(BaseEstimator):
         return weights, np.zeros(len(weights))
 
     def _margins(self, X: Any, coefficients: FloatArray, intercepts: FloatArray) -> FloatArray:
-        """Scores of shape (rows, models); rows beyond data_norm are scaled as they were in fit."""
+        """Scores of shape (rows, models); rows are prepared and scaled as they were in fit."""
+        steps = getattr(self, "preparation_", ())
+        if steps:
+            parts = [
+                self._products(block, coefficients) for block in preparing.moved_blocks(steps, X)
+            ]
+            return np.concatenate(parts) + intercepts
+        return self._products(X, coefficients) + intercepts
+
+    def _products(self, X: Any, coefficients: FloatArray) -> FloatArray:
+        """Products of rows, scaled down to data_norm, with coefficients."""
         products = np.asarray(X @ coefficients.T, dtype=np.float64)
         if self.data_norm is not None:
             products *= self.data_norm / np.maximum(_row_norms(X), self.data_norm)[:, None]
-        return products + intercepts
+        return products
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what to expect: sparse input works, tiny samples fit poorly."""

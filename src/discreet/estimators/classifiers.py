@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,11 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import FloatArray, PrivateLinearModel
+from discreet.estimators.preparation import Step
 from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid
 from discreet.privacy import Accountant
 from discreet.solvers import Solver
 
 __all__ = ["LinearSVC", "LogisticRegression"]
+
+_BLOCK = 2**16
+"""Labels that are looked up at a time."""
 
 
 class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -83,30 +87,24 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _encode(
         self, y: NDArray[Any], declared: NDArray[Any] | None
-    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """The labels and each row's index among them."""
-        if declared is None:
-            check_classification_targets(y)
+        if declared is not None:
+            return declared, _codes(y, declared)
+        check_classification_targets(y)
         found, codes = np.unique(y, return_inverse=True)
-        if declared is None:
-            warnings.warn(
-                "The class labels were taken from y, outside the budget. They are treated as "
-                "public: pass classes=[…] to say which labels exist.",
-                PrivacyLeakWarning,
-                stacklevel=3,
-            )
-            declared = found
-        elif not np.isin(found, declared).all():
-            raise ValueError(
-                "y holds labels that are not in classes; list every possible label in classes "
-                "or leave those rows out."
-            )
-        if len(declared) < 2:
+        warnings.warn(
+            "The class labels were taken from y, outside the budget. They are treated as "
+            "public: pass classes=[…] to say which labels exist.",
+            PrivacyLeakWarning,
+            stacklevel=3,
+        )
+        if len(found) < 2:
             raise ValueError(
                 "y has only one class; a classifier needs two. If more labels are possible, list "
                 "them in classes."
             )
-        return declared, np.searchsorted(declared, found)[codes]
+        return found, codes
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what to expect."""
@@ -114,6 +112,34 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         # Privacy on a few dozen rows leaves little accuracy: that is the promise, not a bug.
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
+    """Each label's index among the declared ones, which are sorted; y itself is not sorted."""
+    order = _ordered(y.dtype)
+    if order is not None and order == _ordered(declared.dtype):
+        codes = np.empty(len(y), dtype=np.min_scalar_type(len(declared)))
+        known = True
+        for start in range(0, len(y), _BLOCK):
+            labels = y[start : start + _BLOCK]
+            places = np.minimum(np.searchsorted(declared, labels), len(declared) - 1)
+            known &= bool((declared[places] == labels).all())
+            codes[start : start + _BLOCK] = places
+    else:  # objects, or text among numbers: what sorts and equals is for unique to say
+        found, inverse = np.unique(y, return_inverse=True)
+        known = bool(np.isin(found, declared).all())
+        codes = np.searchsorted(declared, found)[inverse] if known else inverse
+    if not known:
+        raise ValueError(
+            "y holds labels that are not in classes; list every possible label in classes "
+            "or leave those rows out."
+        )
+    return codes
+
+
+def _ordered(dtype: np.dtype[Any]) -> str | None:
+    """Within which order labels of a type stand, if they have one: that of numbers or of text."""
+    return {"b": "number", "i": "number", "u": "number", "f": "number", "U": "text"}.get(dtype.kind)
 
 
 class LogisticRegression(_LinearClassifier):
@@ -138,6 +164,9 @@ class LogisticRegression(_LinearClassifier):
         Public bound on a row's L2 norm: longer rows are scaled down to it, in fit and in predict.
     fit_intercept : bool, default=True
         Whether to fit a constant term.
+    preparation : sequence of steps, optional
+        What is done to the rows first, on the same budget: `Bounds`, `Centre`, `Whiten`, in the
+        order given. Each has a share of the budget; the model gets the rest.
     classes : array-like, optional
         The labels that exist (public). Taken from y, with a warning, if not given.
     random_state : int or RandomState, optional
@@ -157,6 +186,8 @@ class LogisticRegression(_LinearClassifier):
         What was promised.
     trace_ : tuple
         One entry per iteration, safe to publish.
+    preparation_ : tuple
+        The steps of the preparation with what they released; ``coef_`` belongs to rows after them.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -186,6 +217,7 @@ class LogisticRegression(_LinearClassifier):
         alpha: float = 1e-4,
         data_norm: float | None = None,
         fit_intercept: bool = True,
+        preparation: Sequence[Step] | None = None,
         classes: ArrayLike | None = None,
         random_state: Any = None,
         accountant: Accountant | None = None,
@@ -198,6 +230,7 @@ class LogisticRegression(_LinearClassifier):
         self.alpha = alpha
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
+        self.preparation = preparation
         self.classes = classes
         self.random_state = random_state
         self.accountant = accountant
@@ -234,8 +267,8 @@ class LinearSVC(_LinearClassifier):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, classes, random_state, \
-accountant, progress
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, classes, \
+random_state, accountant, progress
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the hinge with its corner rounded off (h = 0.1), which every solver takes;
@@ -244,7 +277,7 @@ accountant, progress
 
     Attributes
     ----------
-    coef_, intercept_, classes_, guarantee_, trace_
+    coef_, intercept_, classes_, guarantee_, trace_, preparation_
         As in `LogisticRegression`.
 
     Privacy
@@ -263,6 +296,7 @@ accountant, progress
         alpha: float = 1e-4,
         data_norm: float | None = None,
         fit_intercept: bool = True,
+        preparation: Sequence[Step] | None = None,
         classes: ArrayLike | None = None,
         random_state: Any = None,
         accountant: Accountant | None = None,
@@ -276,6 +310,7 @@ accountant, progress
         self.alpha = alpha
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
+        self.preparation = preparation
         self.classes = classes
         self.random_state = random_state
         self.accountant = accountant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.estimators.base import FloatArray, PrivateLinearModel
+from discreet.estimators.preparation import Step
 from discreet.objectives import Huber, Loss, Squared
 from discreet.privacy import Accountant
 from discreet.solvers import Solver
@@ -86,8 +87,8 @@ class LinearRegression(_LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, random_state, accountant, \
-progress
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, random_state, \
+accountant, progress
         As in `LogisticRegression`.
     target_bounds : (float, float), optional
         Public bounds of the target. Give them: they bring the target to a scale on which the
@@ -99,7 +100,7 @@ progress
         Coefficients in the target's own units.
     intercept_ : float
         Constant term.
-    guarantee_, trace_
+    guarantee_, trace_, preparation_
         As in `LogisticRegression`.
 
     Privacy
@@ -118,6 +119,7 @@ progress
         alpha: float = 1e-4,
         data_norm: float | None = None,
         fit_intercept: bool = True,
+        preparation: Sequence[Step] | None = None,
         random_state: Any = None,
         accountant: Accountant | None = None,
         progress: Callable[[Any], None] | None = None,
@@ -130,6 +132,7 @@ progress
         self.alpha = alpha
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
+        self.preparation = preparation
         self.random_state = random_state
         self.accountant = accountant
         self.progress = progress
@@ -143,8 +146,8 @@ class HuberRegressor(_LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, random_state, accountant, \
-progress
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, random_state, \
+accountant, progress
         As in `LogisticRegression`.
     target_bounds : (float, float), optional
         As in `LinearRegression`.
@@ -154,7 +157,7 @@ progress
 
     Attributes
     ----------
-    coef_, intercept_, guarantee_, trace_
+    coef_, intercept_, guarantee_, trace_, preparation_
         As in `LinearRegression`.
 
     Privacy
@@ -174,6 +177,7 @@ progress
         alpha: float = 1e-4,
         data_norm: float | None = None,
         fit_intercept: bool = True,
+        preparation: Sequence[Step] | None = None,
         random_state: Any = None,
         accountant: Accountant | None = None,
         progress: Callable[[Any], None] | None = None,
@@ -187,6 +191,7 @@ progress
         self.alpha = alpha
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
+        self.preparation = preparation
         self.random_state = random_state
         self.accountant = accountant
         self.progress = progress

@@ -25,6 +25,7 @@ from discreet.rows.checks import Vector, check_clip, check_steps, check_targets,
 from discreet.rows.choices import Choices
 from discreet.rows.curvature import Curvature
 from discreet.rows.descents import Descents
+from discreet.rows.moments import Moments
 from discreet.rows.outputs import refuse_outputs
 from discreet.rows.parts import in_parts
 
@@ -79,7 +80,7 @@ class _Line(NamedTuple):
         return int(hits[0]) if hits.size else None
 
 
-class Rows(Descents, Curvature, Choices, ABC):
+class Rows(Descents, Curvature, Choices, Moments, ABC):
     """A table with targets; made by :func:`discreet.rows.as_rows`.
 
     The table is not copied, so it must not be changed while the rows are in use: norms are computed
@@ -349,7 +350,8 @@ class Rows(Descents, Curvature, Choices, ABC):
             with np.errstate(all="ignore"):
                 k = line.find(weights)
                 if k is not None:
-                    margins = line.start.margins - line.steps[k] * line.changes
+                    margins = line.changes * -line.steps[k]
+                    margins += line.start.margins
         if margins is None:
             margins = self._evaluate(weights)
         self._point = point = _Point(weights, margins)
@@ -361,6 +363,7 @@ class Rows(Descents, Curvature, Choices, ABC):
         if line is not None and np.array_equal(direction, line.direction):
             changes = line.changes
         else:
+            self._line = line = None  # two vectors less while the new one is computed
             changes = self._evaluate(direction)
         self._line = line = _Line(start, steps, direction, changes)
         return line

@@ -35,6 +35,7 @@ from discreet.privacy import (
     Relation,
     conversions,
 )
+from discreet.privacy.filters import Measure
 from discreet.privacy.mechanisms import SelectionMechanism
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
@@ -142,6 +143,7 @@ class AGD(Solver):
         "the budget is enough for one iteration",
     )
     needs_delta: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("zcdp",)
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, Relation
+from discreet.privacy.filters import Measure
 
 __all__ = ["Progress", "Solution", "Solver", "TraceEntry", "part_of", "true_budget"]
 
@@ -98,6 +99,9 @@ class Solver:
         ``data_norm``).
     takes_outputs
         Whether it takes losses with several margins a row (`Softmax`).
+    composes
+        Which measures it may open for δ > 0, where a preparation of the rows has a part of the
+        budget; a plan counts as ``"approximate"``. With δ = 0 that is pure privacy.
     """
 
     name: ClassVar[str]
@@ -110,6 +114,7 @@ class Solver:
     needs_convex_loss: ClassVar[bool] = False
     needs_row_bound: ClassVar[bool] = False
     takes_outputs: ClassVar[bool] = False
+    composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse what cannot work, before any data is read.

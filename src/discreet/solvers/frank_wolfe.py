@@ -107,6 +107,7 @@ class FrankWolfe(Solver):
         "Practical Differentially Private Convex Optimization, 2019, Algorithm 5"
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    composes: ClassVar[tuple[Measure, ...]] = ("pure", "zcdp", "gdp")
     demands: ClassVar[tuple[str, ...]] = (
         "each row's gradient is scaled down until no entry exceeds the clip",
         "with calibration='published', delta > 0; the default takes delta=0 as well",

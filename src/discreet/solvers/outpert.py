@@ -18,6 +18,7 @@ import numpy as np
 
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, Relation
+from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
 from discreet.solvers.stability import (
@@ -101,6 +102,7 @@ class OutPert(Solver):
         "the step is at most 2/(β + α), and when published at most 1/β",
         "the loss is one of logistic, huber-hinge and huber",
     )
+    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True

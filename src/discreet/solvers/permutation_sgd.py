@@ -22,6 +22,7 @@ import numpy as np
 
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, Relation
+from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
 from discreet.solvers.stability import (
@@ -127,6 +128,7 @@ class PermutationSGD(Solver):
         "data_norm is given, and gradient_clip where the slope of the loss is not bounded",
         "the loss is one of logistic, huber-hinge, huber and squared",
     )
+    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True
 

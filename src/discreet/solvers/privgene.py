@@ -104,6 +104,7 @@ class PrivGene(Solver):
         "Genetic Algorithms, 2013"
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    composes: ClassVar[tuple[Measure, ...]] = ("pure", "zcdp", "gdp")
     demands: ClassVar[tuple[str, ...]] = (
         "each row's change of loss from the last winner is clipped",
     )

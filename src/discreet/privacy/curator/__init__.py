@@ -2,6 +2,7 @@
 
 from discreet.privacy.curator.descents import Descents
 from discreet.privacy.curator.gradients import Gradients, NoisyGradient
+from discreet.privacy.curator.moments import Moments
 from discreet.privacy.curator.protocols import Rows, Sum
 from discreet.privacy.curator.releases import Releases
 from discreet.privacy.curator.selections import Selections
@@ -9,7 +10,7 @@ from discreet.privacy.curator.selections import Selections
 __all__ = ["Curator", "NoisyGradient", "Rows", "Sum"]
 
 
-class Curator(Gradients, Selections, Descents, Releases):
+class Curator(Gradients, Selections, Descents, Moments, Releases):
     """Answers private questions about rows within a budget.
 
     Parameters

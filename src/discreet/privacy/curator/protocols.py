@@ -61,6 +61,23 @@ class Rows(Protocol):
         """Number of weights (public)."""
         ...
 
+    @property
+    def row_norm(self) -> float | None:
+        """Public norm that longer rows are scaled down to, if there is one."""
+        ...
+
+    def row_sum(self) -> Sum:
+        """Sum of the rows, each scaled down to ``row_norm``."""
+        ...
+
+    def outer_sum(self) -> Sum:
+        """Sum of xxᵀ over such rows: the upper triangle, off-diagonal numbers times √2."""
+        ...
+
+    def column(self, index: int) -> FloatArray:
+        """One column as it is stored."""
+        ...
+
     def gradient_sum(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
         """Sum of the rows' loss gradients, each clipped to L2 norm ``clip``."""
         ...

@@ -11,6 +11,7 @@ import numpy as np
 
 from discreet.objectives import Problem
 from discreet.privacy import Budget, Curator, Gaussian
+from discreet.privacy.filters import Measure
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, settings
 
 __all__ = ["NoisyDescent"]
@@ -38,6 +39,7 @@ class NoisyDescent(Solver):
     paper: ClassVar[str] = "none: an example"
     demands: ClassVar[tuple[str, ...]] = ("gradients are clipped row by row",)
     needs_delta: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense, before any data is read."""

@@ -1,0 +1,282 @@
+"""Steps of a preparation as they were fitted: released numbers, and how they move rows.
+
+Everything here is public once the fit is done. The same code moves rows in a fit and in prediction,
+and treats every row alike: what becomes of a row depends on that row and the released numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from discreet.rows import as_rows
+from discreet.rows.moments import triangle
+
+__all__ = ["FittedBounds", "FittedCentre", "FittedStep", "FittedWhiten", "from_dict", "whitening"]
+
+FloatArray = NDArray[np.float64]
+
+LITTLE = 1e-3
+"""If the noise explains all but this many directions' worth of Σ, rows are not turned at all."""
+
+
+class FittedStep:
+    """Base class of fitted steps: frozen dataclasses of released numbers."""
+
+    name: ClassVar[str]
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Move the rows of X; ``in_place`` allows a dense X to be overwritten."""
+        raise NotImplementedError
+
+    @property
+    def condition(self) -> str:
+        """What the privacy of the step rests on, in words."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {"step": self.name, **plain}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The step that `to_dict` was called on; anything else is a ``ValueError``."""
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        if set(data) != {"step", *known} or data["step"] != cls.name:
+            raise ValueError(
+                f"a fitted {cls.name!r} has exactly the entries: step, {', '.join(known)}."
+            )
+        return cls(**{name: data[name] for name in known})
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBounds(FittedStep):
+    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1).
+
+    Attributes
+    ----------
+    columns
+        Which columns.
+    low, high
+        Their bounds.
+    """
+
+    columns: tuple[int, ...]
+    low: FloatArray
+    high: FloatArray
+    name: ClassVar[str] = "bounds"
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit could have released."""
+        columns = tuple(_whole(column) for column in self.columns)
+        object.__setattr__(self, "columns", columns)
+        for name in ("low", "high"):
+            object.__setattr__(self, name, _vector(name, getattr(self, name), len(columns)))
+        if not (columns and len(set(columns)) == len(columns) and (self.low < self.high).all()):
+            raise ValueError("bounds must name each column once, with low < high.")
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Bring the columns to [0, 1]."""
+        if sp.issparse(X):
+            return self._apply_sparse(X)
+        out = X if in_place else np.array(X, order="C")
+        for at, column in enumerate(self.columns):
+            out[:, column] = self._moved(at, X[:, column])
+        return out
+
+    def _moved(self, at: int, values: NDArray[Any]) -> FloatArray:
+        low, high = self.low[at], self.high[at]
+        with np.errstate(over="ignore"):
+            moved = (np.asarray(values, dtype=np.float64) - low) / (high - low)
+        return np.clip(moved, 0.0, 1.0, out=moved)
+
+    def _apply_sparse(self, X: Any) -> Any:
+        """Replace the columns: 0 may become something else, so they are made dense on the way."""
+        kept = X.tocsr(copy=True)
+        ours = np.zeros(X.shape[1], dtype=bool)
+        ours[list(self.columns)] = True
+        kept.data[ours[kept.indices]] = 0
+        kept.eliminate_zeros()
+        dense = np.empty((X.shape[0], len(self.columns)), dtype=X.dtype)
+        for at, column in enumerate(self.columns):
+            dense[:, at] = self._moved(at, np.asarray(X[:, [column]].toarray())[:, 0])
+        new = sp.csr_array(dense)
+        new = sp.csr_array(
+            (new.data, np.array(self.columns, dtype=new.indices.dtype)[new.indices], new.indptr),
+            shape=X.shape,
+        )
+        total = sp.csr_array(kept) + new
+        total.sort_indices()
+        return total.astype(X.dtype, copy=False)
+
+    @property
+    def condition(self) -> str:
+        """What the privacy of the step rests on, in words."""
+        return (
+            f"bounds of {len(self.columns)} columns were chosen privately among public round "
+            "numbers, and values cut to them"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCentre(FittedStep):
+    """A noisy mean: a row becomes itself, scaled down to ``row_norm``, minus the mean.
+
+    Attributes
+    ----------
+    mean
+        The noisy mean of the rows.
+    deviation
+        Standard deviation of the noise in each coordinate of it.
+    row_norm
+        Norm that longer rows are scaled down to.
+    """
+
+    mean: FloatArray
+    deviation: float
+    row_norm: float
+    name: ClassVar[str] = "centre"
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit could have released."""
+        object.__setattr__(self, "mean", _vector("mean", self.mean))
+        _positive(self, "deviation", "row_norm")
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Subtract the mean."""
+        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
+        return rows.shifted(self.mean, out=X if in_place else None)
+
+    @property
+    def condition(self) -> str:
+        """What the privacy of the step rests on, in words."""
+        return (
+            f"the mean of the rows, each clipped to norm {self.row_norm:g}, was released with "
+            f"noise of standard deviation {self.deviation:.4g} and subtracted"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWhiten(FittedStep):
+    """A matrix from a noisy second moment: a row, scaled down to ``row_norm``, is turned by it.
+
+    Attributes
+    ----------
+    matrix
+        s·(Σ + λI)^(−1/2).
+    ridge
+        λ.
+    deviation
+        Standard deviation of the noise in each diagonal entry of the second moment; off the
+        diagonal it is that over √2.
+    row_norm
+        Norm that longer rows are scaled down to.
+    """
+
+    matrix: FloatArray
+    ridge: float
+    deviation: float
+    row_norm: float
+    name: ClassVar[str] = "whiten"
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit could have released."""
+        matrix = np.array(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise ValueError("matrix must be a square of finite numbers.")
+        object.__setattr__(self, "matrix", matrix)
+        _positive(self, "ridge", "deviation", "row_norm")
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Turn the rows."""
+        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
+        return rows.turned(self.matrix, out=X if in_place else None)
+
+    @property
+    def condition(self) -> str:
+        """What the privacy of the step rests on, in words."""
+        return (
+            f"the second moment of the rows, each clipped to norm {self.row_norm:g}, was released "
+            f"with noise of standard deviation {self.deviation:.4g} and rows were whitened by it"
+        )
+
+
+_STEPS: dict[str, type[FittedStep]] = {
+    step.name: step for step in (FittedBounds, FittedCentre, FittedWhiten)
+}
+
+
+def from_dict(data: Mapping[str, Any]) -> FittedStep:
+    """The fitted step that these plain data describe."""
+    name = data.get("step")
+    if name not in _STEPS:
+        raise ValueError(f"a fitted step is one of {', '.join(sorted(_STEPS))}; got {name!r}.")
+    return _STEPS[name].from_dict(data)
+
+
+def whitening(moments: FloatArray, deviation: float, row_norm: float) -> FittedWhiten:
+    """The whitening that a noisy second moment allows; post-processing, nothing private.
+
+    Parameters
+    ----------
+    moments : ndarray
+        Upper triangle of the noisy mean of xxᵀ, off-diagonals times √2.
+    deviation : float
+        Standard deviation of its noise.
+    row_norm : float
+        C: what the root of the mean squared norm becomes.
+
+    Notes
+    -----
+    The noise is a symmetric matrix with deviation σ on the diagonal and σ/√2 off it, whose largest
+    eigenvalue is about σ·√(2d). That is λ: directions in which rows vary by less are noise.
+    """
+    size = (math.isqrt(8 * moments.size + 1) - 1) // 2
+    first, second, weights = triangle(size)
+    matrix = np.empty((size, size))
+    matrix[first, second] = matrix[second, first] = moments / weights
+    values, vectors = np.linalg.eigh(matrix)
+    values = np.maximum(values, 0.0)
+    ridge = deviation * math.sqrt(2 * size)
+    explained = float(np.sum(values / (values + ridge)))
+    if explained < LITTLE:
+        return FittedWhiten(np.eye(size), ridge, deviation, row_norm)
+    stretch = row_norm / math.sqrt(explained)
+    turned = (vectors * (stretch / np.sqrt(values + ridge))) @ vectors.T
+    return FittedWhiten((turned + turned.T) / 2, ridge, deviation, row_norm)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else _list(value)
+
+
+def _list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("columns must be whole numbers, counted from 0.")
+    return value
+
+
+def _vector(name: str, value: Any, size: int | None = None) -> FloatArray:
+    vector = np.array(value, dtype=np.float64)
+    if vector.ndim != 1 or not np.isfinite(vector).all() or size not in (None, vector.size):
+        raise ValueError(f"{name} must be a vector of finite numbers, one for each column.")
+    return vector
+
+
+def _positive(step: Any, *names: str) -> None:
+    for name in names:
+        value = float(getattr(step, name))
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be > 0 and finite.")
+        object.__setattr__(step, name, value)

@@ -1,0 +1,116 @@
+"""Questions about the rows themselves: their mean, their second moments, bounds of a column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.privacy.budget import Relation
+from discreet.privacy.curator.base import CuratorBase
+from discreet.privacy.curator.checks import check_clip, check_kind
+from discreet.privacy.curator.protocols import FloatArray, Sum
+from discreet.privacy.filters import Measure
+from discreet.privacy.mechanisms import ExponentialMechanism, Gaussian, L2Norm
+from discreet.privacy.ranges import select_bounds
+
+__all__ = ["Moments", "NoisyMoment"]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoment:
+    """A noisy sum over rows.
+
+    Attributes
+    ----------
+    values
+        The noisy sum (not the mean).
+    deviation
+        Standard deviation of the noise in each coordinate.
+    """
+
+    values: FloatArray
+    deviation: float
+
+
+class Moments(CuratorBase):
+    """Noisy sums of clipped rows and of their outer products, and noisy bounds of columns."""
+
+    def open_aside(self, part: int) -> tuple[Measure, Fraction]:
+        """Open a part of a preparation that the account set aside: its measure and its total."""
+        self._refuse_open()
+        self._filter = self._account.open_aside(part)
+        return self._filter.measure, self._filter.total
+
+    def row_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """The sum of the rows, each scaled down to the rows' own bound C where it is longer.
+
+        Privacy
+        -------
+        L2 sensitivity: C under add/remove, 2C under replace, plus twice the rounding error of the
+        sum. Cost: that of ``mechanism``.
+        """
+        clip = self._row_norm(mechanism)
+        self._open_filter.charge(mechanism)
+        exact = self._rows.row_sum()
+        return self._moment(exact, self.relation.rows_changed * clip, clip, mechanism)
+
+    def outer_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """The sum of xxᵀ over rows, scaled down to C: its upper triangle, off-diagonals times √2.
+
+        Privacy
+        -------
+        L2 sensitivity, which is that of the matrix in Frobenius norm: C² under add/remove, √2·C²
+        under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
+        docs/proofs/preparation.md.
+        """
+        clip = self._row_norm(mechanism)
+        self._open_filter.charge(mechanism)
+        exact = self._rows.outer_sum()
+        largest = clip * clip
+        apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+        return self._moment(exact, apart * largest * (1 + 2.0**-50), largest, mechanism)
+
+    def column_bounds(
+        self, column: int, *, coverage: float, mechanism: ExponentialMechanism
+    ) -> tuple[float, float]:
+        """Public candidates between which about ``coverage`` of a column's values lie, noisily.
+
+        Privacy
+        -------
+        Two choices among public candidates by counts of values below them, each of sensitivity 1
+        under both relations. Cost: twice that of ``mechanism``.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1; got {coverage!r}.")
+        check_kind(mechanism, ExponentialMechanism)
+        if mechanism.monotone:
+            raise ValueError("distances of counts are not monotone; use monotone=False.")
+        self._open_filter.charge(mechanism, 2)
+        return select_bounds(
+            self._rows.column(column), self.n_rows, coverage, mechanism, self._noise
+        )
+
+    def _row_norm(self, mechanism: object) -> float:
+        if not isinstance(mechanism, (Gaussian, L2Norm)):
+            raise TypeError(
+                "sums of rows are bounded in L2 norm and need a Gaussian or L2Norm mechanism; got "
+                f"{type(mechanism).__name__}."
+            )
+        if self._rows.row_norm is None:
+            raise ValueError("sums of rows need rows with a public bound on their norm.")
+        return check_clip(self._rows.row_norm)
+
+    def _moment(
+        self, exact: Sum, sensitivity: float, largest: float, mechanism: Gaussian | L2Norm
+    ) -> NoisyMoment:
+        """Release a sum whose terms have coordinates of at most ``largest``."""
+        values, scale = mechanism.release(
+            exact.values,
+            sensitivity=sensitivity + 2 * exact.error,
+            magnitude=(self.n_rows + 1) * largest + exact.error,
+            noise=self._noise,
+        )
+        if isinstance(mechanism, L2Norm):  # a length of Gamma(d), in a uniform direction
+            scale *= math.sqrt(values.size + 1)
+        return NoisyMoment(values, scale)

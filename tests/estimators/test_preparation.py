@@ -1,0 +1,357 @@
+"""Bounds, centring and whitening inside a fit: one budget, one guarantee, the same in predict."""
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from discreet import (
+    Accountant,
+    HuberRegressor,
+    LinearSVC,
+    LogisticRegression,
+    NotSupported,
+    solvers,
+)
+from discreet.estimators import preparation as preparing
+from discreet.estimators.moved import from_dict, whitening
+from discreet.estimators.preparation import Bounds, Centre, Whiten
+from discreet.privacy.composition import delta_with_gaussian
+from discreet.rows.moments import triangle
+from discreet.solvers.objpert import ObjPert
+
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
+
+rng = np.random.default_rng(0)
+N = 6000
+RAW = rng.normal(size=(N, 4)) * [1.0, 0.1, 20.0, 1.0] + [0.0, 3.0, 50.0, -1.0]
+SCORE = RAW[:, 0] + 8 * (RAW[:, 1] - 3) + (RAW[:, 2] - 50) / 20
+Y = np.where(SCORE > 0, "yes", "no")
+ALL = (Bounds([0, 1, 2, 3]), Centre(), Whiten())
+PRIVATE = [n for n in solvers.names() if n != "auto" and solvers.describe(n).private]
+
+
+def model(solver="agd", preparation=ALL, **settings):
+    known = solvers.resolve(solver).relations
+    relation = settings.pop("relation", known[0])
+    settings = {"epsilon": 3.0, "random_state": 0, "data_norm": 1.0, **settings}
+    return LogisticRegression(
+        solver=solver,
+        relation=relation,
+        preparation=preparation,
+        classes=["no", "yes"],
+        **settings,
+    )
+
+
+class Unread:
+    """A table that must not be touched."""
+
+    def __array__(self, *_, **__):
+        raise AssertionError("the table was read")
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_every_private_solver_takes_a_preparation(name):
+    fitted = model(name).fit(RAW, Y)
+    assert fitted.score(RAW, Y) > 0.75
+    guarantee = fitted.guarantee_
+    assert (guarantee.epsilon, guarantee.delta) == (3.0, 1e-6)
+    assert [part for part, _ in guarantee.split] == ["bounds", "centre", "whiten", "model"]
+    assert sum(share for _, share in guarantee.split) == pytest.approx(1.0)
+    assert any("second moment" in text for text in guarantee.conditions)
+    assert guarantee.mechanisms[0].count == 8  # two choices for each of four columns
+    json.loads(guarantee.to_json())
+
+
+@pytest.mark.parametrize("name", [n for n in PRIVATE if not solvers.resolve(n).needs_delta])
+def test_pure_budgets_stay_pure(name):
+    fitted = model(name, delta=0.0, epsilon=8.0).fit(RAW, Y)
+    guarantee = fitted.guarantee_
+    assert guarantee.delta == 0
+    assert guarantee.measure == "pure"
+    spent = sum(use.count * use.mechanism.loss.epsilon for use in guarantee.mechanisms)
+    assert 0.9 * 8 <= spent <= 8
+    assert all(use.mechanism.loss.delta == 0 for use in guarantee.mechanisms)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_zcdp_fit_recomputed_by_another_accountant(relation):
+    from dp_accounting.rdp import RdpAccountant
+
+    guarantee = model("agd", relation=relation, epsilon=1.0).fit(RAW, Y).guarantee_
+    assert guarantee.measure == "zcdp"
+    accountant = RdpAccountant(orders=np.geomspace(1.05, 1000, 400))
+    accountant.compose(guarantee.event)
+    assert 0.9 <= accountant.get_epsilon(1e-6) <= 1.003
+    assert sum(use.count * use.mechanism.loss.rho for use in guarantee.mechanisms) <= guarantee.rho
+
+
+def test_a_gdp_fit_recomputed_by_another_accountant():
+    from dp_accounting.pld import PLDAccountant
+
+    guarantee = model("outpert", [Centre(), Whiten()], epsilon=1.0).fit(RAW, Y).guarantee_
+    assert guarantee.measure == "gdp"
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(guarantee.event)
+    assert 0.99 <= accountant.get_epsilon(1e-6) <= 1.003
+
+
+def test_an_objective_perturbation_fit_recomputed_from_its_mechanisms():
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+    guarantee = model("objpert", epsilon=1.0).fit(RAW, Y).guarantee_
+    assert guarantee.measure == "approximate"
+    losses = [(use.count, use.mechanism.loss) for use in guarantee.mechanisms]
+    before = [(count, loss) for count, loss in losses if math.isfinite(loss.mu)]
+    after = [(count, loss) for count, loss in losses if not math.isfinite(loss.mu)]
+    mu = math.sqrt(sum(count * loss.mu**2 for count, loss in before))
+    epsilon = sum(count * loss.epsilon for count, loss in after)
+    delta = sum(count * loss.delta for count, loss in after)
+    total = delta_with_gaussian(mu, epsilon, delta, 1.0)
+    assert 0.5e-6 <= total <= 1e-6
+    gaussian = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-5)
+    other = pld.from_privacy_parameters(
+        DifferentialPrivacyParameters(epsilon, delta), value_discretization_interval=1e-5
+    )
+    assert gaussian.compose(other).get_epsilon_for_delta(1e-6) <= 1.001
+
+
+def test_a_sampled_fit_recomputed_from_its_mechanisms():
+    from dp_accounting import SelfComposedDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    fit = model("sgd", [Centre(0.2)], epsilon=1.0, relation="add_remove").fit(RAW, Y)
+    first, steps = fit.guarantee_.mechanisms
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(SelfComposedDpEvent(steps.mechanism.event(), steps.count))
+    parts = [share * 1e-6 for share in (0.3, 0.5, 0.7, 0.8, 0.9)]
+    totals = [
+        delta_with_gaussian(first.mechanism.loss.mu, accountant.get_epsilon(part), part, 1.0)
+        for part in parts
+    ]
+    assert min(totals) <= 1.02e-6  # the steps alone are (ε', δ')-DP for some δ' that was chosen
+
+
+def test_prediction_moves_rows_as_the_fit_did(binary):
+    X, y = binary
+    fitted = model(preparation=[Bounds([1, 4]), Centre(), Whiten()]).fit(X, y)
+    bounds, centre, whiten = fitted.preparation_
+    Z = X.copy()
+    for column, low, high in zip(bounds.columns, bounds.low, bounds.high, strict=True):
+        Z[:, column] = np.clip((Z[:, column] - low) / (high - low), 0, 1)
+
+    def clip(table):
+        return table / np.maximum(1.0, np.linalg.norm(table, axis=1))[:, None]
+
+    Z = clip(clip(clip(Z) - centre.mean) @ whiten.matrix.T)
+    scores = Z @ fitted.coef_[0] + fitted.intercept_[0]
+    assert fitted.decision_function(X) == pytest.approx(scores, abs=1e-12)
+    assert fitted.decision_function(sp.csr_array(X)) == pytest.approx(scores, abs=1e-12)
+    assert fitted.decision_function(X[5:6]) == pytest.approx(scores[5:6], abs=1e-12)
+
+
+def test_large_tables_are_predicted_block_by_block(monkeypatch):
+    fitted = model().fit(RAW, Y)
+    whole = fitted.decision_function(RAW)
+    monkeypatch.setattr(preparing, "BLOCK_ENTRIES", 4000)
+    assert np.array_equal(fitted.decision_function(RAW), whole)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_sparse_and_dense_tables_give_the_same_model_and_stay_as_they_are(kind):
+    dense = np.where(rng.random(RAW.shape) < 0.5, RAW, 0.0).astype(kind)
+    before = dense.copy()
+    sparse = sp.csr_array(dense)
+    fits = [model().fit(table, Y) for table in (dense, sparse, np.asfortranarray(dense))]
+    for other in fits[1:]:
+        assert other.coef_ == pytest.approx(fits[0].coef_, rel=1e-5)
+    assert np.array_equal(dense, before)
+    assert np.array_equal(sparse.toarray(), before)
+
+
+def test_bounds_leave_a_sparse_table_sparse():
+    table = sp.random_array((5000, 300), density=0.01, format="csr", rng=np.random.default_rng(1))
+    fitted = model(preparation=[Bounds([0, 7])], epsilon=5.0).fit(table, np.resize(Y, 5000))
+    moved = fitted.preparation_[0].apply(table)
+    assert sp.issparse(moved)
+    assert moved.shape == table.shape
+    dense = fitted.preparation_[0].apply(table.toarray())
+    assert np.array_equal(moved.toarray(), dense)
+
+
+def test_whitening_makes_second_moments_alike():
+    mixed = rng.normal(size=(20_000, 3)) @ np.array([[1.0, 0, 0], [0.9, 0.3, 0], [0, 0.2, 0.1]])
+    mixed /= 4.0
+    fitted = model(preparation=[Whiten(0.5)], epsilon=20.0, data_norm=2.0)
+    fitted.fit(mixed, np.resize(Y, 20_000))
+    (step,) = fitted.preparation_
+    moved = step.apply(mixed)
+    moments = moved.T @ moved / len(moved)
+    assert np.trace(moments) == pytest.approx(2.0**2, rel=0.1)
+    before, after = np.linalg.cond(mixed.T @ mixed), np.linalg.cond(moments)
+    assert after < 2 < 50 < before
+
+
+def test_a_second_moment_that_is_all_noise_turns_nothing():
+    first, second, weights = triangle(3)
+    moments = -np.eye(3)[first, second] * weights
+    assert np.array_equal(whitening(moments, 0.1, 1.0).matrix, np.eye(3))
+
+
+def test_centring_subtracts_the_mean_up_to_its_noise():
+    far = 0.2 * rng.normal(size=(N, 3)) + [5.0, 5.0, 0.0]
+    (step,) = model(preparation=[Centre(0.2)], data_norm=8.0).fit(far, Y).preparation_
+    # seven deviations of the noise a coordinate: a false alarm in less than 1e-10 of runs
+    assert np.abs(step.mean - far.mean(axis=0)).max() <= 7 * step.deviation
+    assert step.deviation < 0.2
+    assert np.abs(step.apply(far).mean(axis=0)).max() <= 7 * step.deviation
+
+
+def test_an_accountant_counts_one_fit():
+    accountant = Accountant()
+    fitted = model(accountant=accountant).fit(RAW, Y)
+    assert accountant.fits == 1
+    assert accountant.rho == pytest.approx(fitted.guarantee_.rho)
+
+
+def test_several_models_share_what_is_left():
+    three = np.digitize(SCORE, [-1.0, 1.0])
+    fitted = LogisticRegression(
+        epsilon=20.0, data_norm=1.0, preparation=ALL, classes=[0, 1, 2], random_state=0
+    ).fit(RAW, three)
+    assert fitted.coef_.shape == (3, 4)
+    assert len(fitted.preparation_) == 3
+    assert fitted.guarantee_.epsilon == 20.0
+
+
+@pytest.mark.parametrize(
+    "estimator", [LinearSVC(classes=["no", "yes"]), HuberRegressor(target_bounds=(-5, 5))]
+)
+def test_other_estimators_take_a_preparation(estimator):
+    estimator.set_params(epsilon=5.0, data_norm=1.0, preparation=ALL, random_state=0)
+    target = SCORE if isinstance(estimator, HuberRegressor) else Y
+    assert estimator.fit(RAW, target).score(RAW, target) > 0.5
+
+
+def test_clones_pickles_and_parameters():
+    estimator = model(preparation=[Bounds(columns=[np.int64(2)]), Centre(share=0.1)])
+    copy = clone(estimator)
+    assert copy.get_params()["preparation"] == [Bounds((2,)), Centre(0.1)]
+    fitted = estimator.fit(RAW, Y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(RAW), fitted.predict(RAW))
+    assert not hasattr(clone(fitted), "preparation_")
+    assert model(preparation=None).fit(RAW, Y).preparation_ == ()
+
+
+def test_fitted_steps_are_plain_data_and_back():
+    fitted = model().fit(RAW, Y)
+    for step in fitted.preparation_:
+        again = from_dict(json.loads(json.dumps(step.to_dict())))
+        assert type(again) is type(step)
+        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+    good = fitted.preparation_[1].to_dict()
+    for bad in (
+        {**good, "step": "centred"},
+        {**good, "more": 1},
+        {**good, "mean": [math.nan] * 4},
+        {**good, "row_norm": -1.0},
+        {"step": "bounds", "columns": [0], "low": [1.0], "high": [1.0]},
+        {"step": "bounds", "columns": [-1], "low": [0.0], "high": [1.0]},
+        {"step": "whiten", "matrix": [[1.0]], "ridge": 1.0, "deviation": 1.0},
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            from_dict(bad)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preparation": [Centre()], "data_norm": None}, "data_norm"),
+        ({"preparation": [Whiten(0.6), Centre(0.4)]}, "shares"),
+        ({"preparation": ["centre"]}, "preparation must be"),
+        ({"preparation": Centre}, "preparation must be"),
+        ({"preparation": [Centre()], "data_norm": 1e20}, "data_norm"),
+        ({"solver": "nonprivate"}, "protects nobody"),
+    ],
+)
+def test_bad_settings_are_refused_before_data_is_read(settings, message):
+    with pytest.raises((ValueError, NotSupported), match=message):
+        model(**settings).fit(Unread(), Unread())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Bounds([]),
+        lambda: Bounds([1, 1]),
+        lambda: Bounds([-1]),
+        lambda: Bounds([0.5]),
+        lambda: Bounds(3),
+        lambda: Bounds([0], coverage=1.0),
+        lambda: Centre(0.0),
+        lambda: Whiten(1.0),
+        lambda: Centre(math.nan),
+    ],
+)
+def test_bad_steps_are_refused_when_they_are_made(make):
+    with pytest.raises(ValueError, match="must"):
+        make()
+
+
+def test_tables_that_do_not_fit_are_refused_before_anything_is_spent():
+    accountant = Accountant()
+    wide = sp.csr_array((50, preparing.WIDEST + 1))
+    long = sp.csr_array((600_000, 1000), dtype=np.float64)
+    for table, steps, message in (
+        (RAW, [Bounds([4])], "column 4"),
+        (wide, [Whiten()], "at most 2048 columns"),
+        (long, [Centre()], "GiB"),
+        (np.where(RAW.max() <= RAW, np.nan, RAW), ALL, "finite"),
+    ):
+        labels = np.resize(Y, table.shape[0])
+        with pytest.raises((ValueError, NotSupported), match=message):
+            model(preparation=steps, accountant=accountant).fit(table, labels)
+    assert accountant.fits == 0
+
+
+def test_constants_that_break_their_promise_cannot_be_prepared_for():
+    solver = ObjPert("published", unsafe=True)
+    settings = {"epsilon": 1.0, "relation": "replace_one"}
+    assert model(solver, None, **settings).fit(RAW, Y).guarantee_.epsilon > 1.0
+    accountant = Accountant()
+    with pytest.raises(NotSupported, match="unsafe=True"):
+        model(solver, [Centre()], accountant=accountant, **settings).fit(RAW, Y)
+    assert accountant.fits == 0
+
+
+def test_labels_are_coded_by_the_declared_classes():
+    labels = np.array(["b", "a", "c", "a"])
+    for y, declared in (
+        (labels, ["c", "a", "b"]),
+        (labels.astype(object), ["c", "a", "b"]),
+        (np.array([3, 1, 7, 1]), [7, 3, 1, 9]),
+        (np.array([3.0, 1.0, 7.0, 1.0]), [1, 3, 7]),
+        (np.array([True, False, True, False]), [0, 1]),
+    ):
+        estimator = LogisticRegression(classes=declared)
+        classes, codes = estimator._encode(y, estimator._declared_classes())
+        assert np.array_equal(classes[codes], y)
+        assert np.array_equal(classes, np.unique(declared))
+    for y, declared in (
+        (labels, ["a", "b"]),
+        (labels, ["b", "c", "d"]),
+        (np.array([0, 1, 2]), [0, 1]),
+        (np.array([-1, 0]), [0, 1]),
+        (np.array([0, 1]), ["0", "1"]),
+        (labels.astype(object), ["a", "b"]),
+    ):
+        estimator = LogisticRegression(classes=declared)
+        with pytest.raises(ValueError, match="not in classes"):
+            estimator._encode(y, estimator._declared_classes())

@@ -1,0 +1,188 @@
+"""Sums of clipped rows and outer products keep their contract; moved rows are their own."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet.rows import as_rows
+from discreet.rows.moments import outer_error, triangle, triangle_size
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 5)) * rng.lognormal(sigma=2.0, size=(300, 1))
+X[rng.random(X.shape) < 0.3] = 0.0
+CLIP = 1.5
+
+
+def rows_of(table, clip=CLIP):
+    return as_rows(table, np.zeros(table.shape[0]), fit_intercept=False, row_norm=clip)
+
+
+def clipped(table, clip=CLIP):
+    norms = np.linalg.norm(np.asarray(table, dtype=np.float64), axis=1)
+    return table * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
+
+
+def weighted(matrix):
+    first, second, weights = triangle(len(matrix))
+    return matrix[first, second] * weights
+
+
+def test_sums_are_those_of_clipped_rows_in_every_layout(make_layout):
+    table = make_layout(X)
+    dense = clipped(np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64))
+    rows = rows_of(table)
+    total = rows.row_sum()
+    assert np.linalg.norm(total.values - dense.sum(axis=0)) <= total.error + 1e-11
+    outer = rows.outer_sum()
+    assert outer.values.shape == (triangle_size(5),)
+    assert np.linalg.norm(outer.values - weighted(dense.T @ dense)) <= outer.error + 1e-11
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_errors_hold_against_exact_arithmetic(kind):
+    rows = rows_of(kind(X))
+    exact = [
+        [Fraction(float(scale)) * Fraction(float(v)) for v in x]
+        for scale, x in zip(rows._scales, X, strict=True)
+    ]
+    total = rows.row_sum()
+    gap = [Fraction(total.values[j]) - sum(x[j] for x in exact) for j in range(5)]
+    assert sum(g * g for g in gap) <= Fraction(total.error) ** 2
+    # the outer products are of rows whose entries were rounded once
+    rounded = [
+        [Fraction(float(scale * v)) for v in x] for scale, x in zip(rows._scales, X, strict=True)
+    ]
+    outer = rows.outer_sum()
+    square = Fraction(0)
+    for k, (i, j) in enumerate(zip(*triangle(5)[:2], strict=True)):
+        entry = sum(x[i] * x[j] for x in rounded)
+        if i != j:  # √2, to 40 digits
+            entry *= Fraction(math.isqrt(2 * 10**80), 10**40)
+        square += (Fraction(outer.values[k]) - entry) ** 2
+    assert square <= Fraction(outer.error) ** 2
+    assert outer.error == outer_error(300, 4096, CLIP)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-5, 1.0, 1e150, 1e300])
+def test_no_row_exceeds_the_clip_however_it_is_scaled(size):
+    for seed in range(50):
+        x = np.random.default_rng(seed).normal(size=(1, 7)) * size
+        rows = rows_of(x, clip=0.1)
+        (scale,) = rows._scales
+        exact = [Fraction(float(scale)) * Fraction(float(v)) for v in x[0]]
+        assert sum(v * v for v in exact) <= Fraction(0.1) ** 2
+        rounded = [Fraction(float(scale * v)) for v in x[0]]
+        assert sum(v * v for v in rounded) <= Fraction(0.1) ** 2
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
+    base_sum, base_outer = rows_of(kind(X)).row_sum(), rows_of(kind(X)).outer_sum()
+    close = 0.0
+    for i in range(0, 300, 7):
+        fewer = np.delete(X, i, axis=0)
+        other = X.copy()
+        other[i] = -50 * rng.normal(size=5)
+        for table, linear, square in (
+            (fewer, CLIP, CLIP**2),
+            (other, 2 * CLIP, math.sqrt(2) * CLIP**2),
+        ):
+            rows = rows_of(kind(table))
+            moved = np.linalg.norm(rows.row_sum().values - base_sum.values)
+            assert moved <= linear + 2 * base_sum.error
+            moved = np.linalg.norm(rows.outer_sum().values - base_outer.values)
+            assert moved <= square + 2 * base_outer.error
+            close = max(close, moved / square)
+    assert close > 0.95  # and no smaller bound would do
+
+
+def test_orthogonal_rows_attain_the_bound_for_a_replaced_row():
+    first, second = rows_of(np.array([[CLIP, 0.0]])), rows_of(np.array([[0.0, CLIP]]))
+    apart = np.linalg.norm(first.outer_sum().values - second.outer_sum().values)
+    assert apart == pytest.approx(math.sqrt(2) * CLIP**2)
+
+
+def test_blocks_and_threads_add_up(monkeypatch):
+    from discreet.rows import parts
+
+    monkeypatch.setattr(parts, "ENTRIES_WORTH_A_THREAD", 1000)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    big = np.random.default_rng(3).normal(size=(20_000, 6))
+    want = clipped(big)
+    for table in (big, np.asfortranarray(big), sp.csr_array(big)):
+        rows = rows_of(table)
+        total, outer = rows.row_sum(), rows.outer_sum()
+        assert np.linalg.norm(total.values - want.sum(axis=0)) <= total.error + 1e-9
+        assert np.linalg.norm(outer.values - weighted(want.T @ want)) <= outer.error + 1e-9
+
+
+def test_moved_rows_have_the_same_bits_wherever_they_stand(make_layout):
+    matrix = np.random.default_rng(1).normal(size=(5, 5))
+    shift = np.arange(5.0)
+    order = np.random.default_rng(2).permutation(300)
+    table = make_layout(X)
+    turned, shifted = rows_of(table).turned(matrix), rows_of(table).shifted(shift)
+    dense = clipped(np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64))
+    assert turned.dtype == table.dtype
+    del table  # a memory map is of one file, which is written anew below
+    again = make_layout(X[order])
+    assert np.array_equal(turned[order], rows_of(again).turned(matrix))
+    assert np.array_equal(shifted[order], rows_of(again).shifted(shift))
+    del again
+    alone = make_layout(X[17:18])
+    assert np.array_equal(turned[17:18], rows_of(alone).turned(matrix))
+    assert turned == pytest.approx(dense @ matrix.T, rel=1e-4, abs=1e-4)
+    assert shifted == pytest.approx(dense - shift, rel=1e-4, abs=1e-4)
+
+
+def test_rows_can_be_moved_in_place():
+    matrix = np.random.default_rng(1).normal(size=(5, 5))
+    for kind in (np.float64, np.float32):
+        table = X.astype(kind)
+        want = rows_of(table).turned(matrix)
+        rows = rows_of(table)
+        assert rows.turned(matrix, out=table) is table
+        assert np.array_equal(table, want)
+
+
+def test_columns_are_as_stored(make_layout):
+    table = make_layout(X)
+    dense = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
+    for j in range(5):
+        column = rows_of(table).column(j)
+        assert column.dtype == np.float64
+        assert np.array_equal(column, dense[:, j])
+    for j in (-1, 5):
+        with pytest.raises(ValueError, match="column"):
+            rows_of(table).column(j)
+
+
+def test_moments_need_a_bound_and_moves_need_numbers():
+    free = as_rows(X, np.zeros(300), fit_intercept=False)
+    for ask in (free.row_sum, free.outer_sum, lambda: free.shifted(np.zeros(5))):
+        with pytest.raises(ValueError, match="row_norm"):
+            ask()
+    with pytest.raises(ValueError, match="5 × 5"):
+        rows_of(X).turned(np.eye(4))
+    with pytest.raises(ValueError, match="finite"):
+        rows_of(X).shifted([np.nan] * 5)
+
+
+def test_a_sparse_table_is_not_made_dense():
+    import tracemalloc
+
+    n, d = 200_000, 500
+    table = sp.random_array((n, d), density=0.002, format="csr", rng=np.random.default_rng(0))
+    rows = rows_of(table)
+    rows_of(table[:10]).outer_sum()  # compiles
+    tracemalloc.start()
+    outer = rows.outer_sum()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < n * d * 8 / 20
+    first = clipped(table[:, [0, 1]].toarray(), math.inf) * rows._scales[:, None]
+    assert outer.values[0] == pytest.approx((first[:, 0] ** 2).sum())
+    assert outer.values[1] == pytest.approx(math.sqrt(2) * (first[:, 0] @ first[:, 1]))
