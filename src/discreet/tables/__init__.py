@@ -1,5 +1,43 @@
-"""Tables: where data sets come from."""
+"""Tables: what is public about one, how its rows are read and encoded, and data sets by name.
 
+    from discreet.tables import Schema, read
+
+    schema = Schema.read("visits.toml")
+    X, y = read("visits.csv", schema)
+
+A `Schema` says what everybody may know: bounds, categories, the target. `schema.transformer()` and
+`read` encode rows by it alone. `draft` writes a skeleton of one, `draft_private` estimates it
+within a budget. `load` gives the data sets of the literature, encoded by their codebooks.
+
+pyarrow is imported when a table is read, not before.
+"""
+
+from discreet.tables import datasets
+from discreet.tables.columns import Boolean, Categorical, Column, Ignored, Numeric, Ordinal
+from discreet.tables.datasets import load
+from discreet.tables.draft import draft, draft_private
+from discreet.tables.reading import batches, read
+from discreet.tables.schema import FileFormat, Schema, Spent, Target
 from discreet.tables.synthetic import synthetic_low
+from discreet.tables.transformer import TableTransformer
 
-__all__ = ["synthetic_low"]
+__all__ = [
+    "Boolean",
+    "Categorical",
+    "Column",
+    "FileFormat",
+    "Ignored",
+    "Numeric",
+    "Ordinal",
+    "Schema",
+    "Spent",
+    "TableTransformer",
+    "Target",
+    "batches",
+    "datasets",
+    "draft",
+    "draft_private",
+    "load",
+    "read",
+    "synthetic_low",
+]

@@ -1,16 +1,18 @@
-"""Generated data sets."""
+"""Generated data sets: public, and the same for the same seed."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["synthetic_low"]
+__all__ = ["sphere", "synthetic_high", "synthetic_low"]
+
+Generated = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 def synthetic_low(
     n_rows: int = 10_000, n_features: int = 20, *, flip: float = 0.05, seed: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> Generated:
     """Synthetic-L: a low-dimensional two-class problem that a linear model can almost solve.
 
     The size is that of the set of this name in Iyengar et al. 2019 (10,000 × 20), who do not
@@ -38,3 +40,91 @@ def synthetic_low(
     labels = X @ direction > 0
     labels ^= rng.random(n_rows) < flip
     return X, labels.astype(np.int64)
+
+
+def synthetic_high(
+    n_rows: int = 5_000,
+    n_features: int = 5_000,
+    *,
+    n_informative: int = 10,
+    bound: float = 10.0,
+    seed: int = 1,
+) -> Generated:
+    """Synthetic-H: as many columns as rows, of which ten tell the classes apart.
+
+    Size and sparsity are those of the set of this name in Iyengar et al. 2019 (5,000 × 5,000, ten
+    columns that matter). Their published code draws it with scikit-learn's
+    ``make_classification``: two classes of two normal clusters each, around corners of a cube with
+    edges of length 4, one label in a hundred drawn at random, no redundant columns. Here each value
+    is also cut to [-``bound``, ``bound``] and divided by ``bound``, so that rows have public
+    bounds.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Size.
+    n_informative : int
+        Columns that matter.
+    bound : float
+        Public bound of a value before it is scaled.
+    seed : int
+        Seed of the generator; the data are the same for the same seed (and scikit-learn).
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features), in [-1, 1]
+    y : ndarray of shape (n_rows,), of 0 and 1
+    """
+    from sklearn.datasets import make_classification
+
+    X, y = make_classification(
+        n_samples=n_rows,
+        n_features=n_features,
+        n_informative=n_informative,
+        n_redundant=0,
+        class_sep=2.0,
+        random_state=seed,
+    )
+    np.clip(X, -bound, bound, out=X)
+    X /= bound
+    return X, y.astype(np.int64)
+
+
+def sphere(
+    n_rows: int = 10_000, n_features: int = 5, *, margin: float = 0.001, seed: int = 0
+) -> Generated:
+    """Points of a sphere on two sides of a plane, with a gap between them.
+
+    The set of Hardwarsing 2018, after Song et al. 2013: 10,000 points of a sphere in five
+    dimensions that a plane separates with margin 0.001. A hidden direction u is drawn uniformly;
+    points are uniform on the unit sphere, those nearer to the plane than ``margin`` are drawn
+    again, and a point's label is whether x·u > 0.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Size.
+    margin : float
+        Half the width of the gap, at least 0 and at most 0.5.
+    seed : int
+        Seed of the generator; the data are the same for the same seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features), rows of norm 1
+    y : ndarray of shape (n_rows,), of 0 and 1
+    """
+    if not 0 <= margin <= 0.5:
+        raise ValueError(f"margin must be at least 0 and at most 0.5; got {margin}.")
+    rng = np.random.default_rng(seed)
+    direction = _unit(rng.standard_normal((1, n_features)))[0]
+    X = np.empty((n_rows, n_features))
+    wanted = np.arange(n_rows)
+    while len(wanted):
+        X[wanted] = _unit(rng.standard_normal((len(wanted), n_features)))
+        wanted = wanted[np.abs(X[wanted] @ direction) < margin]
+    return X, (X @ direction > 0).astype(np.int64)
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)

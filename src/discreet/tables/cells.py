@@ -1,0 +1,269 @@
+"""Cells of any Arrow type as numbers, or as places in a public list of texts.
+
+Arrow's own errors quote the cell that they stumble over. Here they are replaced by a `TableError`
+that names the column and the rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import TableError
+from discreet.tables.columns import SPACES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MISSING", "UNLISTED", "Lookup", "arrow", "numbers"]
+
+MISSING, UNLISTED = -1, -2
+"""Codes of cells that are missing or not in the list."""
+
+_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
+
+
+def arrow() -> Any:
+    """The pyarrow module, with its compute functions loaded; it is needed for tables alone."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ImportError:
+        raise ImportError(
+            'Reading tables needs pyarrow, which is not installed: pip install "discreet[tables]".'
+        ) from None
+    return pyarrow
+
+
+def numbers(
+    cells: Any, markers: Iterable[str], *, lenient: bool = False
+) -> NDArray[np.float64] | None:
+    """Cells as float64, NaN where one is missing; None if there is a cell that is not a number.
+
+    The result may share memory with the cells.
+
+    Parameters
+    ----------
+    cells : pyarrow.Array or ChunkedArray
+        Numbers, truth values, or texts that say a number.
+    markers : iterable of str
+        The texts (or numbers) that stand for a missing cell.
+    lenient : bool
+        Whether a text that is no number counts as missing.
+    """
+    pa = arrow()
+    markers = list(markers)
+    array = _plain(cells)
+    if pa.types.is_dictionary(array.type):
+        array = _plain(array.cast(array.type.value_type))
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    if _is_text(array.type):
+        found = _parsed(array, markers, lenient)
+    elif _is_number(array.type):
+        found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    else:
+        return None
+    as_numbers = [float(marker) for marker in markers if _says_number(marker)]
+    if found is not None and as_numbers:
+        found = np.where(np.isin(found, as_numbers), np.nan, found)
+    return found
+
+
+class Lookup:
+    """Finds cells in a public list of texts.
+
+    Numbers and truth values are compared by their text (3 and 3.0 with "3"), so that a table means
+    the same whether it was stored with types or without.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The list.
+    markers : iterable of str
+        The texts that stand for a missing cell.
+    markers_first : bool
+        Whether a marker is one even if it is listed too.
+    any_case : bool
+        Whether upper and lower case are the same.
+    """
+
+    def __init__(
+        self,
+        texts: Iterable[str],
+        markers: Iterable[str],
+        *,
+        markers_first: bool = False,
+        any_case: bool = False,
+    ) -> None:
+        texts, markers = list(texts), list(markers)
+        listed, missing = list(range(len(texts))), [MISSING] * len(markers)
+        # The first text that matches decides.
+        if markers_first:
+            self._keys, self._codes = [*markers, *texts], np.array([*missing, *listed], np.int32)
+        else:
+            self._keys, self._codes = [*texts, *markers], np.array([*listed, *missing], np.int32)
+        self._any_case = any_case
+
+    def codes(self, cells: Any, where: str) -> NDArray[np.int32]:
+        """The place of each cell in the list, or `MISSING` or `UNLISTED`.
+
+        Parameters
+        ----------
+        cells : pyarrow.Array or ChunkedArray
+            Cells of any type that has a text.
+        where : str
+            The column, for errors.
+        """
+        pa = arrow()
+        array = _plain(cells)
+        if pa.types.is_null(array.type):
+            return np.full(len(array), MISSING, dtype=np.int32)
+        try:
+            if not pa.types.is_dictionary(array.type):
+                array = array.dictionary_encode()
+            distinct = _plain(array.dictionary)
+            found = np.append(self._codes_of(distinct), np.int32(MISSING))
+        except pa.ArrowException:  # whose text may quote a cell
+            raise TableError(
+                f"{where}: its cells are neither texts nor numbers; convert the column to either."
+            ) from None
+        indices = array.indices
+        if indices.null_count:
+            indices = indices.cast(pa.int64()).fill_null(len(distinct))
+        return found[indices.to_numpy(zero_copy_only=False)]
+
+    def _codes_of(self, distinct: pa.Array) -> NDArray[np.int32]:
+        """Codes of cells that are all different (or nearly so)."""
+        pa = arrow()
+        kind = distinct.type
+        if _is_text(kind):
+            texts = _trimmed(distinct)
+            found = self._match(texts, self._keys)
+            if self._any_case:
+                lower = pa.compute.utf8_lower
+                keys = lower(pa.array(self._keys, pa.string())).to_pylist()
+                found = np.where(found == UNLISTED, self._match(lower(texts), keys), found)
+        elif pa.types.is_boolean(kind):
+            texts = distinct.cast(pa.string())
+            found = self._match(texts, self._keys)
+            keys = [key.lower() for key in self._keys]
+            found = np.where(found == UNLISTED, self._match(texts, keys), found)
+        elif _is_number(kind):
+            found = self._match_numbers(distinct)
+        else:
+            found = self._match(distinct.cast(pa.string()), self._keys)
+        return np.where(_is_null(distinct), np.int32(MISSING), found)
+
+    def _match_numbers(self, distinct: pa.Array) -> NDArray[np.int32]:
+        """Compare by text first, then by value, so that 3 finds "3.0" unless "3" is listed."""
+        pa = arrow()
+        texts = distinct.cast(pa.string())
+        found = self._match(texts, self._keys)
+        if pa.types.is_integer(distinct.type):
+            keys = [_whole_text(key) for key in self._keys]
+            return np.where(found == UNLISTED, self._match(texts, keys), found)
+        if pa.types.is_decimal(distinct.type):
+            distinct = distinct.cast(pa.float64())
+        numeric = distinct.to_numpy(zero_copy_only=False)
+        keys = [float(key) if _says_number(key) else np.nan for key in self._keys]
+        with np.errstate(over="ignore"):
+            # 0.1 stored in single precision is the number nearest to 0.1 there.
+            rounded = np.array(keys).astype(numeric.dtype).astype(np.float64)
+        keys = [key if np.isfinite(key) else None for key in rounded.tolist()]
+        by_value = self._match(pa.array(numeric.astype(np.float64)), keys)
+        found = np.where(found == UNLISTED, by_value, found)
+        return np.where(np.isnan(numeric), np.int32(MISSING), found)
+
+    def _match(self, values: pa.Array, keys: Sequence[Any]) -> NDArray[np.int32]:
+        """Codes of the values by keys of their type; a key that is None matches nothing."""
+        pa = arrow()
+        usable = [place for place, key in enumerate(keys) if key is not None]
+        value_set = pa.array([keys[place] for place in usable], type=values.type)
+        places = pa.compute.index_in(values, value_set=value_set).fill_null(len(usable))
+        codes = np.append(self._codes[usable], np.int32(UNLISTED))
+        return codes[places.to_numpy(zero_copy_only=False)]
+
+
+def _plain(cells: Any) -> pa.Array:
+    """One array of a type that Arrow can compute with."""
+    pa = arrow()
+    array = cells
+    if isinstance(array, pa.ChunkedArray):
+        if pa.types.is_dictionary(array.type):
+            array = array.unify_dictionaries()
+        array = array.combine_chunks()
+        if isinstance(
+            array, pa.ChunkedArray
+        ):  # what versions before 25 return for no chunk, or many
+            array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if str(array.type) == "string_view":
+        array = array.cast(pa.large_string())
+    elif str(array.type) == "halffloat":
+        array = array.cast(pa.float32())
+    return array
+
+
+def _is_text(kind: Any) -> bool:
+    types = arrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    types = arrow().types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_null(array: pa.Array) -> NDArray[np.bool_]:
+    return array.is_null().to_numpy(zero_copy_only=False)
+
+
+def _trimmed(texts: pa.Array) -> pa.Array:
+    return arrow().compute.utf8_trim(texts, characters=SPACES)
+
+
+def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> NDArray[np.float64] | None:
+    """Texts as numbers; None if a text is no number and that is not allowed.
+
+    Arrow converts a column as a whole or fails, and is slow to fail: so all that is no number and
+    is allowed to be none is cleared away first.
+    """
+    pa = arrow()
+    compute = pa.compute
+    nothing = pa.scalar(None, type=texts.type)
+    texts = _trimmed(texts)
+    is_marker = compute.is_in(texts, value_set=pa.array(markers, type=texts.type))
+    texts = compute.if_else(is_marker, nothing, texts)
+    if lenient:
+        texts = compute.if_else(compute.match_substring_regex(texts, _NUMBER), texts, nothing)
+    try:
+        return texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # whose text quotes a cell
+        is_number = compute.match_substring_regex(texts, _NUMBER).fill_null(True)
+    if not compute.all(is_number, min_count=0).as_py():
+        return None
+    # Some versions of Arrow know fewer ways to write a number than the rule above.
+    return texts.fill_null("nan").to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def _says_number(text: str) -> bool:
+    return re.fullmatch(_NUMBER, text, re.ASCII) is not None
+
+
+def _whole_text(text: str) -> str | None:
+    """The usual text of the whole number that a text says ("3" for "3.0" or "03")."""
+    if not _says_number(text):
+        return None
+    try:
+        return str(int(text))
+    except ValueError:
+        number = float(text)
+    return str(int(number)) if number.is_integer() else None

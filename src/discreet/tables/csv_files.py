@@ -1,0 +1,324 @@
+"""Text files as streams of records: one pass, bounded memory, nothing guessed from the cells.
+
+Arrow splits the text into cells and leaves them as texts, so no type depends on the rows. What it
+would let pass (a quote that is never closed, a name that stands twice in the header) or would
+report with the cell in question is caught around it:
+
+* The header is taken off and read by `TextStream`.
+* A last record that cannot occur in a file is added. If it does not come out at the end, a quote
+  was still open and the file was cut off.
+* Arrow's own messages quote rows. They are never shown; what went wrong is known without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from discreet.errors import TableError
+from discreet.tables.columns import SPACES, Categorical, Ignored, Numeric, quoted, strip
+from discreet.tables.schema import Schema
+from discreet.tables.text_stream import LAST_CELL, TextStream
+
+__all__ = ["clean", "columns_to_read", "text_batches"]
+
+FIRST_BLOCK = 1 << 20
+"""Bytes that Arrow parses at a time, as long as every record fits."""
+
+LONGEST_RECORD = 1 << 26
+"""Bytes beyond which a record is taken for a quote that is never closed."""
+
+_DELIMITERS = {",": '","', ";": '";"', "\t": '"\\t"', "|": '"|"', " ": '" "'}
+
+
+def text_batches(
+    path: Path, schema: Schema, *, target: bool, progress: Callable[[float], None] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the records of a text file block by block, as texts; see `discreet.tables.batches`."""
+    block_size, done, shown = FIRST_BLOCK, 0, 0.0
+    while True:
+        with TextStream(path, schema.file) as stream:
+            names, wanted = _layout(stream, path, schema, target)
+            records = _Records(stream, path, schema, names, wanted, block_size)
+            skip = done
+            for batch in records:
+                fresh = batch.slice(min(skip, batch.num_rows))
+                skip -= batch.num_rows - fresh.num_rows
+                if fresh.num_rows:
+                    done += fresh.num_rows
+                    shown = max(shown, stream.share)
+                    if progress is not None:
+                        progress(shown)
+                    yield {
+                        name: clean(fresh.column(name), schema, name, str(path)) for name in wanted
+                    }
+        if not records.too_long:
+            break
+        # A record did not fit. From the start again, in larger blocks: records cannot be resumed.
+        block_size *= 8
+        if block_size > LONGEST_RECORD:
+            raise TableError(
+                f"{path}: a record is longer than {LONGEST_RECORD >> 20} MB; probably a quote is "
+                'opened and never closed. Correct it, or set quote = "" in [file] if quotes mean '
+                "nothing in this file."
+            )
+    if progress is not None and shown < 1.0:
+        progress(1.0)
+    if not done:
+        raise TableError(f"{path}: has no records{' after its header' * schema.file.header}.")
+
+
+def _layout(
+    stream: TextStream, path: Path, schema: Schema, target: bool
+) -> tuple[list[str], list[str]]:
+    """The columns of the file in order, and those to read."""
+    first = stream.first_record()
+    if stream.problem is not None:
+        raise TableError(f"{path}: {stream.problem}")
+    if first == []:
+        raise TableError(f"{path}: is empty. Choose the file that holds the records.")
+    if schema.file.header:
+        if first is None:
+            raise TableError(
+                f"{path}: its first line is too long to be a header. If the file has none, set "
+                "header = false in [file]; otherwise a quote in it is never closed."
+            )
+        known = set(schema.file_names)
+        names = [field if field in known else strip(field) for field in first]
+        _check_delimiter(names, path, schema)
+        return names, columns_to_read(names, schema, target=target, where=str(path))
+    names = list(schema.file_names)
+    if first is not None:
+        own = schema.target.column if schema.target is not None else None
+        if not target and len(first) == len(names) - 1 and own in names:
+            names.remove(own)
+        if len(first) != len(names):
+            raise TableError(
+                f"{path}: its first line has {len(first)} fields, but the schema names "
+                f"{len(names)} columns. Name every column of the file in its order (kind = "
+                '"ignored" for those that are not used), and check the delimiter in [file].'
+            )
+    return names, columns_to_read(names, schema, target=target, where=str(path))
+
+
+def _check_delimiter(names: Sequence[str], path: Path, schema: Schema) -> None:
+    """Refuse a header that does not come apart, and say what would take it apart."""
+    known = set(schema.file_names)
+    if len(known) < 2 or len(names) > 1 or names[0] in known:
+        return
+    used = schema.file.delimiter
+    parts = {
+        mark: sum(strip(part).strip('"') in known for part in names[0].split(mark))
+        for mark in _DELIMITERS
+        if mark != used
+    }
+    best = max(parts, key=lambda mark: parts[mark])
+    hint = f" It seems to use {_DELIMITERS[best]}: set that" if parts[best] > 1 else " Set it"
+    raise TableError(
+        f"{path}: the header is one field when split at {_DELIMITERS.get(used, repr(used))}, but "
+        f"the schema names {len(known)} columns.{hint} as delimiter in [file]."
+    )
+
+
+def columns_to_read(found: Sequence[str], schema: Schema, *, target: bool, where: str) -> list[str]:
+    """Check the names of a file's columns; returns those that have to be read, in its order.
+
+    Names are shown only if they are the schema's, or if most of the schema's names were found:
+    otherwise the first line may be a record.
+
+    Parameters
+    ----------
+    found : sequence of str
+        The names in the file.
+    schema : Schema
+        What the file should have.
+    target : bool
+        Whether the target has to be there, and is read.
+    where : str
+        The file, for messages.
+    """
+    own = schema.target.column if schema.target is not None else None
+    needed = [name for name, column in schema.columns.items() if not isinstance(column, Ignored)]
+    if target:
+        if own is None:
+            raise TableError(
+                f"{where}: the schema names no target. Add [target] to the schema, or read "
+                "without it (target=False)."
+            )
+        needed.append(own)
+    known = set(schema.file_names)
+    present = set(found)
+    problems = []
+    if missing := [name for name in needed if name not in present]:
+        problems.append(f"lacks columns of the schema: {quoted(missing)}.")
+    if len(present & known) * 2 <= len(known) and missing:
+        hint = "If the file has no header, set header = false in [file]."
+        raise TableError(f"{where}: {problems[0]} {hint}")
+    if extra := [name for name in dict.fromkeys(found) if name not in known]:
+        problems.append(
+            f"has columns that are not in the schema: {quoted(extra)}. Add them to it, with "
+            'kind = "ignored" if they are not to be used.'
+        )
+    if len(present) < len(found):
+        twice = [name for name in present if list(found).count(name) > 1]
+        problems.append(f"has columns of the same name: {quoted(sorted(twice))}. Rename them.")
+    if problems:
+        raise TableError(f"{where}: {' It '.join(problems)}")
+    wanted = set(needed)
+    return [name for name in found if name in wanted]
+
+
+class _Records:
+    """The batches of a stream, without the last record; ``too_long`` says why they ended early."""
+
+    def __init__(
+        self,
+        stream: TextStream,
+        path: Path,
+        schema: Schema,
+        names: list[str],
+        wanted: list[str],
+        block_size: int,
+    ) -> None:
+        self.too_long = False
+        self._stream = stream
+        self._path = path
+        self._uneven = False
+        delimiter, quote = schema.file.delimiter, schema.file.quote
+        if not (delimiter + quote).isascii():
+            raise TableError(
+                f"{path}: delimiter and quote in [file] must be ASCII characters; got "
+                f"{delimiter!r} and {quote!r}."
+            )
+        stream.closing = f"\n{delimiter.join([LAST_CELL] * len(names))}\n".encode()
+        self._options = {
+            "read_options": pa.csv.ReadOptions(block_size=block_size, column_names=names),
+            "parse_options": pa.csv.ParseOptions(
+                delimiter=delimiter,
+                quote_char=quote or False,
+                newlines_in_values=bool(quote),
+                invalid_row_handler=self._note_uneven,
+            ),
+            "convert_options": pa.csv.ConvertOptions(
+                # Checked when the text was decoded.
+                check_utf8=False,
+                strings_can_be_null=False,
+                include_columns=wanted,
+                column_types={name: _arrow_type(schema, name) for name in wanted},
+            ),
+        }
+
+    def _note_uneven(self, row: Any) -> str:
+        """Remember that a row has another number of fields, and nothing of the row."""
+        self._uneven = True
+        return "error"
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        reader, held = None, None
+        try:
+            while True:
+                batch, at_end, failed = None, False, False
+                try:
+                    if reader is None:
+                        reader = pa.csv.open_csv(self._stream, **self._options)
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    at_end = True
+                except pa.ArrowInvalid:
+                    failed = True  # what it says may quote the row
+                self._check()
+                if failed:
+                    self.too_long = True
+                    return
+                if at_end:
+                    break
+                if batch is not None and batch.num_rows:
+                    if held is not None:
+                        yield held
+                    held = batch
+        finally:
+            if reader is not None:
+                reader.close()
+        last = held.column(0)[held.num_rows - 1].as_py() if held is not None else None
+        if held is None or last != LAST_CELL:
+            raise TableError(
+                f"{self._path}: ends inside a quoted cell. The file was cut off, or a quote is "
+                "opened and never closed: copy it again, or correct it."
+            )
+        yield held.slice(0, held.num_rows - 1)
+
+    def _check(self) -> None:
+        """Raise what was found in the stream or by the parser."""
+        if self._stream.problem is not None:
+            raise TableError(f"{self._path}: {self._stream.problem}")
+        if self._uneven:
+            raise TableError(
+                f"{self._path}: a row has another number of fields than the "
+                "header. Quote cells that hold the delimiter (with no space before the quote), and "
+                "check that the file was not cut off."
+            )
+
+
+def _arrow_type(schema: Schema, name: str) -> pa.DataType:
+    """How a column is read: always as text; texts that repeat are stored once a block."""
+    is_number = isinstance(schema.columns.get(name), Numeric) or (
+        schema.target is not None
+        and name == schema.target.column
+        and not schema.target.is_classification
+    )
+    return pa.string() if is_number else pa.dictionary(pa.int32(), pa.string())
+
+
+def clean(values: Any, schema: Schema, name: str, where: str) -> Any:
+    """Texts without the spaces around them, and null where a marker says that a cell is missing.
+
+    Parameters
+    ----------
+    values : Array
+        Texts, dictionaries of texts, or anything else, which is returned as it is.
+    schema : Schema
+        Says which texts mean that a cell is missing.
+    name : str
+        The column. Texts that are listed as its values never mean that a cell is missing.
+    where : str
+        The file, for messages.
+    """
+    coded = pa.types.is_dictionary(values.type)
+    texts = values.dictionary if coded else values
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return values
+    trimmed = pc.utf8_trim(texts, characters=SPACES)
+    if coded and schema.file.quote:
+        _check_spaced_quotes(texts, trimmed, schema.file.quote, f"{where}: column {name!r}")
+    markers = [text for text in schema.file.missing if text not in _listed(schema, name)]
+    absent = pc.is_in(trimmed, value_set=pa.array(markers, type=trimmed.type), skip_nulls=True)
+    if not coded:
+        return pc.if_else(absent, pa.scalar(None, type=trimmed.type), trimmed)
+    indices = values.indices
+    if pc.any(absent).as_py():
+        nothing = pa.scalar(None, type=indices.type)
+        indices = pc.if_else(pc.take(absent, indices), nothing, indices)
+    return pa.DictionaryArray.from_arrays(indices, trimmed)
+
+
+def _listed(schema: Schema, name: str) -> set[str]:
+    """The texts of a column that are values even where they could mean a missing cell."""
+    target, column = schema.target, schema.columns.get(name)
+    if target is not None and name == target.column:
+        return {text for texts in dict(target.classes or {}).values() for text in texts}
+    return set(column.values) if isinstance(column, Categorical) else set()
+
+
+def _check_spaced_quotes(texts: Any, trimmed: Any, quote: str, where: str) -> None:
+    """A quote after a space does not open a quoted cell, so it would be taken as part of it."""
+    spaced = pc.and_(pc.starts_with(trimmed, quote), pc.starts_with(texts, " "))
+    if pc.any(spaced).as_py():
+        raise TableError(
+            f"{where} has spaces before a quote, so that the quote becomes part of the cell. "
+            "Remove the spaces between delimiter and quote."
+        )

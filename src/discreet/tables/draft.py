@@ -1,0 +1,345 @@
+"""The first version of a schema: what a file says by itself, and optionally what privacy may buy.
+
+`draft` writes a schema with gaps for a person to fill in from a codebook. `draft_private` fills
+them with private estimates instead, at a cost that the schema then carries.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from discreet.errors import TableError
+from discreet.privacy import Accountant, Budget, Relation
+from discreet.tables.columns import Boolean, Column, Ignored, nearest, strip
+from discreet.tables.schema import FileFormat, Schema
+from discreet.tables.toml import key_text, plain_fields, table_lines
+
+__all__ = ["Layout", "draft", "draft_private", "layout"]
+
+Kind = Literal["numeric", "categorical", "boolean", "ignored"]
+
+FIRST_RECORDS = 1000
+"""Records of a text file from which the kinds of its columns are guessed."""
+
+_DELIMITERS = (",", ";", "\t", "|")
+
+_ABOUT = """\
+# Schema of a table, for discreet: what is publicly known about each column.
+# Fill in what is marked, from a codebook or a form, and uncomment it. Do not look it up in the
+# rows: bounds taken from them give away the most extreme people, lists of values the rare ones."""
+
+_GUESSED = f"""\
+# Which columns hold numbers was guessed from the first {FIRST_RECORDS} records of the file. That is
+# a look at the data, which no budget covers: check every kind against the codebook."""
+
+_UNNAMED = """\
+# Only the names of the columns were read. Fill in each kind: "numeric", "categorical", "boolean",
+# "ordinal" or "ignored"."""
+
+_MISSING = "# missing = true     # if cells may be empty"
+
+_GAPS: dict[Kind | None, tuple[str, ...]] = {
+    "numeric": (
+        "# low =              # fill in: the least value that can occur, whatever the rows hold",
+        "# high =             # fill in: the greatest",
+        '# scale = "log"      # for numbers with a heavy tail, such as amounts of money',
+        _MISSING,
+    ),
+    "categorical": (
+        '# values = ["", ""]  # fill in: every text that can occur, whatever the rows hold',
+        _MISSING,
+    ),
+    "boolean": (_MISSING,),
+    "ignored": (),
+    None: ('# kind = "numeric"   # fill in, then its low and high, or values = ["", …]',),
+}
+
+_TARGET_GAPS = (
+    '# classes = ["", ""] # fill in: the classes, as the cells name them; or, for a number,',
+    "# low =              # fill in: the least value that can occur",
+    "# high =             # fill in: the greatest",
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file says about itself before a record is read.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Its columns, in order.
+    file : FileFormat
+        How cells are written.
+    kinds : dict of str to str
+        What the columns of a Parquet file hold; empty for a text file, which does not say.
+    reasons : dict of str to str
+        Why a column cannot be used.
+    nullable : frozenset of str
+        Columns whose cells may be missing.
+    n_rows : int or None
+        The number of rows, if the file says it.
+    """
+
+    names: tuple[str, ...]
+    file: FileFormat
+    kinds: dict[str, Kind]
+    reasons: dict[str, str]
+    nullable: frozenset[str]
+    n_rows: int | None
+
+    def any_cells(self) -> Schema:
+        """A schema under which every usable column can be read, whatever its cells."""
+        usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
+        return self.reading({name: Boolean() for name in usable})
+
+    def reading(self, columns: dict[str, Column]) -> Schema:
+        """A schema that reads some of the columns and ignores the others."""
+        if not columns:
+            raise TableError("No column of this file holds texts, numbers or truth values.")
+        return Schema(
+            {name: columns.get(name, Ignored()) for name in self.names}, None, self.file, None
+        )
+
+    def check_target(self, target: str | None, where: str) -> None:
+        """Refuse a target that is not a column."""
+        if target is not None and target not in self.names:
+            raise TableError(
+                f"{where}: there is no column {target!r} to predict; {nearest(target, self.names)}"
+            )
+        if target in self.reasons:
+            raise TableError(f"{where}: {target!r} cannot be predicted: {self.reasons[target]}.")
+
+
+def layout(path: str | os.PathLike[str], file_format: FileFormat | None = None) -> Layout:
+    """Read the names of a file's columns and, from Parquet, their types; no record.
+
+    Parameters
+    ----------
+    path : path
+        A text file or Parquet.
+    file_format : FileFormat, optional
+        How cells are written. If None: UTF-8 with a header, split at the one of comma, semicolon,
+        tab and bar that gives most names.
+    """
+    try:
+        import pyarrow as _  # noqa: F401
+    except ImportError:
+        raise ImportError('Reading files needs pyarrow: pip install "discreet[tables]".') from None
+    from discreet.tables.csv_files import columns_to_read
+    from discreet.tables.reading import _PARQUET, _ZIP, _first_bytes, batches
+
+    path = Path(path)
+    start = _first_bytes(path)
+    if start == _PARQUET:
+        found = _parquet_layout(path, file_format or FileFormat())
+    else:
+        if start == _ZIP or path.suffix.lower() in (".parquet", ".pq"):
+            next(batches(path, Schema({"any": Boolean()}), target=False))  # refused, in its words
+        found = _text_layout(path, file_format)
+    columns_to_read(found.names, found.any_cells(), target=False, where=str(path))  # no name twice
+    return found
+
+
+def _text_layout(path: Path, file_format: FileFormat | None) -> Layout:
+    from discreet.tables.text_stream import TextStream
+
+    if file_format is None:
+        formats = [FileFormat(delimiter=delimiter) for delimiter in _DELIMITERS]
+    elif file_format.header:
+        formats = [file_format]
+    elif file_format.names:
+        return _plain_layout(file_format.names, file_format)
+    else:
+        raise ValueError("A file without a header does not name its columns: give names too.")
+    best: tuple[str, ...] = ()
+    for candidate in formats:
+        with TextStream(path, candidate) as stream:
+            names = tuple(strip(field) for field in stream.first_record() or ())
+            if stream.problem is not None:
+                raise TableError(f"{path}: {stream.problem}")
+        if len(names) > len(best):
+            best, file_format = names, candidate
+    if not best or file_format is None:
+        raise TableError(
+            f"{path}: has no line of names to start with. Choose the file that holds the records, "
+            "or say how its cells are written."
+        )
+    return _plain_layout(best, file_format)
+
+
+def _plain_layout(names: tuple[str, ...], file_format: FileFormat) -> Layout:
+    return Layout(names, file_format, {}, {}, frozenset(names), None)
+
+
+def _parquet_layout(path: Path, file_format: FileFormat) -> Layout:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    metadata, arrow = None, None
+    with suppress(pa.ArrowException, OSError):
+        metadata = pq.read_metadata(path)
+        arrow = metadata.schema.to_arrow_schema()
+    if metadata is None or arrow is None:
+        raise TableError(f"{path}: is cut off or damaged. Copy it again.")
+    kinds = {field.name: _kind_of(field.type) for field in arrow}
+    reasons = {
+        field.name: f"cells of type {field.type} are not read"
+        for field in arrow
+        if kinds[field.name] == "ignored"
+    }
+    nullable = frozenset(field.name for field in arrow if field.nullable)
+    # A Parquet file keeps its columns' names itself.
+    file_format = replace(file_format, header=True, names=())
+    return Layout(tuple(arrow.names), file_format, kinds, reasons, nullable, metadata.num_rows)
+
+
+def _kind_of(arrow_type: Any) -> Kind:
+    from pyarrow import types
+
+    inner = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
+    if types.is_boolean(inner):
+        return "boolean"
+    if types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner):
+        return "numeric"
+    if types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner):
+        return "categorical"
+    return "ignored"
+
+
+def draft(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    names_only: bool = False,
+    format: FileFormat | None = None,
+) -> str:
+    """Write the text of a schema file, with gaps where only a codebook can tell.
+
+    Parameters
+    ----------
+    path : path
+        A text file (CSV and its relatives, also packed) or Parquet.
+    target : str, optional
+        The column to predict.
+    names_only : bool
+        Read the names of the columns and nothing else, and leave their kinds to fill in.
+    format : FileFormat, optional
+        How the cells of a text file are written. If None, the delimiter is guessed from the header
+        line, and the rest is as `FileFormat` has it.
+
+    Returns
+    -------
+    str
+        TOML. `Schema.from_toml` refuses it, and lists what to fill in, until that is done.
+
+    Privacy
+    -------
+    No bound and no category is taken from the rows. Types come from the metadata of a Parquet file.
+    The kinds of a text file's columns are guessed from its first records, which the text says; with
+    ``names_only`` no record is read.
+    """
+    found = layout(path, format)
+    found.check_target(target, os.fspath(path))
+    kinds: dict[str, Kind] = {}
+    notes = _UNNAMED
+    if not names_only:
+        kinds = found.kinds or _guessed_kinds(path, found)
+        notes = "" if found.kinds else _GUESSED
+    lines = [_ABOUT, *([notes] if notes else []), "", "version = 1"]
+    if settings := plain_fields(found.file):
+        lines += table_lines("file", settings)
+    if target is not None:
+        lines += [*table_lines("target", {"column": target}), *_TARGET_GAPS]
+    for name in found.names:
+        if name == target:
+            continue
+        kind = kinds.get(name)
+        plain: dict[str, Any] = {} if kind is None else {"kind": kind}
+        if kind == "ignored":
+            plain["reason"] = found.reasons[name]
+        lines += [*table_lines(f"columns.{key_text(name)}", plain), *_GAPS[kind]]
+    return "\n".join(lines) + "\n"
+
+
+def _guessed_kinds(path: str | os.PathLike[str], found: Layout) -> dict[str, Kind]:
+    """Numbers or texts, by the first records of a text file."""
+    from discreet.tables.estimate import margin_of
+    from discreet.tables.reading import batches
+
+    with closing(batches(path, found.any_cells(), target=False)) as records:
+        first = next(iter(records))
+    cells = {name: values.slice(0, FIRST_RECORDS) for name, values in first.items()}
+    return {
+        name: "numeric"
+        if margin_of(values) == len(values) - values.null_count > 0
+        else "categorical"
+        for name, values in cells.items()
+    }
+
+
+def draft_private(
+    path: str | os.PathLike[str],
+    epsilon: float,
+    delta: float,
+    relation: str | Relation,
+    *,
+    target: str | None = None,
+    coverage: float = 0.98,
+    accountant: Accountant | None = None,
+    progress: Callable[[float], None] | None = None,
+    random_state: Any = None,
+    format: FileFormat | None = None,
+) -> Schema:
+    """Make a schema from a file by private estimates, where no codebook is at hand.
+
+    Which columns hold numbers is put to a noisy vote (Parquet says it itself), bounds of numbers
+    are chosen privately among round ones so that about ``coverage`` of them are kept, and
+    categories are those that many rows share. The file is read twice, in blocks.
+
+    Parameters
+    ----------
+    path : path
+        A text file (CSV and its relatives, also packed) or Parquet.
+    epsilon, delta : float
+        The budget of all of it. ``delta`` must be positive, well below 1/n.
+    relation : {"add_remove", "replace_one"}
+        Which tables are neighbours.
+    target : str, optional
+        The column to predict: classes if a few values make up nearly all rows, else a number.
+    coverage : float
+        Share of a column's numbers that its bounds should keep as they are; less if the budget
+        demands it (`discreet.privacy.ranges.tail_share`).
+    accountant : Accountant, optional
+        Counts this together with fits on the same people.
+    progress : callable, optional
+        Called with the share of the work that is done, between 0 and 1.
+    random_state : int, RandomState or None
+        Fixes the noise, for tests: the result is then not private.
+    format : FileFormat, optional
+        How the cells of a text file are written; as in `draft`.
+
+    Returns
+    -------
+    Schema
+        With ``spent``, which a fit adds to its own guarantee. Cells may be missing in all columns,
+        unlisted texts go to "(other)". Columns without a frequent category are ignored.
+
+    Privacy
+    -------
+    (ε, δ)-DP, by adding up. Names and types of columns and the number of rows are treated as
+    public. The budget is opened, and each question charged, before the cells it is about are read.
+    Proofs: docs/proofs/ranges.md, docs/proofs/histogram.md.
+    """
+    from discreet.tables.estimate import Estimate
+
+    budget = Budget(epsilon, delta, Relation.parse(relation))
+    estimate = Estimate(budget, coverage, accountant, random_state)
+    found = layout(path, format)
+    found.check_target(target, os.fspath(path))
+    return estimate.run(Path(path), found, target, progress)

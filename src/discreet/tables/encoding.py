@@ -1,0 +1,252 @@
+"""From cells to numbers in [0, 1], column by column, as the schema says.
+
+What a row becomes depends on that row and the schema alone, so nothing is charged for it. Columns
+are coded whole by Arrow and written straight into the result; the only other memory is a few
+numbers a row.
+
+A sparse row has exactly one entry for each group, with a stored 0 where a number is 0 or a text
+goes unencoded. So the size of the result is public too, and the whole pattern is one block of
+codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+from discreet.errors import TableError
+from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
+from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
+from discreet.tables.schema import Schema
+
+__all__ = ["Encoder"]
+
+Entries: TypeAlias = tuple[Any, Any]
+"""Of one group: which of its columns each row fills, and with what (arrays, or one for all)."""
+
+
+class Encoder:
+    """Encodes batches of records by a schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        What each column holds.
+    sparse : bool
+        Whether rows become a CSR array (int32 indices where they suffice) or a dense one.
+    dtype : {"float32", "float64"}
+        The type of the numbers. They stay within [0, 1] in either.
+
+    Notes
+    -----
+    *Privacy.* Each row is encoded by itself, by a public rule, so neighbouring tables become
+    neighbouring tables. A cell that breaks the schema raises a `TableError` which names the column
+    and the rule, and neither the cell nor the row.
+    """
+
+    def __init__(self, schema: Schema, sparse: bool = False, dtype: DTypeLike = "float32") -> None:
+        self.schema = schema
+        self.sparse = sparse
+        if dtype not in ("float32", "float64", np.float32, np.float64):
+            raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
+        self.dtype = np.dtype(dtype)
+        self._groups: list[_Group] = []
+        at = 0
+        for name, column in schema.columns.items():
+            if not isinstance(column, Ignored):
+                self._groups.append(_Group(name, column, schema.file.missing, at))
+            at += column.width
+        self._target: Lookup | None = None
+        self._class_of: NDArray[Any] | None = None
+        target = schema.target
+        if target is not None and target.classes is not None:
+            labels = {label: code for code, label in enumerate(target.labels)}
+            texts = [text for listed in target.classes.values() for text in listed]
+            codes = [labels[name] for name, listed in target.classes.items() for _ in listed]
+            other = UNLISTED if target.other is None else labels[target.other]
+            # Negative codes count from the end: the last two places are for them.
+            narrow = np.int8 if len(labels) < 127 else np.int16 if len(labels) < 32767 else np.int32
+            self._class_of = np.array([*codes, other, MISSING], dtype=narrow)
+            self._target = Lookup(texts, schema.file.missing)
+
+    def encode(self, batch: Mapping[str, Any]) -> NDArray[Any] | sp.csr_array:
+        """Encode one batch.
+
+        Parameters
+        ----------
+        batch : mapping of str to pyarrow.Array or ChunkedArray
+            The columns by name; those the schema ignores or does not know are not read.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (rows, schema.width)
+        """
+        absent = [repr(group.name) for group in self._groups if group.name not in batch]
+        if absent:
+            raise TableError(f"the table has no column {', '.join(absent)}.")
+        columns = {group.name: batch[group.name] for group in self._groups}
+        lengths = {len(values) for values in columns.values()}
+        if len(lengths) > 1:
+            raise TableError("the columns of a table must be of one length.")
+        return (self._csr if self.sparse else self._dense)(columns, lengths.pop())
+
+    def encode_target(self, values: Any) -> NDArray[Any]:
+        """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers.
+
+        Parameters
+        ----------
+        values : pyarrow.Array or ChunkedArray
+            The target's cells.
+        """
+        target = self.schema.target
+        if target is None:
+            raise ValueError("the schema names no target; give it one with schema.with_target(…).")
+        where = f"column {target.column!r}"
+        if self._target is None or self._class_of is None:
+            found = numbers(values, self.schema.file.missing)
+            if found is None:
+                raise TableError(
+                    f"{where}: a cell of the target is not a number; leave such rows out, or give "
+                    "the target classes in place of low and high."
+                )
+            if np.isnan(found).any():
+                raise TableError(f"{where}: a cell of the target is missing; leave such rows out.")
+            return np.clip(found, target.low, target.high)
+        codes = self._class_of[self._target.codes(values, where)]
+        if np.any(codes == MISSING):
+            raise TableError(f"{where}: a cell of the target is missing; leave such rows out.")
+        if np.any(codes == UNLISTED):
+            raise TableError(
+                f"{where}: a cell of the target is not in any class; add its text to classes, or "
+                'write other = "…", the label for all other texts.'
+            )
+        return codes
+
+    def _dense(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[Any]:
+        width = self.schema.width
+        out = np.zeros((n_rows, width), dtype=self.dtype)
+        flat = out.reshape(-1)
+        starts = np.arange(n_rows, dtype=np.int64) * width
+        for group in self._groups:
+            places, values = group.entries(columns[group.name], self.dtype)
+            if np.ndim(places) == 0:
+                out[:, group.at + places] = values
+            else:
+                flat[starts + (places + group.at)] = values
+        return out
+
+    def _csr(self, columns: Mapping[str, Any], n_rows: int) -> sp.csr_array:
+        each = len(self._groups)
+        index = np.int32 if max(n_rows * each, self.schema.width) < 2**31 else np.int64
+        data = np.empty((n_rows, each), dtype=self.dtype)
+        indices = np.empty((n_rows, each), dtype=index)
+        for i, group in enumerate(self._groups):
+            places, values = group.entries(columns[group.name], self.dtype)
+            np.add(places, group.at, out=indices[:, i], casting="same_kind")
+            data[:, i] = values
+        starts = np.arange(0, n_rows * each + 1, each, dtype=index)
+        shape = (n_rows, self.schema.width)
+        out = sp.csr_array((data.reshape(-1), indices.reshape(-1), starts), shape=shape)
+        out.has_sorted_indices = True
+        out.has_canonical_format = True
+        return out
+
+
+class _Group:
+    """One column that is encoded: how its cells are read and where it goes."""
+
+    def __init__(self, name: str, column: Any, markers: Iterable[str], at: int) -> None:
+        self.name, self.column, self.at = name, column, at
+        self._markers = tuple(markers)
+        self._where = f"column {name!r}"
+        self._missing_at = column.width - 1
+        if isinstance(column, Categorical):
+            self._lookup = Lookup(column.values, self._markers)
+        elif isinstance(column, Boolean):
+            texts = (*column.false, *column.true)
+            self._lookup = Lookup(texts, self._markers, markers_first=True, any_case=True)
+            self._numbers = np.repeat([0.0, 1.0], [len(column.false), len(column.true)])
+        elif isinstance(column, Ordinal):
+            self._lookup = Lookup(column.values, self._markers, markers_first=True)
+            self._numbers = np.arange(len(column.values)) / (len(column.values) - 1)
+
+    def entries(self, cells: Any, dtype: np.dtype[Any]) -> Entries:
+        """Which of the group's columns each row fills, and with what."""
+        if isinstance(self.column, Numeric):
+            return self._numeric(self.column, cells, dtype)
+        codes = self._lookup.codes(cells, self._where)
+        complete = codes.min(initial=0) >= 0
+        absent = codes == MISSING
+        if not (complete or self.column.missing) and absent.any():
+            raise self._missing_error()
+        if isinstance(self.column, Categorical):
+            return self._categorical(self.column, codes, dtype)
+        if not complete and np.any(codes == UNLISTED):
+            raise TableError(
+                f'{self._where}: a cell is not one of the listed texts (kind = "{self.column.kind}"'
+                "); list every text that can occur."
+            )
+        if complete:
+            return 0, self._numbers[codes]
+        # The last two places of the table stand for the negative codes.
+        values = np.append(self._numbers, [0.0, 1.0])[codes]
+        return absent * np.int32(self._missing_at), values
+
+    def _categorical(
+        self, column: Categorical, codes: NDArray[Any], dtype: np.dtype[Any]
+    ) -> Entries:
+        unlisted = codes == UNLISTED
+        values: Any = dtype.type(1)
+        if unlisted.any():
+            if column.unseen == "refuse":
+                raise TableError(
+                    f"{self._where}: a cell is not one of the listed values; list every value that "
+                    'can occur, or write unseen = "other".'
+                )
+            if column.unseen == "zeros":
+                values = (~unlisted).astype(dtype)
+        place_of = np.arange(len(column.values) + 2, dtype=np.int32)
+        place_of[UNLISTED] = len(column.values) if column.unseen == "other" else 0
+        place_of[MISSING] = self._missing_at
+        return place_of[codes], values
+
+    def _numeric(self, column: Numeric, cells: Any, dtype: np.dtype[Any]) -> Entries:
+        found = numbers(cells, self._markers, lenient=column.invalid == "missing")
+        if found is None:
+            raise TableError(
+                f'{self._where}: a cell is not a number (kind = "numeric"). If it stands for a '
+                "missing cell, add its text to missing in [file]; if texts are mistakes, write "
+                'missing = true and invalid = "missing"; else declare the column as another kind.'
+            )
+        absent = np.isnan(found)
+        any_absent = bool(absent.any())
+        if any_absent and not column.missing:
+            raise self._missing_error()
+        if column.low is not None and column.high is not None:
+            least, most = column.scaled([column.low, column.high])
+            values = column.scaled(np.clip(found, column.low, column.high))
+            values = (values - least) / (most - least)
+            # Rounding must not leave the interval that the bounds promise.
+            np.clip(values, 0.0, 1.0, out=values)
+        else:
+            if np.isinf(found).any():
+                raise TableError(
+                    f"{self._where}: a cell is infinite, and the column has no bounds to clip it "
+                    "to; fill in low and high."
+                )
+            largest = np.finfo(dtype).max
+            values = np.clip(column.scaled(found), -largest, largest)
+        if not any_absent:
+            return 0, values
+        values[absent] = 1.0
+        return absent * np.int32(self._missing_at), values
+
+    def _missing_error(self) -> TableError:
+        return TableError(
+            f"{self._where}: a cell is missing; allow it with missing = true, which adds a column "
+            "that says so."
+        )

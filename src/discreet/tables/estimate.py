@@ -1,0 +1,426 @@
+"""What a private draft asks of a file, column by column, and what becomes of the answers.
+
+Every question has its share of the budget, fixed by what is public: the number of columns, their
+types in Parquet, the number of rows, and answers that were released before. Proofs:
+docs/proofs/ranges.md, docs/proofs/histogram.md.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
+from discreet.privacy import Account, Accountant, Budget, Relation
+from discreet.privacy.bits import Bits, SeededBits, SystemBits
+from discreet.privacy.filters import Mechanism, PrivacyFilter
+from discreet.privacy.histogram import StabilityHistogram, noisy_limit, numeric_vote
+from discreet.privacy.mechanisms import Laplace, PermuteAndFlip
+from discreet.privacy.noise import Noise
+from discreet.privacy.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
+from discreet.tables.cells import numbers
+from discreet.tables.columns import (
+    MISSING,
+    OTHER,
+    Boolean,
+    Categorical,
+    Column,
+    Ignored,
+    Numeric,
+)
+from discreet.tables.schema import Schema, Spent, Target
+
+if TYPE_CHECKING:
+    from discreet.tables.draft import Layout
+
+__all__ = ["Estimate", "margin_of", "numbers_of"]
+
+DISTINCT_LIMIT = 50_000
+"""Distinct texts, about, beyond which a column is taken for names or free text."""
+
+VOTE_SHARE = 1 / 8
+"""Share of a column's ε for the vote whether it holds numbers: a clear majority needs little."""
+
+LIMIT_SHARE = 1 / 16
+"""Share of the rest for the question whether a column holds too many distinct texts."""
+
+CLASSES_COVER = 0.9
+"""A target that reads as numbers has classes if those found hold this share of the rows."""
+
+MOST_CLASSES = 100
+"""More values than these are not taken for classes of a target that reads as numbers."""
+
+LONGEST_TEXT = 200
+"""Letters beyond which a cell is no category; it counts nowhere, which keeps memory bounded."""
+
+_ROUNDING = 1 - 2.0**-36  # parts of a budget are rounded; their sum must not exceed it
+_RARE = "no category was frequent enough to be released; list them if they are public"
+_MANY = "it holds too many distinct texts for categories, like a name or a free text"
+_NO_CLASSES = "was to be the target, but no two classes were frequent enough to be released"
+
+
+def numbers_of(values: Any) -> NDArray[np.float64]:
+    """The cells of a block as numbers; NaN where a cell is missing or holds other text."""
+    found = numbers(values, (), lenient=True)
+    if found is None:
+        raise TypeError("a column that is neither text nor number was not left out")
+    return found
+
+
+def margin_of(values: Any) -> int:
+    """How many cells of a block read as numbers, less how many hold other text."""
+    count = int(np.count_nonzero(~np.isnan(numbers_of(values))))
+    return 2 * count - (len(values) - values.null_count)
+
+
+def _text_counts(values: Any) -> Iterable[tuple[str, int]]:
+    """The distinct texts of a block and their counts; missing cells are left out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    is_float = pa.types.is_floating(values.type)
+    if is_float:
+        values = values.filter(pc.is_finite(values))
+    texts = values.drop_null().cast(pa.string())
+    if is_float:  # 3.0 is "3", as in encoding; cell by cell, so that no cell depends on another
+        texts = pc.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
+    texts = texts.filter(pc.less_equal(pc.utf8_length(texts), LONGEST_TEXT))
+    counted = pc.value_counts(texts)
+    return zip(
+        counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about one column, and with which mechanisms."""
+
+    name: str
+    is_target: bool
+    bounds: PermuteAndFlip | None = None
+    histogram: StabilityHistogram | None = None
+    limit: Laplace | None = None
+
+    @property
+    def uses(self) -> list[tuple[Mechanism, int]]:
+        """What has to be charged for it, and how often each is used."""
+        listed: list[tuple[Mechanism | None, int]] = [
+            (self.bounds, 2),
+            (self.histogram, 1),
+            (self.limit, 1),
+        ]
+        return [(mechanism, times) for mechanism, times in listed if mechanism is not None]
+
+
+@dataclass
+class Tally:
+    """What is collected about a column while the file is read; it holds exact counts."""
+
+    most_texts: int | None
+    cells: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(2 * edges().size + 1, dtype=np.int64)
+    )
+    texts: Counter[str] = field(default_factory=Counter)
+    given_up: bool = False
+
+    def add(self, question: Question, values: Any) -> None:
+        """Count a block of cells."""
+        if question.bounds is not None:
+            self.cells += cell_counts(numbers_of(values))
+        if question.histogram is not None and not self.given_up:
+            for text, count in _text_counts(values):
+                self.texts[text] += count
+            if self.most_texts is not None and len(self.texts) > self.most_texts:
+                self.given_up = True
+                self.texts.clear()
+
+
+class Estimate:
+    """One private draft: settings that were checked, and one budget.
+
+    Parameters
+    ----------
+    budget : Budget
+        What all of it may spend; δ must be positive.
+    coverage, accountant, random_state
+        As in `discreet.tables.draft.draft_private`.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        coverage: float,
+        accountant: Accountant | None,
+        random_state: Any,
+    ) -> None:
+        if budget.pure:
+            raise NotSupported(
+                "A private draft finds categories that nobody listed, which needs delta > 0: give "
+                "one well below 1/n, for example 1e-9. With delta=0, list the categories in a "
+                "schema of your own."
+            )
+        if not 0 < float(coverage) < 1:
+            raise ValueError(
+                f"coverage must be a number in (0, 1); got {coverage!r}. Typical: 0.9 to 0.99."
+            )
+        if accountant is not None and not isinstance(accountant, Accountant):
+            raise ValueError(f"accountant must be an Accountant or None; got {accountant!r}.")
+        self.budget = budget
+        self.coverage = float(coverage)
+        self._account = Account(budget, accountant)
+        self._noise = Noise(_bits(random_state))
+
+    def run(
+        self,
+        path: Path,
+        found: Layout,
+        target: str | None,
+        progress: Callable[[float], None] | None,
+    ) -> Schema:
+        """Ask and answer; see `discreet.tables.draft.draft_private`."""
+        asked = [
+            name
+            for name in found.names
+            if name == target or found.kinds.get(name) not in ("boolean", "ignored")
+        ]
+        share = 1 / max(len(asked), 1) * _ROUNDING
+        needs_vote = not found.kinds
+        vote = Laplace(self.budget.epsilon * share * VOTE_SHARE)
+        rest = self.budget.epsilon * share * (1 - VOTE_SHARE if needs_vote else 1.0)
+        self._question("", "numeric", True, rest, share, DISTINCT_LIMIT + 1)  # all can be made
+        filter_ = self._account.open("approximate")
+        if needs_vote:
+            filter_.charge(vote, len(asked))
+            kinds, n_rows = self._vote(path, found, vote, _part(progress, 0.0, 0.5))
+        else:
+            kinds, n_rows = dict(found.kinds), found.n_rows or 0
+        questions = [
+            self._question(name, kinds[name], name == target, rest, share, n_rows)
+            for name in asked
+            if kinds[name] != "ignored"
+        ]
+        second = _part(progress, 0.5 if needs_vote else 0.0)
+        answers = self._ask(path, found, questions, filter_, second)
+        self._warn(questions, n_rows)
+        return self._schema(found, target, questions, answers, n_rows)
+
+    def _question(
+        self, name: str, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int
+    ) -> Question:
+        """Split a column's ε: all for what its kind needs; a numeric target may be two things."""
+        bounds = histogram = limit = None
+        if kind == "numeric":
+            of_bounds = epsilon / 2 if is_target else epsilon
+            bounds = PermuteAndFlip(of_bounds / 2, monotone=False)
+            epsilon -= of_bounds
+        if kind != "numeric" or is_target:
+            if n_rows > DISTINCT_LIMIT:
+                limit = Laplace(epsilon * LIMIT_SHARE)
+                epsilon *= 1 - LIMIT_SHARE
+            delta = self.budget.delta * share
+            histogram = StabilityHistogram(epsilon, delta, self.budget.relation)
+        return Question(name, is_target, bounds, histogram, limit)
+
+    def _vote(
+        self,
+        path: Path,
+        found: Layout,
+        mechanism: Laplace,
+        progress: Callable[[float], None] | None,
+    ) -> tuple[dict[str, str], int]:
+        """Whether each column of a text file holds numbers, and the number of its rows."""
+        margins: Counter[str] = Counter()
+        n_rows = 0
+        for batch in _batches(path, found.any_cells(), progress):
+            n_rows += len(next(iter(batch.values())))
+            for name, values in batch.items():
+                margins[name] += margin_of(values)
+        relation = Relation(self.budget.relation)
+        return {
+            name: "numeric"
+            if numeric_vote(margins[name], n_rows, mechanism, relation, self._noise)
+            else "categorical"
+            for name in found.names
+        }, n_rows
+
+    def _ask(
+        self,
+        path: Path,
+        found: Layout,
+        questions: list[Question],
+        filter_: PrivacyFilter,
+        progress: Callable[[float], None] | None,
+    ) -> dict[str, Tally]:
+        """Charge for all questions, then read the file once and count what they need."""
+        if not questions:
+            return {}
+        tallies = {}
+        for question in questions:
+            for mechanism, times in question.uses:
+                filter_.charge(mechanism, times)
+        for question in questions:
+            limit = question.limit
+            most = noisy_limit(DISTINCT_LIMIT, limit, self._noise) if limit is not None else None
+            tallies[question.name] = Tally(most)
+        as_read: dict[str, Column] = {
+            question.name: Boolean() if question.histogram is not None else Numeric()
+            for question in questions
+        }
+        for batch in _batches(path, found.reading(as_read), progress):
+            for question in questions:
+                tallies[question.name].add(question, batch[question.name])
+        return tallies
+
+    def _schema(
+        self,
+        found: Layout,
+        target: str | None,
+        questions: list[Question],
+        tallies: dict[str, Tally],
+        n_rows: int,
+    ) -> Schema:
+        """Release the answers and put them together."""
+        asked = {question.name: question for question in questions}
+        columns: dict[str, Column] = {}
+        own: Target | None = None
+        for name in found.names:
+            if name == target and name in asked:
+                own = self._target(asked[name], tallies[name], n_rows)
+                if own is None:
+                    columns[name] = Ignored(_NO_CLASSES)
+                    warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=4)
+            elif name in asked:
+                columns[name] = self._column(asked[name], tallies[name], found, n_rows)
+            elif found.kinds.get(name) == "boolean":
+                columns[name] = Boolean(missing=name in found.nullable)
+            else:
+                columns[name] = Ignored(found.reasons[name])
+        spent = Spent(
+            self.budget.epsilon,
+            self.budget.delta,
+            str(self.budget.relation),
+            _what(questions, found),
+        )
+        if all(isinstance(column, Ignored) for column in columns.values()):
+            raise TableError(
+                "Nothing in this file could be estimated within the budget, which is spent: no "
+                "column holds numbers or frequent categories. Describe it in a schema of your own."
+            )
+        return Schema(columns, own, found.file, spent)
+
+    def _column(self, question: Question, tally: Tally, found: Layout, n_rows: int) -> Column:
+        missing = question.name in found.nullable
+        if question.bounds is not None:
+            low, high = self._bounds(question, tally, n_rows)
+            invalid = "refuse" if found.kinds else "missing"  # the vote may have been outvoted
+            return Numeric(low, high, missing=missing, invalid=invalid)
+        if tally.given_up:
+            return Ignored(_MANY)
+        values = tuple(
+            text for text in self._texts(question, tally) if text not in (MISSING, OTHER)
+        )
+        return Categorical(values, missing=missing) if values else Ignored(_RARE)
+
+    def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
+        """Classes, or bounds of a number; None if neither came out."""
+        classes = {} if tally.given_up else self._texts(question, tally)
+        if question.bounds is None:
+            return Target(question.name, tuple(classes)) if len(classes) > 1 else None
+        few = 2 <= len(classes) <= MOST_CLASSES
+        if few and sum(classes.values()) >= CLASSES_COVER * n_rows:
+            return Target(question.name, tuple(classes))
+        low, high = self._bounds(question, tally, n_rows)
+        return Target(question.name, low=low, high=high)
+
+    def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
+        assert question.bounds is not None
+        return select_bounds_from_counts(
+            tally.cells, n_rows, self.coverage, question.bounds, self._noise
+        )
+
+    def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
+        assert question.histogram is not None
+        texts = list(tally.texts)
+        counts = np.array([tally.texts[text] for text in texts], dtype=np.int64)
+        released = question.histogram.release(texts, counts, self._noise)
+        return {text: count for text, count in released.items() if "\x00" not in text}
+
+    def _warn(self, questions: list[Question], n_rows: int) -> None:
+        """Say what is wrong with the budget, by what is public."""
+        if self.budget.delta * n_rows >= 1:
+            warnings.warn(
+                f"delta={self.budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
+                "publish a whole row and keep such a promise. Use a delta well below 1/n.",
+                UserWarning,
+                stacklevel=4,
+            )
+        weak = [
+            question.name
+            for question in questions
+            if (
+                question.bounds is not None
+                and tail_share(self.coverage, n_rows, question.bounds) >= 0.25
+            )
+            or (question.histogram is not None and question.histogram.threshold >= n_rows / 2)
+        ]
+        if weak:
+            warnings.warn(
+                f"The budget is too small for {n_rows} rows and so many columns: what was found "
+                f"for {', '.join(map(repr, weak[:10]))} is mostly noise. Spend more, or fill in "
+                "what is publicly known and leave the rest out.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def _bits(random_state: Any) -> Bits:
+    if random_state is None:
+        return SystemBits()
+    from sklearn.utils import check_random_state
+
+    state = check_random_state(random_state)
+    warnings.warn(
+        "random_state fixes the noise, so this draft protects nobody: test mode, not private. "
+        "Leave random_state=None for real data.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )
+    return SeededBits(int(state.randint(0, 2**31 - 1)))
+
+
+def _batches(
+    path: Path, schema: Schema, progress: Callable[[float], None] | None
+) -> Iterable[dict[str, Any]]:
+    from discreet.tables.reading import batches
+
+    with closing(batches(path, schema, target=False, progress=progress)) as records:
+        yield from records
+
+
+def _part(
+    progress: Callable[[float], None] | None, start: float, end: float = 1.0
+) -> Callable[[float], None] | None:
+    """The progress of one pass as part of the whole."""
+    if progress is None:
+        return None
+    return lambda share: progress(start + share * (end - start))
+
+
+def _what(questions: list[Question], found: Layout) -> tuple[str, ...]:
+    """What was estimated, in words."""
+    lists = {
+        "bounds": [q.name for q in questions if q.bounds is not None],
+        "categories": [q.name for q in questions if q.histogram is not None],
+    }
+    kinds = () if found.kinds else ("which columns hold numbers",)
+    return (*kinds, *(f"{what} of {', '.join(names)}" for what, names in lists.items() if names))

@@ -1,0 +1,257 @@
+"""Files become encoded rows, block by block: the text of a whole file is never in memory.
+
+Text files (CSV and its relatives, plain or packed) and Parquet give the same arrays for the same
+cells. Every error names the file, the column where there is one, and the rule; none shows a cell,
+a row's number or how many rows break a rule.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from discreet.errors import TableError
+from discreet.tables.cells import arrow
+from discreet.tables.columns import Numeric
+from discreet.tables.growing import GrowingArray, GrowingRows
+from discreet.tables.schema import Schema
+
+__all__ = ["Encoded", "batches", "read"]
+
+PARQUET_BATCH = 1 << 15
+"""Rows of a Parquet file that are decoded at a time."""
+
+_PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
+
+
+class Encoded(NamedTuple):
+    """A table that is ready for a fit.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array
+        One row for each record, one column for each of ``schema.feature_names``.
+    y : ndarray or None
+        Places in ``schema.target.labels``, or the numbers of a numeric target.
+    """
+
+    X: NDArray[Any] | sp.csr_array
+    y: NDArray[Any] | None
+
+
+def read(
+    path: str | os.PathLike[str],
+    schema: Schema,
+    *,
+    dtype: str = "float32",
+    sparse: bool | Literal["auto"] = "auto",
+    target: bool = True,
+    progress: Callable[[float], None] | None = None,
+) -> Encoded:
+    """Read a file and encode it by a schema.
+
+    Memory stays near the size of the encoded table: records are encoded block by block, straight
+    into the arrays that are returned.
+
+    Parameters
+    ----------
+    path : path
+        A text file (also packed by gzip, xz or bzip2), or Parquet. Which it is shows in its first
+        bytes, not in its name.
+    schema : Schema
+        What the file holds and what it becomes.
+    dtype : {"float32", "float64"}
+        Type of the encoded numbers.
+    sparse : bool or "auto"
+        Whether X is a CSR matrix; "auto": if that is smaller, a matter of the schema alone.
+    target : bool
+        Whether to read the target. If False, the file may lack it, and y is None.
+    progress : callable, optional
+        Called with the share of the file that was read, between 0 and 1.
+
+    Returns
+    -------
+    Encoded
+
+    Raises
+    ------
+    TableError
+        If the file does not match the schema.
+
+    Notes
+    -----
+    *Privacy.* X and y are the rows: hand them to an estimator, show them to nobody. Their width
+    and bounds are the schema's. That every record fits the schema is assumed to be public: a file
+    is read as a whole or refused with a message that shows no cell.
+    """
+    from discreet.tables.encoding import Encoder
+
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
+    is_sparse = schema.is_wide if sparse == "auto" else bool(sparse)
+    encoder = Encoder(schema, sparse=is_sparse, dtype=dtype)
+    rows = GrowingRows(schema.width, sparse=is_sparse, dtype=dtype)
+    labels: GrowingArray | None = None
+    share = _Share(progress)
+    with closing(batches(path, schema, target=target, progress=share)) as records:
+        for batch in records:
+            X, y, problem = _encoded(encoder, batch, schema.target.column if target else None)
+            if problem is not None:
+                raise TableError(f"{os.fspath(path)}: {problem}")
+            rows.append(X, share.last)
+            if y is not None:
+                labels = GrowingArray(y.dtype) if labels is None else labels
+                labels.append(y, share.last)
+    arrow().default_memory_pool().release_unused()  # room for the fit
+    return Encoded(rows.finish(), None if labels is None else labels.finish())
+
+
+class _Share:
+    """Passes progress on, and remembers it."""
+
+    def __init__(self, callback: Callable[[float], None] | None) -> None:
+        self._callback = callback
+        self.last = 0.0
+
+    def __call__(self, share: float) -> None:
+        self.last = share
+        if self._callback is not None:
+            self._callback(share)
+
+
+def _encoded(encoder: Any, batch: dict[str, Any], own: str | None) -> tuple[Any, Any, str | None]:
+    """The encoded records and targets, or what is wrong with them."""
+    try:
+        values = batch.pop(own) if own is not None else None
+        y = None if values is None else encoder.encode_target(values)
+        return encoder.encode(batch), y, None
+    except TableError as error:
+        return None, None, str(error)
+
+
+def batches(
+    path: str | os.PathLike[str],
+    schema: Schema,
+    *,
+    target: bool,
+    progress: Callable[[float], None] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the records of a file block by block.
+
+    Parameters
+    ----------
+    path, schema, target, progress
+        As in `read`.
+
+    Yields
+    ------
+    dict of str to pyarrow.Array
+        The cells of each column that the schema does not ignore, and of the target if asked for.
+        Cells of text files are texts without the spaces around them; those of Parquet keep their
+        types. Missing cells are null. Texts that repeat may be dictionaries.
+
+    Raises
+    ------
+    TableError
+        If the file does not match the schema in its form or its columns. What cells hold is checked
+        when they are encoded.
+    """
+    arrow()
+    path = Path(path)
+    start = _first_bytes(path)
+    if start == _PARQUET:
+        yield from _parquet_batches(path, schema, target, progress)
+        return
+    if start == _ZIP:
+        raise TableError(
+            f"{path}: is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV."
+        )
+    if path.suffix.lower() in (".parquet", ".pq"):
+        raise TableError(f"{path}: is no Parquet file, or was cut off. Copy it again.")
+    from discreet.tables.csv_files import text_batches
+
+    yield from text_batches(path, schema, target=target, progress=progress)
+
+
+def _first_bytes(path: Path) -> bytes:
+    """The bytes that tell what kind of file it is."""
+    problem = None
+    try:
+        if path.is_dir():
+            problem = "is a folder. Choose a file in it."
+        else:
+            with path.open("rb") as file:
+                start = file.read(4)
+            if not start:
+                problem = "is empty. Choose the file that holds the records."
+    except FileNotFoundError:
+        problem = "there is no such file. Check the path."
+    except OSError as error:
+        problem = f"cannot be opened ({error.strerror})."
+    if problem is not None:
+        raise TableError(f"{path}: {problem}")
+    return start
+
+
+def _parquet_batches(
+    path: Path, schema: Schema, target: bool, progress: Callable[[float], None] | None
+) -> Iterator[dict[str, Any]]:
+    """The records of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from discreet.tables.csv_files import clean, columns_to_read
+
+    damaged = TableError(f"{path}: is cut off or damaged. Copy it again.")
+    file = None
+    with suppress(pa.ArrowException, OSError):
+        # Buffered: columns are read piece by piece, not a whole group of rows at once.
+        file = pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)
+    if file is None:
+        raise damaged
+    with file:
+        names = file.schema_arrow.names
+        wanted = columns_to_read(names, schema, target=target, where=str(path))
+        _check_types(file.schema_arrow, wanted, schema, path)
+        total, done = file.metadata.num_rows, 0
+        if not total:
+            raise TableError(f"{path}: has no records.")
+        stream = file.iter_batches(PARQUET_BATCH, columns=wanted, use_threads=False)
+        while done < total:
+            batch = None
+            with suppress(pa.ArrowException, OSError):
+                batch = next(stream, None)
+            if batch is None:
+                raise damaged
+            done += batch.num_rows
+            if progress is not None:
+                progress(done / total)
+            yield {name: clean(batch.column(name), schema, name, str(path)) for name in wanted}
+
+
+def _check_types(arrow: Any, wanted: list[str], schema: Schema, path: Path) -> None:
+    """Refuse columns whose cells are of a type that the schema's kind cannot hold."""
+    from pyarrow import types
+
+    never = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    problems = []
+    for name in wanted:
+        found = arrow.field(name).type
+        inner = found.value_type if types.is_dictionary(found) else found
+        column = schema.columns.get(name)
+        is_number = isinstance(column, Numeric) or (
+            column is None and schema.target is not None and not schema.target.is_classification
+        )
+        if any(test(inner) for test in never) or (is_number and types.is_temporal(inner)):
+            problems.append(f"column {name!r} is of type {found}")
+    if problems:
+        raise TableError(
+            f"{path}: {'; '.join(problems)}. A column must hold numbers, or texts and what can be "
+            'written as one: convert it, or set kind = "ignored".'
+        )

@@ -1,0 +1,463 @@
+"""Drafts of a schema: what is read, what is left open, and what a private draft spends."""
+
+import math
+import tomllib
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from discreet.errors import (
+    BudgetExceeded,
+    NotSupported,
+    PrivacyError,
+    PrivacyLeakWarning,
+    TableError,
+)
+from discreet.privacy import Accountant, Budget, Laplace, PermuteAndFlip
+from discreet.privacy.histogram import StabilityHistogram
+from discreet.tables import estimate
+from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
+from discreet.tables.schema import FileFormat, Schema
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from discreet.tables.draft import draft, draft_private, layout  # noqa: E402
+from discreet.tables.reading import read  # noqa: E402
+
+N = 6000
+CITIES = np.array(["Bern", "Graz", "Lyon"])
+
+
+def table(n=N):
+    """Ages from 20 to 69, incomes of 0 or 9,900, three cities and a rare one, an identifier."""
+    place = np.arange(n)
+    return {
+        "age": 20 + place % 50,
+        "income": np.where(place % 10, 0, 9900),
+        "city": np.where(place == 17, "Nowhere", CITIES[place % 3]),
+        "person": np.array([f"P{index:06d}" for index in place]),
+        "label": np.where(place % 4, "no", "yes"),
+    }
+
+
+@pytest.fixture
+def csv_file(tmp_path):
+    columns = table()
+    path = tmp_path / "people.csv"
+    lines = [";".join(columns)]
+    lines += [";".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def parquet_file(tmp_path):
+    path = tmp_path / "people.parquet"
+    columns = dict(table())
+    columns["member"] = np.arange(N) % 2 == 0
+    fields = pa.table(columns)
+    when = pa.array(np.arange(N).astype("datetime64[D]"))
+    fields = fields.append_column("when", when)
+    strict = pa.schema([field.with_nullable(field.name != "age") for field in fields.schema])
+    pq.write_table(fields.cast(strict), path)
+    return path
+
+
+def private(path, epsilon=50.0, delta=1e-9, relation="add_remove", **settings):
+    """A draft with fixed noise, without the warning that says so."""
+    settings.setdefault("random_state", 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return draft_private(path, epsilon, delta, relation, **settings)
+
+
+class TestDraft:
+    def test_gaps_are_listed_until_they_are_filled_in(self, csv_file):
+        text = draft(csv_file, target="label")
+        data = tomllib.loads(text)
+        assert data["file"] == {"delimiter": ";"}
+        assert data["target"] == {"column": "label"}
+        kinds = {name: column["kind"] for name, column in data["columns"].items()}
+        assert kinds == {
+            "age": "numeric",
+            "income": "numeric",
+            "city": "categorical",
+            "person": "categorical",
+        }
+        with pytest.raises(TableError, match="5 problems") as caught:
+            Schema.from_toml(text)
+        assert str(caught.value).count("fill in") == 5
+
+    def test_filled_in_it_reads_the_file(self, csv_file):
+        text = draft(csv_file, target="label")
+        text = text.replace('# classes = ["", ""]', 'classes = ["no", "yes"]')
+        numbers, rest = text.split("[columns.city]")
+        target, numbers = numbers.split("[columns.age]")
+        numbers = numbers.replace("# low =", "low = 0").replace("# high =", "high = 100")
+        rest = rest.replace('# values = ["", ""]', 'values = ["Bern", "Graz"]')
+        schema = Schema.from_toml(f"{target}[columns.age]{numbers}[columns.city]{rest}")
+        found = read(csv_file, schema)
+        assert found.X.shape == (N, schema.width)
+
+    def test_no_cell_of_the_file_is_in_it(self, csv_file, parquet_file):
+        for path in (csv_file, parquet_file):
+            text = draft(path, target="label")
+            for cell in ("Bern", "Nowhere", "9900", "P0000", "yes", "69"):
+                assert cell not in text
+
+    def test_it_says_that_kinds_were_guessed_from_records(self, csv_file, parquet_file):
+        assert "look at the data" in " ".join(draft(csv_file).replace("#", "").split())
+        assert "guessed" not in draft(parquet_file)
+
+    def test_names_only_reads_the_header_alone(self, tmp_path):
+        path = tmp_path / "header.csv"
+        path.write_text("a|b c|d\n1|2|3|4|not a table at all\n")
+        text = draft(path, names_only=True)
+        data = tomllib.loads(text)
+        assert data["columns"] == {"a": {}, "b c": {}, "d": {}}
+        assert data["file"]["delimiter"] == "|"
+        with pytest.raises(TableError, match="kind"):
+            Schema.from_toml(text)
+        with pytest.raises(TableError, match="number of fields"):
+            draft(path)
+
+    def test_later_records_do_not_change_a_kind(self, tmp_path):
+        path = tmp_path / "late.csv"
+        path.write_text("a\n" + "1\n" * 1000 + "text\n")
+        assert tomllib.loads(draft(path))["columns"]["a"]["kind"] == "numeric"
+        path.write_text("a\n" + "1\n" * 999 + "text\n")
+        assert tomllib.loads(draft(path))["columns"]["a"]["kind"] == "categorical"
+
+    def test_an_empty_column_is_not_called_numeric(self, tmp_path):
+        path = tmp_path / "empty.csv"
+        path.write_text("a,b\n,1\n,2\n")
+        kinds = tomllib.loads(draft(path))["columns"]
+        assert kinds["a"]["kind"] == "categorical"
+        assert kinds["b"]["kind"] == "numeric"
+
+    @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+    def test_delimiters_come_from_the_header_line(self, tmp_path, delimiter):
+        path = tmp_path / "file.txt"
+        path.write_text(delimiter.join(["a", '"b"', "c"]) + "\n1,1;1|1\t1\n")
+        assert layout(path).names == ("a", "b", "c")
+        assert layout(path).file.delimiter == delimiter
+
+    def test_types_come_from_parquet_metadata(self, parquet_file):
+        kinds = tomllib.loads(draft(parquet_file))["columns"]
+        assert kinds["age"]["kind"] == "numeric"
+        assert kinds["city"]["kind"] == "categorical"
+        assert kinds["member"]["kind"] == "boolean"
+        assert kinds["when"]["kind"] == "ignored"
+        assert "date" in kinds["when"]["reason"]
+
+    def test_a_file_without_header_needs_names(self, tmp_path):
+        path = tmp_path / "bare.csv"
+        path.write_text("1,x\n2,y\n")
+        with pytest.raises(ValueError, match="names"):
+            draft(path, format=FileFormat(header=False))
+        text = draft(path, format=FileFormat(header=False, names=("a", "b")))
+        assert tomllib.loads(text)["columns"]["a"]["kind"] == "numeric"
+        assert tomllib.loads(text)["file"]["names"] == ["a", "b"]
+
+    def test_odd_names_survive(self, tmp_path):
+        path = tmp_path / "odd.csv"
+        path.write_text('"a ""b"" [c]",größe,x.y\n1,2,3\n')
+        assert list(tomllib.loads(draft(path))["columns"]) == ['a "b" [c]', "größe", "x.y"]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "empty"),
+            (b"a,a\n1,2\n", "same name"),
+            (b"PK\x03\x04rest", "zip"),
+            (b"a,b\n", "no records"),
+            (b"\xff\xfe\xfa,b\n1,2\n", "UTF-8"),
+            (b"PAR1 and then nothing", "damaged"),
+        ],
+    )
+    def test_bad_files_are_refused_as_the_reader_refuses_them(self, tmp_path, content, message):
+        path = tmp_path / "bad.csv"
+        path.write_bytes(content)
+        with pytest.raises(TableError, match=message):
+            draft(path)
+        with pytest.raises(TableError, match=message):
+            private(path)
+
+    def test_an_unknown_target_is_named_with_the_nearest(self, csv_file, parquet_file):
+        with pytest.raises(TableError, match="'label'"):
+            draft(csv_file, target="lable")
+        with pytest.raises(TableError, match="'label'"):
+            private(csv_file, target="lable")
+        with pytest.raises(TableError, match="cannot be predicted"):
+            private(parquet_file, target="when")
+
+
+class TestPrivateDraft:
+    # At ε = 50 over five or six columns, noise has scales below 3 rows and all of what is asserted
+    # here is decided by 100 rows or more: a chance of failing below 1e-12 for any seed.
+    @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+    def test_text_file(self, csv_file, relation):
+        schema = private(csv_file, relation=relation, target="label")
+        assert schema.target.classes == {"no": ("no",), "yes": ("yes",)}
+        age = schema.columns["age"]
+        assert isinstance(age, Numeric)
+        assert (age.low, age.high) == (20.0, 69.0)
+        assert age.missing
+        assert age.invalid == "missing"
+        assert (schema.columns["income"].low, schema.columns["income"].high) == (0.0, 9900.0)
+        assert schema.columns["city"] == Categorical(tuple(CITIES), missing=True)
+        assert isinstance(schema.columns["person"], Ignored)
+        assert "frequent" in schema.columns["person"].reason
+        assert (schema.spent.epsilon, schema.spent.delta) == (50.0, 1e-9)
+        assert schema.spent.relation == relation
+        assert any("age" in what for what in schema.spent.what)
+        assert Schema.from_toml(schema.to_toml()) == schema
+        found = read(csv_file, schema)
+        assert found.X.shape == (N, schema.width)
+
+    def test_parquet(self, parquet_file):
+        schema = private(parquet_file, target="label")
+        assert schema.columns["age"] == Numeric(20.0, 69.0)  # not nullable, and no vote
+        assert schema.columns["member"] == Boolean(missing=True)
+        assert isinstance(schema.columns["when"], Ignored)
+        assert set(schema.target.classes) == {"no", "yes"}
+        assert not any("which columns" in what for what in schema.spent.what)
+        assert read(parquet_file, schema).X.shape == (N, schema.width)
+
+    def test_target_of_numbers_is_classes_if_few_values_hold_nearly_all_rows(self, tmp_path):
+        rng = np.random.default_rng(0)
+        columns = {
+            "x": rng.normal(size=4000),
+            "coded": np.arange(4000) % 3,
+            "y": rng.normal(5, 1, 4000),
+        }
+        path = tmp_path / "numbers.parquet"
+        pq.write_table(pa.table(columns), path)
+        assert set(private(path, target="coded").target.classes) == {"0", "1", "2"}
+        floats = pa.table({**columns, "coded": (np.arange(4000) % 3).astype(float)})
+        pq.write_table(floats, path)
+        assert set(private(path, target="coded").target.classes) == {"0", "1", "2"}
+        target = private(path, target="y").target
+        assert not target.is_classification
+        assert 1.5 < target.low < 3.5
+        assert 6.5 < target.high < 8.5
+
+    def test_a_boolean_target_of_parquet(self, parquet_file):
+        schema = private(parquet_file, target="member")
+        assert set(schema.target.classes) == {"false", "true"}
+        found = read(parquet_file, schema)
+        assert Counter(found.y.tolist()) == {0: N // 2, 1: N // 2}
+
+    def test_a_target_without_two_classes_is_ignored_with_a_warning(self, csv_file):
+        with pytest.warns(UserWarning, match="no two classes"):
+            schema = private(csv_file, target="person")
+        assert schema.target is None
+        assert isinstance(schema.columns["person"], Ignored)
+
+    def test_mixed_cells_missing_cells_and_packed_files(self, tmp_path):
+        import gzip
+
+        path = tmp_path / "mixed.csv.gz"
+        cells = ["", "n/a", *map(str, range(18))] * 300
+        with gzip.open(path, "wt") as file:
+            file.write("a,b\n" + "".join(f" {cell} ,x\n" for cell in cells))
+        schema = private(path)
+        column = schema.columns["a"]
+        assert isinstance(column, Numeric)
+        assert (column.low, column.high) == (0.0, 17.0)
+        assert schema.columns["b"].values == ("x",)
+        assert read(path, schema, target=False).X.shape == (6000, schema.width)
+
+    def test_names_of_added_columns_are_never_categories(self, tmp_path):
+        path = tmp_path / "names.csv"
+        path.write_text("a\n" + "(other)\n(missing)\nfine\n" * 1000)
+        assert private(path).columns["a"].values == ("fine",)
+
+    def test_columns_with_too_many_texts_are_given_up(self, csv_file, monkeypatch):
+        # Limit 1,000, noise of scale 2 rows or less, 6,000 persons and 4 cities: certain.
+        monkeypatch.setattr(estimate, "DISTINCT_LIMIT", 1000)
+        most = []
+        update = estimate.Tally.add
+
+        def add(tally, question, values):
+            update(tally, question, values)
+            most.append(len(tally.texts))
+
+        monkeypatch.setattr(estimate.Tally, "add", add)
+        schema = private(csv_file, target="label")
+        assert "distinct" in schema.columns["person"].reason
+        assert schema.columns["city"].values == tuple(CITIES)
+        assert max(most) < 1100
+
+    def test_memory_is_kept_for_short_texts_only(self, tmp_path):
+        path = tmp_path / "long.csv"
+        path.write_text("a,b\n" + f"{'x' * 201},{'y' * 200}\n" * 500)
+        schema = private(path)
+        assert isinstance(schema.columns["a"], Ignored)
+        assert schema.columns["b"].values == ("y" * 200,)
+
+    def test_nothing_estimable_is_said_in_words(self, tmp_path):
+        path = tmp_path / "names.csv"
+        path.write_text("a\n" + "".join(f"name{index}\n" for index in range(500)))
+        with pytest.raises(TableError, match="Nothing in this file"):
+            private(path)
+
+    def test_progress_goes_from_0_to_1_and_depends_on_the_file_size_alone(
+        self, csv_file, parquet_file
+    ):
+        for path in (csv_file, parquet_file):
+            seen = []
+            private(path, progress=seen.append)
+            assert seen == sorted(seen)
+            assert 0 <= seen[0] <= seen[-1] <= 1
+            assert seen[-1] > 0.9
+
+    def test_small_budgets_are_called_noise(self, csv_file):
+        with pytest.warns(UserWarning, match="mostly noise"):
+            private(csv_file, epsilon=0.01)
+
+    def test_a_fixed_seed_warns_and_repeats(self, csv_file):
+        with pytest.warns(PrivacyLeakWarning, match="test mode"):
+            first = draft_private(csv_file, 1.0, 1e-9, "add_remove", random_state=3)
+        assert first == private(csv_file, 1.0, random_state=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PrivacyLeakWarning)
+            draft_private(csv_file, 1.0, 1e-9, "add_remove")
+
+
+class TestBudget:
+    @pytest.fixture
+    def charges(self, monkeypatch):
+        """Every charge and every read, in order."""
+        from discreet.privacy.filters import PrivacyFilter
+        from discreet.tables import reading
+
+        seen = []
+        charge, batches = PrivacyFilter.charge, reading.batches
+
+        def noted_charge(self, mechanism, times=1):
+            charge(self, mechanism, times)
+            seen.append((mechanism, times))
+
+        def noted_batches(*args, **kwargs):
+            seen.append("read")
+            return batches(*args, **kwargs)
+
+        monkeypatch.setattr(PrivacyFilter, "charge", noted_charge)
+        monkeypatch.setattr(reading, "batches", noted_batches)
+        return seen
+
+    @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+    def test_an_independent_sum_of_all_questions_is_the_budget(self, csv_file, relation, charges):
+        private(csv_file, 1.0, 1e-7, relation, target="label")
+        uses = [entry for entry in charges if entry != "read"]
+        # Recomputed from the noise of each mechanism, not from its stated cost: scale at
+        # sensitivity s is s/ε for Laplace, and 2s/ε for a selection that is not monotone.
+        epsilon = delta = 0.0
+        for mechanism, times in uses:
+            if isinstance(mechanism, Laplace):
+                epsilon += times / mechanism.scale(1.0)
+            elif isinstance(mechanism, PermuteAndFlip):
+                epsilon += times * 2 / mechanism.scale(1.0)
+            else:
+                assert isinstance(mechanism, StabilityHistogram)
+                changed = 1 if relation == "add_remove" else 2
+                epsilon += times * changed / mechanism.scale
+                delta += times * 0.5 * math.exp(-(mechanism.threshold - 1) / mechanism.scale)
+        assert epsilon == pytest.approx(1.0, rel=1e-9)
+        assert epsilon <= 1.0
+        assert delta <= 1e-7
+        kinds = Counter()
+        for mechanism, times in uses:
+            kinds[type(mechanism)] += times
+        assert kinds == {Laplace: 5, PermuteAndFlip: 4, StabilityHistogram: 3}
+
+    def test_every_pass_over_the_cells_was_charged_first(self, csv_file, charges):
+        private(csv_file)
+        first, second = (place for place, entry in enumerate(charges) if entry == "read")
+        assert charges[:first]
+        assert all(isinstance(mechanism, Laplace) for mechanism, _ in charges[:first])
+        assert len(charges[first + 1 : second]) == 5  # one mechanism for each column
+        assert not charges[second + 1 :]
+
+    def test_refusals_come_before_a_cell_is_read(self, csv_file, charges):
+        with pytest.raises(NotSupported, match="delta"):
+            private(csv_file, 1.0, 0.0)
+        for epsilon, delta, relation in (
+            (-1, 1e-9, "add_remove"),
+            (1, 2, "add_remove"),
+            (1, 1e-9, "x"),
+        ):
+            with pytest.raises(ValueError, match=r"epsilon|delta|relation"):
+                private(csv_file, epsilon, delta, relation)
+        with pytest.raises(ValueError, match="coverage"):
+            private(csv_file, coverage=1.5)
+        with pytest.raises(ValueError, match="accountant"):
+            private(csv_file, accountant=3.0)
+        with pytest.raises(ValueError, match="epsilon"):
+            private(csv_file, 1e-9)  # too little for each column
+        assert charges == []
+
+    def test_an_accountant_counts_it_or_refuses_it_before_a_cell_is_read(self, csv_file, charges):
+        accountant = Accountant()
+        private(csv_file, 1.0, accountant=accountant)
+        assert accountant.fits == 1
+        assert accountant.rho >= 0.5  # (1, δ)-DP as approximate zCDP: ε²/2
+        charges.clear()
+        small = Accountant(Budget(0.1, 1e-6, "add_remove"), delta_share=0.5)
+        with pytest.raises(BudgetExceeded):
+            private(csv_file, 1.0, accountant=small)
+        other = Accountant(Budget(9.0, 1e-6, "replace_one"), delta_share=0.5)
+        with pytest.raises(PrivacyError):
+            private(csv_file, 1.0, accountant=other)
+        assert charges == []
+        assert small.fits == other.fits == 0
+
+    def test_the_reader_is_not_told_what_a_row_holds(self, csv_file):
+        # A row that breaks the file: the message shows nothing of it.
+        with csv_file.open("a") as file:
+            file.write("77;secret\n")
+        with pytest.raises(TableError) as caught:
+            private(csv_file)
+        assert "secret" not in str(caught.value)
+        assert "77" not in str(caught.value)
+
+
+def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
+    # What is collected, before noise: cells are counted one by one, also in mixed blocks.
+    from discreet.tables.estimate import Question, Tally, margin_of
+
+    rows = ["1", "1.0", "x", "", "2.5", "nan", "1e3", "x"]
+    question = Question(
+        "a",
+        True,
+        PermuteAndFlip(1.0, monotone=False),
+        StabilityHistogram(1.0, 1e-6, "add_remove"),
+    )
+
+    def collected(cells):
+        values = pa.array([cell or None for cell in cells], type=pa.string())
+        tally = Tally(None)
+        tally.add(question, values)
+        return tally, margin_of(values)
+
+    whole, margin = collected(rows)
+    for place in range(len(rows)):
+        less, other_margin = collected(rows[:place] + rows[place + 1 :])
+        assert abs(margin - other_margin) <= 1
+        assert np.abs(whole.cells - less.cells).sum() <= 1
+        gone = whole.texts - less.texts
+        assert sum(gone.values()) == (rows[place] != "")
+        assert not less.texts - whole.texts
+
+
+def test_float_cells_become_texts_one_by_one():
+    # Whether 3.0 is called "3" must not depend on the other cells of its block.
+    from discreet.tables.estimate import _text_counts
+
+    assert dict(_text_counts(pa.array([3.0, 3.0, 0.5, math.nan, None]))) == {"3": 2, "0.5": 1}
+    assert dict(_text_counts(pa.array([3.0]))) == {"3": 1}
+    assert dict(_text_counts(pa.array(["3.0", "3"]))) == {"3.0": 1, "3": 1}
