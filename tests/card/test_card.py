@@ -1,0 +1,259 @@
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from discreet import card as cards
+from discreet.estimators import LogisticRegression
+from discreet.privacy import Gaussian, Guarantee, Relation
+from discreet.privacy.guarantee import Use
+from discreet.privacy.risk import percent
+from discreet.solvers import AGD
+from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
+from discreet.tables.schema import Schema, Spent, Target
+
+NASTY = '<script>alert("1")</script> & | `x` *y* [z](w) \x1b[31m\u202e'
+
+
+@pytest.fixture
+def guarantee():
+    return Guarantee(
+        epsilon=1.0,
+        delta=1e-6,
+        relation=Relation.ADD_REMOVE,
+        measure="zcdp",
+        rho=0.02,
+        mu=None,
+        conditions=("gradients are clipped to 3",),
+        public=("the number of rows",),
+        secure=True,
+        mechanisms=(Use(Gaussian(10.0), 3), Use(Gaussian(20.0), 2)),
+        earlier_fits=2,
+        split=(("centre", 0.1), ("model", 0.9)),
+    )
+
+
+@pytest.fixture
+def schema():
+    return Schema(
+        columns={
+            "age": Numeric(0, 120),
+            "income": Numeric(None, None, scale="log"),
+            "job": Categorical(tuple(f"job {k}" for k in range(40))),
+            "smoker": Boolean(missing=True),
+            "key": Ignored("a name"),
+            NASTY: Numeric(0, 1),
+        },
+        target=Target("ill", classes=["no", "yes"]),
+        spent=Spent(0.25, 1e-7, "add_remove", ("bounds of age",)),
+    )
+
+
+@pytest.fixture
+def model():
+    fitted = LogisticRegression(solver=AGD(splits=40), data_norm=2.0, random_state=0)
+    fitted.classes_, fitted.n_features_in_ = np.array(["no", "yes"]), 47
+    fitted.coef_ = np.full((1, 47), 0.123456789)
+    return fitted
+
+
+WRITERS = [cards.text, cards.markdown, cards.html]
+
+
+def words(written):
+    """A card's words without markup, escapes and line breaks."""
+    plain = re.sub(r"<style>.*?</style>|<[^>]+>", " ", written, flags=re.DOTALL)
+    plain = plain.replace("&nbsp;", " ").replace("\\", "").replace("|", " ")
+    return re.sub(r"\s+", " ", plain)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_everything_is_on_it(writer, guarantee, schema, model):
+    told = cards.card(guarantee, model=model, schema=schema, title="visits")
+    shown = words(writer(told))
+    for expected in (
+        "visits",
+        "(ε = 1.25, δ = 1.1e-06)-differentially private for one row added or removed",
+        "one row",
+        "zCDP",
+        "0.02",
+        "centre 10 %",
+        "model 90 %",
+        "gaussian noise multiplier 10 to 20 5",
+        "the number of rows",
+        "age numeric 0 to 120",
+        "bounds estimated in the fit, within its budget, on a log scale",
+        "job 0, job 1, job 2, job 3, job 4, job 5, … (40 in all)",
+        "yes or no, may be missing",
+        "not used: a name",
+        "labels no, yes",
+        "exact on a public grid, bits from the operating system",
+        "gradients are clipped to 3",
+        "Estimating the schema 0.25 1e-07",
+        "Together 1.25 1.1e-06",
+        "bounds of age",
+        "2 fits took place in the same process before",
+        "LogisticRegression",
+        "agd (splits 40)",
+        "discreet 0",
+        "wrongly accuses 1 in 1,000 of those",
+        "wrongly accuses 1 in 100 of those",
+        "wrongly accuses 1 in 10 of those",
+    ):
+        assert expected in shown, expected
+    for item in told.risks:
+        assert f"at most {percent(item.true_positive_rate)}" in shown
+    assert "NOT PRIVATE" not in shown
+    assert "0.1234" not in shown  # no weight
+    assert "random state" not in shown
+
+
+def test_what_the_schema_spent_is_in_the_risk(guarantee, schema):
+    alone = cards.card(guarantee)
+    both = cards.card(guarantee, schema=schema)
+    assert alone.total is None
+    assert both.total == (1.25, pytest.approx(1.1e-6))
+    for one, two in zip(alone.risks, both.risks, strict=True):
+        assert two.true_positive_rate > one.true_positive_rate
+
+
+def test_promises_under_different_relations_are_not_added_up(guarantee, schema):
+    told = cards.card(replace(guarantee, relation=Relation.REPLACE_ONE), schema=schema)
+    assert told.total is None
+    assert "cannot be added up" in words(cards.text(told))
+    assert "Together" not in cards.text(told)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize(
+    ("changes", "banner"),
+    [
+        ({"secure": False}, "TEST MODE, NOT PRIVATE"),
+        ({"epsilon": float("inf"), "measure": None, "rho": None}, "NOT PRIVATE: computed on"),
+    ],
+)
+def test_what_is_not_private_says_so_loudly(writer, changes, banner, guarantee, schema):
+    told = cards.card(replace(guarantee, **changes), schema=schema)
+    shown = words(writer(told))
+    assert banner in shown
+    assert shown.index(banner) < shown.index("What is promised")
+    assert "at most" not in shown
+    assert "an attacker may be right about everybody" in shown
+    assert all(item.true_positive_rate == 1 for item in told.risks)
+
+
+class Outline(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.text, self.open = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in ("meta", "circle", "line", "polyline", "polygon"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_is_well_formed_whole_and_safe(guarantee, schema, model):
+    page = cards.html(cards.card(guarantee, model=model, schema=schema, title=NASTY))
+    outline = Outline()
+    outline.feed(page)
+    assert outline.open == []
+    assert "script" not in outline.tags
+    assert outline.tags.count("h1") == 1
+    assert outline.tags.count("svg") == 1
+    assert {"main", "section", "h2", "title", "desc", "figcaption"} <= set(outline.tags)
+    assert '<script>alert("1")</script>' in "".join(outline.text)  # shown, not run
+    loading = {"src", "href", "srcset", "action", "data", "poster"}
+    assert not [pair for pair in outline.attributes if loading & set(pair[1])]
+    assert not re.search(r"https?:|url\(|@import|\son\w+=", page)
+    identifiers = [found["id"] for _, found in outline.attributes if "id" in found]
+    assert len(set(identifiers)) == len(identifiers)
+    svg = dict(next(found for tag, found in outline.attributes if tag == "svg"))
+    assert set(svg["aria-labelledby"].split()) <= set(identifiers)
+
+
+def contrast(first, second):
+    def luminance(colour):
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(first), luminance(second)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_can_be_told_apart_in_light_dark_and_print(guarantee):
+    page = cards.html(cards.card(guarantee))
+    palettes = re.findall(r":root \{([^}]*)\}", page)
+    assert len(palettes) == 3
+    for palette in palettes:
+        colours = {
+            name: found if len(found) == 7 else "#" + "".join(2 * c for c in found[1:])
+            for name, found in re.findall(r"--([\w-]+): (#(?:\w{6}|\w{3}));", palette)
+        }
+        for name in ("ink", "soft", "bound"):
+            assert contrast(colours[name], colours["paper"]) >= 4.5, name
+        assert contrast(colours["alarm"], colours["alarm-paper"]) >= 4.5
+
+
+def test_text_shows_no_control_characters(guarantee, schema):
+    written = cards.text(cards.card(guarantee, schema=schema, title=NASTY))
+    assert all(character.isprintable() or character == "\n" for character in written)
+    assert max(map(len, written.splitlines())) <= 100
+
+
+def test_markdown_is_inert(guarantee, schema):
+    written = cards.markdown(
+        cards.card(guarantee, schema=schema, title=f"{NASTY} http://a.example")
+    )
+    assert "<" not in written
+    assert "[z](w)" not in written
+    assert "http:" not in written
+    for line in written.splitlines():
+        if line.startswith("| ") and "alert" in line:
+            assert len(re.findall(r"(?<!\\)\|", line)) == 4  # three cells
+
+
+def test_a_wide_schema_is_cut_short(guarantee):
+    many = Schema(columns={f"c{k}": Numeric(0, 1) for k in range(500)})
+    written = cards.text(cards.card(guarantee, schema=many))
+    assert "and 440 more columns" in written
+    assert "c499" not in written
+
+
+def test_it_is_plain_data(guarantee, schema, model):
+    told = cards.card(guarantee, model=model, schema=schema)
+    data = json.loads(json.dumps(told.to_dict(), allow_nan=False))
+    assert data["guarantee"] == guarantee.to_dict()
+    assert [item["false_positive_rate"] for item in data["risks"]] == [0.001, 0.01, 0.1]
+    assert data["total"] == {"epsilon": 1.25, "delta": pytest.approx(1.1e-6)}
+    assert str(told) == cards.text(told)
+    assert told._repr_html_().startswith("<iframe")
+
+
+def test_gaussian_and_pure_promises(guarantee):
+    gaussian = replace(guarantee, measure="gdp", rho=None, mu=0.2)
+    assert "Total μ" in cards.text(cards.card(gaussian))
+    assert "μ² of Gaussian DP: 0.04 in total" in words(cards.text(cards.card(gaussian)))
+    pure = replace(guarantee, measure="pure", rho=None, delta=0.0, split=())
+    assert "(ε = 1, pure)" in cards.text(cards.card(pure))
+    assert "All of it went into the model" in cards.text(cards.card(pure))
+
+
+def test_a_pipeline_is_described_by_its_last_step(guarantee, model):
+    pipeline = SimpleNamespace(steps=[("table", None), ("model", model)])
+    assert cards.card(guarantee, model=pipeline) == cards.card(guarantee, model=model)
