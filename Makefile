@@ -24,7 +24,7 @@ help:
 	@touch $@
 
 demo: .venv/.user
-	$(BIN)/python -m discreet.cli.demo
+	$(BIN)/discreet demo
 
 test: .venv/.developer
 	$(BIN)/python -m pytest
@@ -43,6 +43,7 @@ bench-speed: .venv/.user
 	$(BIN)/python -m benchmarks.descent_speed
 	$(BIN)/python -m benchmarks.frank_wolfe_speed
 	$(BIN)/python -m benchmarks.minimise_speed
+	$(BIN)/python -m benchmarks.tables_speed
 
 clean:
 	rm -rf .venv out

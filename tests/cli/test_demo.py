@@ -5,7 +5,7 @@ import sys
 def test_demo_prints_a_table_and_saves_a_figure(tmp_path):
     figure = tmp_path / "demo.png"
     out = subprocess.run(
-        [sys.executable, "-m", "discreet.cli.demo", "--figure", str(figure)],
+        [sys.executable, "-m", "discreet", "demo", "--figure", str(figure)],
         capture_output=True,
         text=True,
         check=True,

@@ -2,12 +2,11 @@
 
 Trains private logistic regression (DP-AGD) at several budgets on generated data, next to a model
 without privacy and to always answering with the commoner class, and draws how the budget was
-spent. Run it with ``make demo`` or ``python -m discreet.cli.demo``.
+spent. Run it with ``make demo`` or ``discreet demo``.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,13 +129,8 @@ def draw(runs: list[Run], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def main() -> None:
-    """Run the demo."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--figure", type=Path, default=Path("out/demo.png"), help="where to save the figure"
-    )
-    arguments = parser.parse_args()
+def show(figure: Path) -> None:
+    """Run the demo and save its figure."""
     console = Console()
     console.print(
         "Synthetic-L: 10,000 rows, 20 features uniform in [-1, 1]; the label is the sign of a "
@@ -150,9 +144,5 @@ def main() -> None:
     plain = PlainLogisticRegression().fit(X, y).score(X_test, y_test)
     majority = float(np.mean(y_test == np.bincount(y).argmax()))
     report(console, runs, plain, majority)
-    draw(runs, arguments.figure)
-    console.print(f"\nFigure: {arguments.figure}")
-
-
-if __name__ == "__main__":
-    main()
+    draw(runs, figure)
+    console.print(f"\nFigure: {figure}")

@@ -1,0 +1,231 @@
+"""``discreet fit``: from a table on disk to a private model in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from discreet.cli.exits import Exit, Problem
+from discreet.cli.options import (
+    AsJson,
+    DataFile,
+    Force,
+    RelationName,
+    complete_solvers,
+    refuse_existing,
+)
+from discreet.cli.screen import Screen
+from discreet.privacy import Relation
+
+__all__ = ["LOSSES", "fit"]
+
+LOSSES = {
+    "logistic": "classes: logistic regression",
+    "huber": "classes: support vector machine with a smoothed hinge; numbers: robust regression",
+    "hinge": "classes: support vector machine",
+    "sigmoid": "classes: a smooth count of errors, not convex",
+    "squared": "numbers: least squares",
+}
+
+
+def fit(
+    file: DataFile,
+    schema: Annotated[
+        Path, typer.Option(help="What is public about the table (see: discreet schema draft).")
+    ],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget: smaller is more private.")],
+    delta: Annotated[float, typer.Option(help="Slack of the promise; keep it well below 1/rows.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes.")],
+    target: Annotated[
+        str | None, typer.Option(help="Column to predict, if the schema does not say.")
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="; ".join(f"{name} ({what})" for name, what in LOSSES.items())
+            + ". By default logistic for classes, squared for numbers.",
+            autocompletion=lambda incomplete: [n for n in LOSSES if n.startswith(incomplete)],
+        ),
+    ] = None,
+    solver: Annotated[
+        str, typer.Option(help="See: discreet solvers.", autocompletion=complete_solvers)
+    ] = "auto",
+    relation: RelationName = Relation.ADD_REMOVE,
+    alpha: Annotated[float, typer.Option(help="Strength of the penalty.")] = 1e-4,
+    data_norm: Annotated[
+        float | None,
+        typer.Option(
+            help="Scale longer rows down to this norm. Some solvers need a bound; "
+            "by default they get the schema's."
+        ),
+    ] = None,
+    intercept: Annotated[bool, typer.Option(help="Fit a constant term.")] = True,
+    centre: Annotated[
+        float | None, typer.Option(help="Share of the budget for a private mean to subtract.")
+    ] = None,
+    whiten: Annotated[
+        float | None, typer.Option(help="Share of the budget for a private whitening.")
+    ] = None,
+    bounds_share: Annotated[
+        float,
+        typer.Option(help='Share of the budget for columns with bounds = "private", if any.'),
+    ] = 0.1,
+    force: Force = False,
+    test_seed: Annotated[
+        int | None, typer.Option(help="For tests only: fixes the noise, so nothing is private.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a private model to a table and write it to a file.
+
+    Everything is checked before the table is read; the model file appears only when it is complete.
+
+    Example: discreet fit visits.csv --schema visits.toml --epsilon 1 --delta 1e-6 -o visits.json
+    """
+    from discreet import save
+    from discreet.tables import Schema, read
+
+    screen = Screen(as_json=as_json)
+    _check_output(output, force)
+    table = Schema.read(schema)
+    if target is not None and (table.target is None or table.target.column != target):
+        table = table.with_target(target)
+    if table.target is None:
+        raise Problem(Exit.USAGE, f"{schema} names no target: pass --target COLUMN.")
+    if table.spent is not None and table.spent.relation != relation:
+        raise Problem(
+            Exit.USAGE,
+            f"{schema} was estimated under {table.spent.relation!r}; its promise and the model's "
+            f"add up only under one relation. Pass --relation {table.spent.relation}.",
+        )
+    model = _estimator(
+        table,
+        loss,
+        epsilon=epsilon,
+        delta=delta,
+        relation=str(relation),
+        solver=solver,
+        alpha=alpha,
+        fit_intercept=intercept,
+        random_state=test_seed,
+    )
+    model.set_params(
+        preparation=_preparation(table, bounds_share, centre, whiten),
+        data_norm=_row_bound(table, model, data_norm, centre, whiten),
+    )
+    model.check_settings()  # now, before a long file is read
+    start = time.perf_counter()
+    with screen.bar(f"reading {file.name}") as bar:
+        X, y = read(file, table, progress=bar)
+    assert y is not None
+    read_in = time.perf_counter() - start
+    with screen.bar("fitting (share of the budget spent)") as bar:
+        model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y)
+    model.set_params(progress=None)
+    labels = table.target.labels if table.target.is_classification else None
+    pipeline = _assemble(table, model, labels)
+    save(pipeline, output)
+    seconds = time.perf_counter() - start
+    shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
+    screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
+    screen.result(
+        {
+            "model": os.fspath(output),
+            "rows": X.shape[0],
+            "columns": X.shape[1],
+            "seconds": round(seconds, 3),
+            "guarantee": model.guarantee_.to_dict(),
+            "spent_on_schema": table.spent and dataclasses.asdict(table.spent),
+        },
+        f"{model.guarantee_}{_total(table.spent, model.guarantee_)}\n\n"
+        f"Model: {output}. Its privacy card: discreet explain {output}",
+    )
+
+
+def _total(spent: Any, guarantee: Any) -> str:
+    """What the schema's estimation adds to the promise, in words."""
+    if spent is None or not guarantee.private:
+        return ""
+    return (
+        f"\n\nEstimating the schema from the same rows spent ε = {spent.epsilon:g}, "
+        f"δ = {spent.delta:g} before. Together: ε = {spent.epsilon + guarantee.epsilon:g}, "
+        f"δ = {spent.delta + guarantee.delta:g}."
+    )
+
+
+def _check_output(output: Path, force: bool) -> None:
+    """Refuse a place that cannot be written to, before budget is spent on a model for it."""
+    if output.is_dir():
+        raise Problem(Exit.USAGE, f"--output {output} is a folder; name a file in it.")
+    refuse_existing(output, force)
+    if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
+        raise Problem(Exit.USAGE, f"--output {output}: there is no folder to write to.")
+
+
+def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
+    """The estimator for the schema's target and a loss."""
+    import discreet
+
+    if loss is not None and loss not in LOSSES:
+        raise Problem(Exit.USAGE, f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
+    if table.target.is_classification:
+        settings["classes"] = list(range(len(table.target.labels)))
+        if loss in (None, "logistic"):
+            return discreet.LogisticRegression(**settings)
+        if loss != "squared":
+            return discreet.LinearSVC(loss=loss, **settings)
+    else:
+        settings["target_bounds"] = (table.target.low, table.target.high)
+        if loss in (None, "squared"):
+            return discreet.LinearRegression(**settings)
+        if loss == "huber":
+            return discreet.HuberRegressor(**settings)
+    kind = "classes" if table.target.is_classification else "numbers"
+    raise Problem(
+        Exit.USAGE,
+        f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
+        "discreet fit --help.",
+    )
+
+
+def _preparation(
+    table: Any, bounds_share: float, centre: float | None, whiten: float | None
+) -> list[Any] | None:
+    """The private steps before the fit."""
+    from discreet import Bounds, Centre, Whiten
+
+    steps: list[Any] = []
+    if table.unbounded:
+        steps.append(Bounds(columns=table.unbounded, share=bounds_share))
+    if centre is not None:
+        steps.append(Centre(share=centre))
+    if whiten is not None:
+        steps.append(Whiten(share=whiten))
+    return steps or None
+
+
+def _row_bound(
+    table: Any, model: Any, given: float | None, centre: float | None, whiten: float | None
+) -> float | None:
+    """The bound on a row's norm: what was given, else the schema's for those who need one."""
+    from discreet.solvers import resolve
+
+    needed = resolve(model.solver).needs_row_bound or centre is not None or whiten is not None
+    return table.max_norm if given is None and needed else given
+
+
+def _assemble(table: Any, model: Any, labels: tuple[str, ...] | None) -> Any:
+    """The fitted model with the schema's encoding before it, speaking the schema's labels."""
+    from sklearn.pipeline import Pipeline
+
+    if labels is not None:
+        model.set_params(classes=list(labels))
+        model.classes_ = np.array(labels)
+    transformer = table.transformer(dtype="float32")
+    return Pipeline([("table", transformer), ("model", model)])

@@ -1,0 +1,69 @@
+"""Options that several commands share, and what the shell completes them with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.exits import Exit, Problem
+from discreet.privacy import Relation
+
+__all__ = [
+    "AsJson",
+    "DataDir",
+    "DataFile",
+    "Force",
+    "ModelFile",
+    "OutputFile",
+    "RelationName",
+    "complete_datasets",
+    "complete_solvers",
+    "refuse_existing",
+]
+
+
+def complete_solvers(incomplete: str) -> list[str]:
+    """Names of solvers that begin like that."""
+    from discreet.solvers import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+def complete_datasets(incomplete: str) -> list[str]:
+    """Names of data sets that begin like that."""
+    from discreet.tables import datasets
+
+    return [name for name in datasets.names() if name.startswith(incomplete)]
+
+
+DataFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="CSV (also .gz, .xz, .bz2) or Parquet file.")
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model file that `discreet fit` wrote.")
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Write JSON for machines; no bars, no colours.")
+]
+RelationName = Annotated[
+    Relation,
+    typer.Option(
+        help="Which tables must look alike: one row more or less, or one row with other values."
+    ),
+]
+OutputFile = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder of data sets (else the variable DISCREET_DATA)."),
+]
+
+
+def refuse_existing(output: Path | None, force: bool) -> None:
+    """Refuse to write over a file unless asked to, before any work is done."""
+    if output is not None and output.exists() and not force:
+        raise Problem(Exit.USAGE, f"{output} exists; pass --force to replace it.")

@@ -1,0 +1,84 @@
+"""What commands write: results on standard output, everything for people on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+__all__ = ["Bar", "Screen"]
+
+
+class Bar(Protocol):
+    """A progress bar."""
+
+    def __call__(self, share: float) -> None:
+        """Show that this share of the work is done."""
+        ...
+
+
+class Screen:
+    """Where a command speaks: to a person, or with ``--json`` to a machine."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.out = Console(file=sys.stdout, soft_wrap=True, highlight=False)
+        self.people = Console(file=sys.stderr, highlight=False)
+
+    def result(self, data: Any, shown: Any) -> None:
+        """Write a result: ``data`` as JSON for machines, else ``shown`` (text or a Rich object)."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+        elif isinstance(shown, str):
+            sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
+        else:
+            self.out.print(shown)
+
+    def note(self, text: str) -> None:
+        """Tell a person something in passing."""
+        if not self.as_json:
+            self.people.print(escape(text))
+
+    def warn(self, title: str, text: str) -> None:
+        """Tell a person something that must not be missed; machines get it as well."""
+        if self.as_json:
+            sys.stderr.write(
+                json.dumps({"warning": title, "text": text}, ensure_ascii=False) + "\n"
+            )
+        else:
+            self.people.print(Panel(escape(text), title=escape(title), border_style="yellow"))
+
+    def error(self, code: int, text: str) -> None:
+        """Say why the command failed."""
+        if self.as_json:
+            sys.stderr.write(json.dumps({"error": text, "exit": code}, ensure_ascii=False) + "\n")
+        else:
+            self.people.print(f"[bold red]Error:[/] {escape(text)}")
+
+    def usage(self, error: Any) -> None:
+        """Say what is wrong with the command line."""
+        if self.as_json:
+            self.error(2, error.format_message())
+        else:
+            error.show()
+
+    @contextmanager
+    def bar(self, what: str) -> Iterator[Bar]:
+        """Show a progress bar while the block runs, if a person is watching."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+        )
+        hidden = self.as_json or not self.people.is_terminal
+        with Progress(*columns, console=self.people, disable=hidden, transient=True) as bars:
+            task = bars.add_task(what, total=1.0)
+            yield lambda share: bars.update(task, completed=share)

@@ -1,0 +1,320 @@
+"""The whole path of a table on disk, through the command."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.cli.app import run
+from discreet.cli.exits import Exit
+
+
+def fit(people, model, *more):
+    return run(
+        [
+            "fit",
+            str(people / "people.csv"),
+            *("--schema", str(people / "people.toml")),
+            *("--epsilon", "3", "--delta", "1e-6", "--output", str(model)),
+            *more,
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def model(people):
+    """A model file of the logistic loss."""
+    path = people / "logistic.json"
+    assert fit(people, path) == Exit.OK
+    return path
+
+
+def test_fit_writes_a_model_and_says_what_it_promises(people, tmp_path, capsys):
+    assert fit(people, tmp_path / "m.json") == Exit.OK
+    out = capsys.readouterr().out
+    assert "(ε = 3, δ = 1e-06)-differentially private" in out
+    assert "discreet explain" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["m.json"]
+
+
+def test_fit_speaks_json(people, tmp_path, capsys):
+    assert fit(people, tmp_path / "m.json", "--json") == Exit.OK
+    said = json.loads(capsys.readouterr().out)
+    assert said["rows"] == 4000
+    assert said["columns"] == 7
+    assert said["guarantee"]["epsilon"] == 3
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--loss", "huber"),
+        ("--loss", "hinge"),
+        ("--solver", "objpert"),
+        ("--solver", "sgd", "--relation", "replace_one", "--data-norm", "1"),
+        ("--centre", "0.1", "--whiten", "0.1"),
+        ("--no-intercept", "--alpha", "0.01"),
+    ],
+    ids=" ".join,
+)
+def test_options_reach_the_model(people, tmp_path, capsys, more):
+    assert fit(people, tmp_path / "m.json", *more) == Exit.OK
+    capsys.readouterr()
+    assert run(["evaluate", str(tmp_path / "m.json"), str(people / "held-out.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.6
+
+
+def test_a_numeric_target_is_regressed(people, tmp_path, capsys):
+    schema = (people / "people.toml").read_text()
+    start, end = schema.index("[target]"), schema.index("[columns.age]")
+    income = '[columns.income]\nkind = "categorical"\nvalues = ["high", "low"]\n\n'
+    (tmp_path / "s.toml").write_text(schema[:start] + schema[end:] + income)
+    model = tmp_path / "m.json"
+    command = ["fit", str(people / "people.csv"), "--schema", str(tmp_path / "s.toml")]
+    command += ["--target", "age", "--epsilon", "3", "--delta", "1e-6", "-o", str(model)]
+    assert run(command) == Exit.OK
+    capsys.readouterr()
+    held_out = str(people / "held-out.csv")
+    assert run(["evaluate", str(model), held_out, "--json", "--epsilon", "1"]) == Exit.OK
+    said = json.loads(capsys.readouterr().out)
+    assert said["private"]
+    assert 2 < said["root_mean_squared_error"] < 20  # the target's own spread is 21
+
+
+def test_predict_writes_one_line_a_row(people, model, tmp_path, capsys):
+    out = tmp_path / "p.csv"
+    command = ["predict", str(model), str(people / "held-out.csv")]
+    assert run([*command, "--probabilities", "-o", str(out)]) == Exit.OK
+    lines = out.read_text().splitlines()
+    assert lines[0] == "prediction,probability high,probability low"
+    assert len(lines) == 1001
+    assert {line.split(",")[0] for line in lines[1:]} == {"high", "low"}
+    capsys.readouterr()
+    assert run(command) == Exit.OK
+    assert capsys.readouterr().out.splitlines()[1:] == [line.split(",")[0] for line in lines[1:]]
+    assert run([*command, "--json"]) == Exit.OK
+    assert len(json.loads(capsys.readouterr().out)) == 1000
+
+
+def test_predict_needs_no_target_column(people, model, tmp_path, capsys):
+    lines = (people / "held-out.csv").read_text().splitlines()
+    bare = tmp_path / "bare.csv"
+    bare.write_text("\n".join(line.rsplit(",", 1)[0] for line in lines) + "\n")
+    assert run(["predict", str(model), str(bare)]) == Exit.OK
+    short = capsys.readouterr().out
+    assert run(["predict", str(model), str(people / "held-out.csv")]) == Exit.OK
+    assert short == capsys.readouterr().out
+
+
+def test_predictions_are_those_of_the_loaded_pipeline(people, model, capsys):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(people / "held-out.csv", dtype=str, keep_default_na=False)
+    assert run(["predict", str(model), str(people / "held-out.csv")]) == Exit.OK
+    predicted = discreet.load(model).predict(frame)
+    assert capsys.readouterr().out.splitlines()[1:] == predicted.tolist()
+
+
+def test_exact_evaluation_warns_and_a_private_one_states_its_promise(people, model, capsys):
+    command = ["evaluate", str(model), str(people / "held-out.csv")]
+    assert run(command) == Exit.OK
+    shown = capsys.readouterr()
+    assert "no privacy" in shown.err
+    assert "EXACT, NOT PRIVATE" in shown.out
+    assert run([*command, "--epsilon", "0.5"]) == Exit.OK
+    shown = capsys.readouterr()
+    assert "0.5-differentially private (pure)" in shown.err
+    assert "EXACT" not in shown.out
+
+
+def test_the_model_learned(people, model, capsys):
+    assert run(["evaluate", str(model), str(people / "held-out.csv"), "--json"]) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("name", ["card.html", "card.md", "card.txt"])
+def test_explain_writes_cards(model, tmp_path, name):
+    assert run(["explain", str(model), "-o", str(tmp_path / name)]) == Exit.OK
+    card = (tmp_path / name).read_text()
+    assert "wrongly accuses 1 in 1,000" in card
+    assert card.startswith("<!doctype html>") == name.endswith("html")
+
+
+def test_explain_speaks_json_and_text(model, capsys):
+    assert run(["explain", str(model), "--json"]) == Exit.OK
+    assert json.loads(capsys.readouterr().out)
+    assert run(["explain", str(model)]) == Exit.OK
+    assert "one row added or removed" in capsys.readouterr().out
+
+
+def test_schema_draft_is_refused_until_it_is_filled_in(people, tmp_path, capsys):
+    draft = tmp_path / "s.toml"
+    command = ["schema", "draft", str(people / "people.csv"), "--target", "income"]
+    assert run([*command, "-o", str(draft)]) == Exit.OK
+    assert run(["schema", "check", str(draft)]) == Exit.DATA
+    told = capsys.readouterr().err
+    assert "fill in" in told
+    assert "age" in told
+    assert "nurse" not in draft.read_text()
+    assert run(["schema", "check", str(people / "people.toml")]) == Exit.OK
+    assert "is complete" in capsys.readouterr().out
+
+
+def test_a_privately_drafted_schema_can_be_fitted_and_its_cost_is_in_the_card(
+    people, tmp_path, capsys
+):
+    schema, model = tmp_path / "s.toml", tmp_path / "m.json"
+    command = ["schema", "draft", str(people / "people.csv"), "--target", "income"]
+    command += ["--epsilon", "5", "--delta", "1e-6", "-o", str(schema)]
+    assert run(command) == Exit.OK
+    assert "ε = 5" in capsys.readouterr().out
+    command = ["fit", str(people / "people.csv"), "--schema", str(schema), "--epsilon", "3"]
+    command += ["--delta", "1e-6", "-o", str(model)]
+    assert run([*command, "--relation", "replace_one"]) == Exit.USAGE
+    assert run(command) == Exit.OK
+    assert "Together: ε = 8" in capsys.readouterr().out  # 3 + 5
+    assert run(["explain", str(model), "--json"]) == Exit.OK
+    card = json.loads(capsys.readouterr().out)
+    assert card["total"] == {"epsilon": 8.0, "delta": 2e-6}
+    assert "together (ε = 8, δ = 2e-06)-differentially private" in card["summary"]
+
+
+def test_the_schema_of_a_named_data_set_can_be_had(tmp_path, capsys):
+    path = tmp_path / "adult.toml"
+    assert run(["schema", "show", "adult", "-o", str(path)]) == Exit.OK
+    assert run(["schema", "check", str(path), "--json"]) == Exit.OK
+    assert '"encoded_columns": 105' in capsys.readouterr().out
+    assert run(["schema", "show", "sphere"]) == Exit.USAGE
+
+
+def test_lists(capsys):
+    for what in ("solvers", "datasets"):
+        assert run([what]) == Exit.OK
+        assert run([what, "--json"]) == Exit.OK
+    out = capsys.readouterr().out
+    assert "objpert" in out
+    assert "adult" in out
+    assert run(["solvers", "outpert"]) == Exit.OK
+    assert run(["datasets", "adult"]) == Exit.OK
+    assert "licence" in capsys.readouterr().out.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--epsilon", "-1"], Exit.USAGE, "epsilon must be a number > 0"),
+        (["--solver", "nope"], Exit.USAGE, "unknown solver"),
+        (["--loss", "squared"], Exit.USAGE, "does not fit"),
+        (["--loss", "cubic"], Exit.USAGE, "unknown loss"),
+        (["--solver", "sgd", "--delta", "0"], Exit.PRIVACY, "delta"),
+        (["--schema", "none.toml"], Exit.DATA, "none.toml"),
+        (["--output", "nowhere/m.json"], Exit.USAGE, "folder"),
+        (["--target", "wage"], Exit.USAGE, "wage"),
+        (["--centre", "1.5"], Exit.USAGE, "share"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_mistakes_have_their_own_exit_codes_and_leave_nothing(
+    people, tmp_path, capsys, monkeypatch, arguments, code, said
+):
+    monkeypatch.chdir(tmp_path)
+    assert fit(people, tmp_path / "m.json", *arguments) == code
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_model_is_not_replaced_unless_asked(people, model, capsys):
+    before = model.read_bytes()
+    assert fit(people, model) == Exit.USAGE
+    assert "--force" in capsys.readouterr().err
+    assert model.read_bytes() == before
+
+
+def test_a_damaged_model_file_is_refused(people, model, tmp_path, capsys):
+    damaged = tmp_path / "m.json"
+    damaged.write_text(model.read_text().replace("high", "hugh"))
+    for command in (["explain", str(damaged)], ["predict", str(damaged), "x.csv"]):
+        assert run(command) == Exit.MODEL
+        assert "m.json" in capsys.readouterr().err
+
+
+def test_a_bad_table_leaves_no_output_and_shows_no_cell(people, model, tmp_path, capsys):
+    bad = tmp_path / "bad.csv"
+    lines = (people / "people.csv").read_text().splitlines()
+    lines[3000] = "SECRET-7391,clerk,1,x,low"
+    bad.write_text("\n".join(lines) + "\n")
+    out = tmp_path / "out"
+    commands = [
+        [
+            *("fit", str(bad), "--schema", str(people / "people.toml")),
+            *("--epsilon", "1", "--delta", "1e-6", "-o", str(out)),
+        ],
+        ["predict", str(model), str(bad), "-o", str(out)],
+        ["predict", str(model), str(bad)],
+        ["evaluate", str(model), str(bad)],
+    ]
+    for command in commands:
+        assert run(command) == Exit.DATA
+        shown = capsys.readouterr()
+        assert "bad.csv" in shown.err
+        assert "'age'" in shown.err
+        assert "SECRET" not in shown.out + shown.err
+        assert shown.out == ""
+        assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_the_text_of_an_unexpected_error_is_withheld(people, tmp_path, capsys, monkeypatch):
+    def fail(*_args, **_rest):
+        raise RuntimeError("SECRET-7391")
+
+    monkeypatch.setattr("discreet.tables.read", fail)
+    assert fit(people, tmp_path / "m.json") == Exit.UNEXPECTED
+    shown = capsys.readouterr().err
+    assert "RuntimeError" in shown
+    assert "SECRET" not in shown
+
+
+def test_the_installed_command_runs_and_completes_names():
+    command = [sys.executable, "-m", "discreet"]
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout == f"discreet {discreet.__version__}\n"
+    wrong = subprocess.run([*command, "fit"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == Exit.USAGE
+    shell = {
+        **os.environ,
+        "_DISCREET_COMPLETE": "complete_bash",
+        "COMP_WORDS": "discreet solvers obj",
+        "COMP_CWORD": "2",
+    }
+    script = "import sys; sys.argv[0] = 'discreet'; from discreet.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=shell, capture_output=True, text=True, check=False
+    )
+    assert "objpert" in done.stdout
+
+
+def test_every_command_has_an_example(capsys):
+    for command in ("fit", "predict", "evaluate", "explain", "solvers", "datasets", "demo"):
+        assert run([command, "--help"]) == Exit.OK
+        assert f"Example: discreet {command}" in capsys.readouterr().out
+    for command in ("draft", "show", "check"):
+        assert run(["schema", command, "--help"]) == Exit.OK
+        assert f"Example: discreet schema {command}" in capsys.readouterr().out
+
+
+def test_fits_of_the_command_are_not_reproducible_unless_asked(people, tmp_path, capsys):
+    weights = []
+    for name, more in (
+        ("a", ()),
+        ("b", ()),
+        ("c", ("--test-seed", "1")),
+        ("d", ("--test-seed", "1")),
+    ):
+        assert fit(people, tmp_path / name, *more) == Exit.OK
+        weights.append(discreet.load(tmp_path / name)[-1].coef_)
+    assert not np.array_equal(weights[0], weights[1])
+    assert np.array_equal(weights[2], weights[3])
+    assert "PrivacyLeakWarning" in capsys.readouterr().err
