@@ -277,6 +277,40 @@ def test_the_text_of_an_unexpected_error_is_withheld(people, tmp_path, capsys, m
     assert "SECRET" not in shown
 
 
+def test_errors_of_compiled_code_are_withheld_even_from_our_own_lines():
+    from discreet.cli.exits import explain
+    from discreet.privacy.mechanisms import Gaussian
+
+    for call, shown in ((lambda: Gaussian("SECRET-7391"), False), (lambda: Gaussian(-1), True)):
+        with pytest.raises(ValueError, match=r"SECRET|must be") as caught:
+            call()
+        assert ("withheld" not in explain(caught.value)[1]) == shown
+        assert "SECRET" not in explain(caught.value)[1]
+
+
+def test_an_odd_encoding_does_not_show_what_it_could_not_read(people, tmp_path, capsys):
+    schema = tmp_path / "s.toml"
+    text = (people / "people.toml").read_text()
+    schema.write_text(text.replace("[file]", '[file]\nencoding = "utf-7"'))
+    bad = tmp_path / "bad.csv"
+    bad.write_bytes(b"age,job,gain,note,income\n30,+2AA-,1,x,low\n")
+    command = ["fit", str(bad), "--schema", str(schema), "--epsilon", "1", "--delta", "1e-6"]
+    assert run([*command, "-o", str(tmp_path / "m.json")]) == Exit.DATA
+    told = capsys.readouterr().err
+    assert "utf-7" in told
+    assert "position" not in told
+
+
+def test_interrupting_leaves_nothing_and_says_so(people, tmp_path, capsys, monkeypatch):
+    def interrupt(*_args, **_rest):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discreet.tables.read", interrupt)
+    assert fit(people, tmp_path / "m.json") == Exit.INTERRUPTED
+    assert "Nothing was written" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_installed_command_runs_and_completes_names():
     command = [sys.executable, "-m", "discreet"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)

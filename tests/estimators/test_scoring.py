@@ -59,6 +59,21 @@ def test_errors_of_numbers_are_cut_to_the_bounds():
     assert scores.root_mean_squared_error == pytest.approx(3.0)
 
 
+def test_sums_move_by_no_more_than_one_row_may_move_them():
+    # Floating sums of the same rows differ by where a row stands; these must not.
+    rng = np.random.default_rng(0)
+    truth, predicted = rng.random(100_001), rng.random(100_001)
+    truth[500], predicted[500] = 0.0, 1.0
+    with_row = score_numbers(truth, predicted, (0.0, 1.0))
+    rest = np.delete(np.arange(len(truth)), 500)
+    without = score_numbers(truth[rest], predicted[rest], (0.0, 1.0))
+    n = len(truth)
+    moved = with_row.mean_absolute_error * n - without.mean_absolute_error * (n - 1)
+    assert moved == pytest.approx(1.0, abs=1e-9)
+    odd = score_numbers(np.array([np.nan, 0.5]), np.array([0.5, 0.5]), (0.0, 1.0))
+    assert odd.mean_absolute_error == 0.5
+
+
 def test_noisy_errors_of_many_rows_are_near_the_exact_ones():
     # Laplace noise of scale 2 on sums over 100,000 rows: off by more than 60 with chance e^-30.
     rng = np.random.default_rng(0)

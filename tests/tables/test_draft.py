@@ -220,12 +220,37 @@ class TestPrivateDraft:
 
     def test_parquet(self, parquet_file):
         schema = private(parquet_file, target="label")
-        assert schema.columns["age"] == Numeric(20.0, 69.0)  # not nullable, and no vote
+        assert schema.columns["age"] == Numeric(20.0, 69.0, missing=True, invalid="missing")
         assert schema.columns["member"] == Boolean(missing=True)
         assert isinstance(schema.columns["when"], Ignored)
         assert set(schema.target.classes) == {"no", "yes"}
         assert not any("which columns" in what for what in schema.spent.what)
         assert read(parquet_file, schema).X.shape == (N, schema.width)
+
+    @pytest.mark.parametrize("odd", ["RARE", "", "12", "x\ty"], ids=repr)
+    def test_no_row_can_make_a_fit_refuse_the_file_that_was_drafted(self, tmp_path, odd):
+        # Otherwise exit codes would tell of rows that the released schema is silent about.
+        lines = [f"{k % 50},{'ab'[k % 2]},{['no', 'yes'][k % 3 % 2]}" for k in range(3000)]
+        path = tmp_path / "rows.csv"
+        path.write_text("\n".join(["age,kind,label", *lines, f"{odd},{odd},{odd}"]) + "\n")
+        for target in ("label", "age"):
+            schema = private(path, target=target)
+            X, y = read(path, schema)
+            assert X.shape[0] == 3001
+            assert np.isfinite(y).all()
+
+    def test_a_fixed_seed_is_remembered(self, csv_file):
+        schema = private(csv_file, target="label")
+        assert not schema.spent.secure
+        assert Schema.from_toml(schema.to_toml()) == schema
+        assert draft_private(csv_file, 50.0, 1e-9, "add_remove").spent.secure
+
+    def test_a_first_line_with_numbers_is_not_taken_for_names(self, tmp_path):
+        path = tmp_path / "bare.csv"
+        path.write_text("39,SECRET-7391,77516\n50,Private,83311\n")
+        with pytest.raises(TableError, match="seems to be a record") as caught:
+            draft(path)
+        assert "SECRET" not in str(caught.value)
 
     def test_target_of_numbers_is_classes_if_few_values_hold_nearly_all_rows(self, tmp_path):
         rng = np.random.default_rng(0)

@@ -61,7 +61,8 @@ class TestNumeric:
 
     def test_infinite_is_clipped_if_there_are_bounds(self):
         assert encode(Numeric(0, 1), [math.inf, -math.inf]) == [[1], [0]]
-        refuses(Numeric(), [1.0, math.inf], "infinite")
+        largest = float(np.finfo(np.float64).max)
+        assert encode(Numeric(), [1.0, math.inf, -math.inf]) == [[1], [largest], [-largest]]
 
     @pytest.mark.parametrize("text", ["5", " 5", "5.0\t", "+5", "5e0", ".5e1", "05", "5."])
     def test_texts_that_say_a_number(self, text):
@@ -260,12 +261,19 @@ class TestTarget:
     def test_the_rest_of_the_texts(self):
         target = Target("y", {"b": ["1"]}, other="a")
         assert self.encode(target, ["1", "2", "3"]).tolist() == [1, 0, 0]
+        assert self.encode(target, ["1", None]).tolist() == [1, 0]
         with pytest.raises(TableError, match="column 'y': a cell of the target is missing"):
-            self.encode(target, ["1", None])
+            self.encode(Target("y", ["1", "2"]), ["1", None])
         with pytest.raises(
             TableError, match="column 'y': a cell of the target is not in any class"
         ):
             self.encode(Target("y", ["1", "2"]), ["1", SECRET])
+
+    def test_numbers_that_are_none_may_count_as_the_middle(self):
+        middle = Target("y", low=0, high=10, invalid="middle")
+        assert self.encode(middle, ["1", None, SECRET, "99"]).tolist() == [1, 5, 5, 10]
+        with pytest.raises(ValueError, match="invalid is for numeric targets"):
+            Target("y", ["a", "b"], invalid="middle")
 
     def test_a_marker_may_be_a_class(self):
         assert self.encode(Target("y", ["?", "a"]), ["a", "?"], missing=["?"]).tolist() == [1, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -112,6 +112,8 @@ def card(
     -------
     Everything on it is public already: settings, the schema, and totals that depend on them.
     """
+    if schema is not None and schema.spent is not None and not schema.spent.secure:
+        guarantee = replace(guarantee, secure=False)  # what was estimated protects nobody
     holds = guarantee.private and guarantee.secure
     banner = "" if holds else _TEST_MODE if guarantee.private else _NOT_PRIVATE
     spent = getattr(schema, "spent", None)
@@ -127,7 +129,7 @@ def card(
     rates, caught = risk.attack_curve(guarantee, before=before)
     sections = (
         _promise(guarantee, total),
-        _risk(guarantee, risks, bool(before)),
+        _risk(guarantee, risks, counted=bool(before), apart=spent is not None and not before),
         _split(guarantee),
         _spent(guarantee, spent, total),
         _run(guarantee),
@@ -205,7 +207,8 @@ def _promise(guarantee: Guarantee, total: tuple[float, float] | None) -> Section
     )
 
 
-def _risk(guarantee: Guarantee, risks: tuple[Risk, ...], with_schema: bool) -> Section:
+def _risk(guarantee: Guarantee, risks: tuple[Risk, ...], *, counted: bool, apart: bool) -> Section:
+    """The risks in words; a schema's estimates are counted in them, or stand apart."""
     heading = "What it means for one person"
     if not guarantee.private or not guarantee.secure:
         return Section(
@@ -213,15 +216,23 @@ def _risk(guarantee: Guarantee, risks: tuple[Risk, ...], with_schema: bool) -> S
             heading,
             (Paragraph("Nothing is promised: an attacker may be right about everybody."),),
         )
+    known = "the model, but not the schema" if apart else "the model and all that was released"
     blocks: list[Block] = [
         Paragraph(
-            "The strongest attacker is assumed: one who has the model and everything else that was "
-            "released, knows all other rows, and knows the row in question completely."
+            f"The strongest attacker is assumed: one who has {known}, knows all other rows, and "
+            "knows the row in question completely."
         ),
         Bullets(tuple(item.words for item in risks)),
         Paragraph("These are upper bounds for every attack there is, known or not."),
     ]
-    if with_schema:
+    if apart:
+        blocks.append(
+            Paragraph(
+                "The schema was estimated under another relation, so its release is not counted "
+                "in: whoever has both catches more."
+            )
+        )
+    if counted:
         blocks.append(Paragraph("What estimating the schema released is counted in."))
     return Section("risk", heading, tuple(blocks))
 

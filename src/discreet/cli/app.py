@@ -64,6 +64,8 @@ def run(arguments: Sequence[str]) -> int:
                 category.__name__, str(message)
             )
             outcome = app(list(arguments), standalone_mode=False)
+        if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
+            raise KeyboardInterrupt
         return int(outcome) if isinstance(outcome, int) else int(Exit.OK)
     except typer.Exit as stop:
         return stop.exit_code

@@ -59,9 +59,13 @@ def explain(error: BaseException) -> tuple[Exit, str]:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether a line of discreet itself raised the error, so that its text quotes no data."""
-    raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename).resolve()
-    return raised_in.is_relative_to(Path(discreet.__file__).resolve().parent)
+    """Whether a ``raise`` in discreet made the error, so that its text quotes no data.
+
+    A line that calls compiled code is not enough: ``float(cell)`` would quote the cell.
+    """
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = Path(last.filename).resolve().is_relative_to(Path(discreet.__file__).resolve().parent)
+    return ours and (last.line or "").startswith("raise ")
 
 
 def _unexpected(error: BaseException) -> str:

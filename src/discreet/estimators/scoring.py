@@ -21,7 +21,15 @@ __all__ = ["ClassifierScores", "RegressorScores", "score_classes", "score_number
 
 FloatArray = NDArray[np.float64]
 
-_PUBLIC = ("the number of rows", "the model", "the class labels or the bounds of the target")
+_PUBLIC = (
+    "the number of rows",
+    "that all rows are valid (they match the schema, known labels)",
+    "the model",
+    "the class labels or the bounds of the target",
+)
+
+_UNITS = 2**20
+"""Errors are rounded to multiples of 2^-20, so that their sums are exact."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +113,19 @@ def score_numbers(
     Privacy
     -------
     In units of the bounds' width each row adds at most 1 to the sum of absolute errors and at most
-    1 to that of squares, under either relation, so the L1 sensitivity of both is 2.
+    1 to that of squares, under either relation, so the L1 sensitivity of both is 2. Each row's
+    terms are rounded to a grid and added as integers: the sums have no rounding of their own. An
+    error that is not a number counts as the whole width.
     """
     low, high = bounds
     width = high - low
     error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
-    sums = np.array([error.sum(), error @ error])
+    error = np.minimum(np.nan_to_num(error, nan=1.0), 1.0)
+    terms = (np.rint(error * _UNITS), np.rint(error * error * _UNITS))
+    sums = np.array([float(term.astype(np.int64).sum()) / _UNITS for term in terms])
     guarantee = None
     if budget is not None:
-        noisy, guarantee = _release(sums, 2.0 * (1 + 1e-9), len(truth), budget, accountant)
+        noisy, guarantee = _release(sums, 2.0, len(truth), budget, accountant)
         sums = np.clip(noisy, 0.0, len(truth))
     mean_absolute, mean_square = sums / len(truth)
     return RegressorScores(

@@ -207,11 +207,24 @@ class Account(Unique):
         return "approximate", Fraction(self.budget.epsilon)
 
     def _split(self) -> tuple[tuple[str, float], ...]:
-        """The parts of the budget by name; none if it was not divided."""
-        if self._division is None:
+        """The parts of the budget by name; none if it was not divided.
+
+        Shares of what adds up (ρ, μ², or ε of a pure budget); of ε as asked for where nothing
+        does.
+        """
+        division = self._division
+        if division is None:
             return ()
-        parts = tuple((name, float(share)) for name, share in self._aside_parts)
-        return (*parts, ("model", float(1 - self._division.share)))
+        measure, whole = self._stated()
+        aside = division.share
+        if measure == "zcdp":
+            aside = division.preparation_rho / whole
+        elif measure == "gdp" or self.budget.pure:
+            aside = division.total / whole
+        parts = tuple(
+            (name, float(aside * share / division.share)) for name, share in self._aside_parts
+        )
+        return (*parts, ("model", float(1 - aside)))
 
     def guarantee(
         self,

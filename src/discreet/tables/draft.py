@@ -132,14 +132,14 @@ def layout(path: str | os.PathLike[str], file_format: FileFormat | None = None) 
     except ImportError:
         raise ImportError('Reading files needs pyarrow: pip install "discreet[tables]".') from None
     from discreet.tables.csv_files import columns_to_read
-    from discreet.tables.reading import _PARQUET, _ZIP, _first_bytes, batches
+    from discreet.tables.reading import PARQUET, ZIP, batches, first_bytes
 
     path = Path(path)
-    start = _first_bytes(path)
-    if start == _PARQUET:
+    start = first_bytes(path)
+    if start == PARQUET:
         found = _parquet_layout(path, file_format or FileFormat())
     else:
-        if start == _ZIP or path.suffix.lower() in (".parquet", ".pq"):
+        if start == ZIP or path.suffix.lower() in (".parquet", ".pq"):
             next(batches(path, Schema({"any": Boolean()}), target=False))  # refused, in its words
         found = _text_layout(path, file_format)
     columns_to_read(found.names, found.any_cells(), target=False, where=str(path))  # no name twice
@@ -165,12 +165,26 @@ def _text_layout(path: Path, file_format: FileFormat | None) -> Layout:
                 raise TableError(f"{path}: {stream.problem}")
         if len(names) > len(best):
             best, file_format = names, candidate
+    if any(_is_number(name) for name in best):
+        raise TableError(
+            f"{path}: the first line holds a number, so it seems to be a record and not the names "
+            "of the columns. Add a line of names, or write the schema by hand with header = false "
+            'and names = ["…"] under [file].'
+        )
     if not best or file_format is None:
         raise TableError(
             f"{path}: has no line of names to start with. Choose the file that holds the records, "
             "or say how its cells are written."
         )
     return _plain_layout(best, file_format)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _plain_layout(names: tuple[str, ...], file_format: FileFormat) -> Layout:
@@ -327,13 +341,16 @@ def draft_private(
     Returns
     -------
     Schema
-        With ``spent``, which a fit adds to its own guarantee. Cells may be missing in all columns,
-        unlisted texts go to "(other)". Columns without a frequent category are ignored.
+        With ``spent``: keep it with the schema, so that the privacy card of a model can add it to
+        the fit's own guarantee. Every cell is acceptable to it: cells may be missing, unlisted
+        texts go to "(other)", unlisted or missing labels to the commonest class. Columns without
+        a frequent category are ignored.
 
     Privacy
     -------
-    (ε, δ)-DP, by adding up. Names and types of columns and the number of rows are treated as
-    public. The budget is opened, and each question charged, before the cells it is about are read.
+    (ε, δ)-DP, by adding up. Names and types of columns, the number of rows, and that the file can
+    be read (records of one length, valid text) are treated as public. The budget is opened, and
+    each question charged, before the cells it is about are read.
     Proofs: docs/proofs/ranges.md, docs/proofs/histogram.md.
     """
     from discreet.tables.estimate import Estimate

@@ -107,17 +107,25 @@ class Encoder:
             raise ValueError("the schema names no target; give it one with schema.with_target(…).")
         where = f"column {target.column!r}"
         if self._target is None or self._class_of is None:
-            found = numbers(values, self.schema.file.missing)
+            tolerant = target.invalid == "middle"
+            found = numbers(values, self.schema.file.missing, lenient=tolerant)
             if found is None:
                 raise TableError(
                     f"{where}: a cell of the target is not a number; leave such rows out, or give "
                     "the target classes in place of low and high."
                 )
-            if np.isnan(found).any():
+            absent = np.isnan(found)
+            if absent.any() and not tolerant:
                 raise TableError(f"{where}: a cell of the target is missing; leave such rows out.")
-            return np.clip(found, target.low, target.high)
+            assert target.low is not None
+            assert target.high is not None
+            found = np.clip(found, target.low, target.high)
+            found[absent] = target.low + (target.high - target.low) / 2
+            return found
         codes = self._class_of[self._target.codes(values, where)]
-        if np.any(codes == MISSING):
+        if target.other is not None:
+            codes[codes == MISSING] = target.labels.index(target.other)
+        elif np.any(codes == MISSING):
             raise TableError(f"{where}: a cell of the target is missing; leave such rows out.")
         if np.any(codes == UNLISTED):
             raise TableError(
@@ -233,11 +241,6 @@ class _Group:
             # Rounding must not leave the interval that the bounds promise.
             np.clip(values, 0.0, 1.0, out=values)
         else:
-            if np.isinf(found).any():
-                raise TableError(
-                    f"{self._where}: a cell is infinite, and the column has no bounds to clip it "
-                    "to; fill in low and high."
-                )
             largest = np.finfo(dtype).max
             values = np.clip(column.scaled(found), -largest, largest)
         if not any_absent:

@@ -178,7 +178,8 @@ class Estimate:
         self.budget = budget
         self.coverage = float(coverage)
         self._account = Account(budget, accountant)
-        self._noise = Noise(_bits(random_state))
+        bits = _bits(random_state)
+        self._noise, self._secure = Noise(bits), bits.secure
 
     def run(
         self,
@@ -302,7 +303,7 @@ class Estimate:
             elif name in asked:
                 columns[name] = self._column(asked[name], tallies[name], found, n_rows)
             elif found.kinds.get(name) == "boolean":
-                columns[name] = Boolean(missing=name in found.nullable)
+                columns[name] = Boolean(missing=True)
             else:
                 columns[name] = Ignored(found.reasons[name])
         spent = Spent(
@@ -310,6 +311,7 @@ class Estimate:
             self.budget.delta,
             str(self.budget.relation),
             _what(questions, found),
+            self._secure,
         )
         if all(isinstance(column, Ignored) for column in columns.values()):
             raise TableError(
@@ -319,28 +321,34 @@ class Estimate:
         return Schema(columns, own, found.file, spent)
 
     def _column(self, question: Question, tally: Tally, found: Layout, n_rows: int) -> Column:
-        missing = question.name in found.nullable
+        # Every cell must be acceptable: a refusal later would tell what was not released here.
         if question.bounds is not None:
             low, high = self._bounds(question, tally, n_rows)
-            invalid = "refuse" if found.kinds else "missing"  # the vote may have been outvoted
-            return Numeric(low, high, missing=missing, invalid=invalid)
+            return Numeric(low, high, missing=True, invalid="missing")
         if tally.given_up:
             return Ignored(_MANY)
         values = tuple(
             text for text in self._texts(question, tally) if text not in (MISSING, OTHER)
         )
-        return Categorical(values, missing=missing) if values else Ignored(_RARE)
+        return Categorical(values, missing=True) if values else Ignored(_RARE)
 
     def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
-        """Classes, or bounds of a number; None if neither came out."""
+        """Classes, or bounds of a number; None if neither came out.
+
+        A label that was too rare to be released, or a missing one, counts as the commonest (by the
+        noisy counts), and what is not a number as the middle of the bounds: a refusal would tell
+        that such a row exists.
+        """
         classes = {} if tally.given_up else self._texts(question, tally)
-        if question.bounds is None:
-            return Target(question.name, tuple(classes)) if len(classes) > 1 else None
         few = 2 <= len(classes) <= MOST_CLASSES
-        if few and sum(classes.values()) >= CLASSES_COVER * n_rows:
-            return Target(question.name, tuple(classes))
+        covered = few and sum(classes.values()) >= CLASSES_COVER * n_rows
+        if covered or (question.bounds is None and len(classes) > 1):
+            commonest = max(classes, key=lambda label: classes[label])
+            return Target(question.name, tuple(classes), other=commonest)
+        if question.bounds is None:
+            return None
         low, high = self._bounds(question, tally, n_rows)
-        return Target(question.name, low=low, high=high)
+        return Target(question.name, low=low, high=high, invalid="middle")
 
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
         assert question.bounds is not None

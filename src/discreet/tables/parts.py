@@ -114,9 +114,13 @@ class Target:
         The label of each class and the cell texts that mean it; or just the texts, if they are the
         labels. Public knowledge. Spaces around a text do not count.
     other : str, optional
-        The label of every cell whose text is not listed. If None, such a cell is refused.
+        The label of every cell that is missing or whose text is not listed. If None, such a cell
+        is refused.
     low, high : float, optional
         Instead of classes: bounds of a numeric target. What lies outside is clipped to them.
+    invalid : {"refuse", "middle"}
+        What becomes of a missing cell or a text in a numeric target: an error, or the middle of
+        the bounds.
     """
 
     column: str
@@ -124,9 +128,11 @@ class Target:
     other: str | None = None
     low: float | None = None
     high: float | None = None
+    invalid: str = "refuse"
 
     def __post_init__(self) -> None:
         check_text("column", self.column)
+        check_choice("invalid", self.invalid, ("refuse", "middle"))
         bounded = self.low is not None or self.high is not None
         if self.classes is None:
             if not bounded:
@@ -144,6 +150,8 @@ class Target:
             return
         if bounded:
             raise ValueError("give classes, or low and high, but not both.")
+        if self.invalid != "refuse":
+            raise ValueError("invalid is for numeric targets; classes have other.")
         object.__setattr__(self, "classes", FrozenMapping(_checked_classes(self.classes)))
         if self.other is not None:
             check_text("other", self.other)
@@ -176,12 +184,15 @@ class Spent:
         Which tables are neighbours in that guarantee.
     what : sequence of str
         What was estimated, in words.
+    secure : bool
+        False if a seed was fixed: the estimates then protect nobody.
     """
 
     epsilon: float
     delta: float
     relation: str
     what: tuple[str, ...] = ()
+    secure: bool = True
 
     def __post_init__(self) -> None:
         for name, most in (("epsilon", math.inf), ("delta", 1.0)):
@@ -193,6 +204,8 @@ class Spent:
         if isinstance(self.what, str):
             raise ValueError(f"what must be a list of texts; got {self.what!r}.")
         object.__setattr__(self, "what", tuple(check_text("what", text) for text in self.what))
+        if not isinstance(self.secure, bool):
+            raise ValueError(f"secure must be true or false; got {self.secure!r}.")
 
 
 def _checked_names(name: str, values: Any) -> tuple[str, ...]:

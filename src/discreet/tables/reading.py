@@ -22,12 +22,12 @@ from discreet.tables.columns import Numeric
 from discreet.tables.growing import GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoded", "batches", "read"]
+__all__ = ["PARQUET", "ZIP", "Encoded", "batches", "first_bytes", "read"]
 
 PARQUET_BATCH = 1 << 15
 """Rows of a Parquet file that are decoded at a time."""
 
-_PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
+PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
 
 
 class Encoded(NamedTuple):
@@ -164,11 +164,11 @@ def batches(
     """
     arrow()
     path = Path(path)
-    start = _first_bytes(path)
-    if start == _PARQUET:
+    start = first_bytes(path)
+    if start == PARQUET:
         yield from _parquet_batches(path, schema, target, progress)
         return
-    if start == _ZIP:
+    if start == ZIP:
         raise TableError(
             f"{path}: is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV."
         )
@@ -179,7 +179,7 @@ def batches(
     yield from text_batches(path, schema, target=target, progress=progress)
 
 
-def _first_bytes(path: Path) -> bytes:
+def first_bytes(path: Path) -> bytes:
     """The bytes that tell what kind of file it is."""
     problem = None
     try:

@@ -94,7 +94,7 @@ class TextStream:
         while end == len(text) and (more := self._text(max(_HEAD, len(text)))):
             text += more
             fields, end = self._parsed(text) if len(text) <= LONGEST_HEADER else (None, 0)
-        self._pending = (text[end:] if self._format.header else text).encode()
+        self._pending = self._encoded(text[end:] if self._format.header else text)
         return fields
 
     def _parsed(self, text: str) -> tuple[list[str] | None, int]:
@@ -117,12 +117,20 @@ class TextStream:
         """At most ``size`` bytes of UTF-8; none at the end."""
         size = size if size > 0 else _HEAD
         if not self._pending and not self._at_end:
-            self._pending = self._text(size).encode()
+            self._pending = self._encoded(self._text(size))
             if not self._pending:
                 self._at_end = True
                 self._pending = b"" if self.problem else self.closing
         piece, self._pending = self._pending[:size], self._pending[size:]
         return piece
+
+    def _encoded(self, text: str) -> bytes:
+        """The text in UTF-8; half of a surrogate pair, which UTF-8 cannot hold, is a problem."""
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            self.problem = f"its text is not valid in the encoding {self._format.encoding!r}."
+            return b""
 
     def _text(self, size: int) -> str:
         """The next piece of the text, at most ``size`` bytes in UTF-8; empty at the end."""
