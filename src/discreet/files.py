@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -14,20 +15,35 @@ __all__ = ["replacing"]
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a temporary text file beside ``path`` that takes its place when the block ends well."""
-    path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    """Open a temporary text file beside ``path`` that takes its place when the block ends well.
+
+    A link is followed: the file it names is replaced. What is not a file (a folder, a device) is
+    refused. An `OSError` names ``path``, not the temporary file.
+    """
+    given, path = os.fspath(path), Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", given)
+    name = None
     try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         with open(handle, "w", encoding="utf-8", newline="\n") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(name, _usual_mode(path))
         os.replace(name, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
+    except BaseException as error:
+        if name is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+        if isinstance(error, OSError) and error.errno and _is_of(error.filename, path):
+            raise OSError(error.errno, error.strerror, given) from None
         raise
+
+
+def _is_of(name: str | None, path: Path) -> bool:
+    """Whether an error is about the temporary file beside ``path``, or about no named file."""
+    return name is None or os.path.basename(name).startswith(f".{path.name}.")
 
 
 def _usual_mode(path: Path) -> int:

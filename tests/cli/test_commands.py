@@ -135,6 +135,11 @@ def test_the_model_learned(people, model, capsys):
     assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
 
 
+def test_a_card_of_an_unknown_form_is_refused(model, tmp_path, capsys):
+    assert run(["explain", str(model), "-o", str(tmp_path / "card.pdf")]) == Exit.USAGE
+    assert "--format" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["card.html", "card.md", "card.txt"])
 def test_explain_writes_cards(model, tmp_path, name):
     assert run(["explain", str(model), "-o", str(tmp_path / name)]) == Exit.OK
@@ -301,6 +306,54 @@ def test_an_odd_encoding_does_not_show_what_it_could_not_read(people, tmp_path, 
     assert "position" not in told
 
 
+def test_outputs_that_would_destroy_something_are_refused(people, model, tmp_path, capsys):
+    table = tmp_path / "in.csv"
+    table.write_bytes((people / "held-out.csv").read_bytes())
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for output, said in ((table, "also an input"), (pipe, "regular file"), (tmp_path, "a folder")):
+        command = ["predict", str(model), str(table), "-o", str(output), "--force"]
+        assert run(command) == Exit.USAGE
+        assert said in capsys.readouterr().err
+    assert table.read_bytes() == (people / "held-out.csv").read_bytes()
+
+
+def test_predictions_go_to_the_file_in_json_mode_too(people, model, tmp_path, capsys):
+    out = tmp_path / "p.csv"
+    command = ["predict", str(model), str(people / "held-out.csv"), "--json", "-o", str(out)]
+    assert run(command) == Exit.OK
+    assert json.loads(capsys.readouterr().out) == {"predictions": str(out)}
+    assert out.read_text().startswith("prediction\n")
+
+
+def test_terminals_without_greek_and_closed_pipes_do_not_stop_a_command(model):
+    command = [sys.executable, "-m", "discreet", "explain", str(model)]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=ascii_only, capture_output=True, check=True)
+    assert b"\\u03b5" in done.stdout
+    shell = f"{sys.executable} -m discreet solvers | head -1"
+    closed = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
+    assert closed.stderr == ""
+
+
+def test_a_model_is_not_called_failed_when_only_printing_failed(people, tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs a device that is always full")
+    command = [sys.executable, "-m", "discreet", "fit", str(people / "people.csv")]
+    command += ["--schema", str(people / "people.toml"), "--epsilon", "1", "--delta", "1e-6"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*command, "-o", str(tmp_path / "m.json")],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == Exit.OK
+    assert "The model was written" in done.stderr
+    assert discreet.load(tmp_path / "m.json")
+
+
 def test_interrupting_leaves_nothing_and_says_so(people, tmp_path, capsys, monkeypatch):
     def interrupt(*_args, **_rest):
         raise KeyboardInterrupt
@@ -351,4 +404,4 @@ def test_fits_of_the_command_are_not_reproducible_unless_asked(people, tmp_path,
         weights.append(discreet.load(tmp_path / name)[-1].coef_)
     assert not np.array_equal(weights[0], weights[1])
     assert np.array_equal(weights[2], weights[3])
-    assert "PrivacyLeakWarning" in capsys.readouterr().err
+    assert "Not private" in capsys.readouterr().err

@@ -136,6 +136,7 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "columns",
         "names",
         "preparation",
+        "solver",
     }
     assert not hasattr(load(path), "trace_")
 

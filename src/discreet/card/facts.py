@@ -181,9 +181,12 @@ def budget_words(epsilon: float, delta: float) -> str:
 
 
 def _promise(guarantee: Guarantee, total: tuple[float, float] | None) -> Section:
+    who = f"{shown(guarantee.unit)}: whoever has one row in the table"
+    if not (guarantee.private and guarantee.secure):
+        who = "nobody"
     of_fit = "" if total is None else " of the fit alone"
     rows = [
-        ("Who is protected", f"{shown(guarantee.unit)}: whoever has one row in the table"),
+        ("Who is protected", who),
         ("Compared tables", f"{guarantee.relation.words} ({guarantee.relation})"),
         (
             f"ε (privacy loss){of_fit}",

@@ -59,7 +59,9 @@ def describe_model(model: Any) -> tuple[Block, ...]:
     settings = estimator.get_params(deep=False)
     solver = settings.pop("solver", None)
     if solver is not None:
-        rows.append(("Solver", _solver(solver)))
+        ran = getattr(estimator, "solver_", None)
+        chosen = f"{_solver(solver)}, which ran {shown(ran)}" if solver == "auto" and ran else None
+        rows.append(("Solver", chosen or _solver(solver)))
     if hasattr(estimator, "n_features_in_"):
         rows.append(("Columns, encoded", f"{estimator.n_features_in_:,}"))
     if hasattr(estimator, "classes_"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 
 __all__ = ["main"]
@@ -10,14 +12,20 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command ``discreet``."""
     try:
-        import rich
-        import typer
+        from discreet.cli.app import run
     except ImportError as missing:
         sys.exit(
             f'The command needs {missing.name}: pip install "discreet[cli]". '
             "The Python package works without it."
         )
-    del rich, typer
-    from discreet.cli.app import run
-
-    sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without ε must not stop a command
+            stream.reconfigure(errors="backslashreplace")
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:  # whoever read it has gone: nothing is left to say, at exit neither
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -13,6 +13,7 @@ from discreet.cli import evaluate, explain, fit, lists, predict, schema
 from discreet.cli.exits import Exit
 from discreet.cli.exits import explain as explain_error
 from discreet.cli.screen import Screen
+from discreet.errors import PrivacyLeakWarning
 
 __all__ = ["app", "run"]
 
@@ -21,7 +22,8 @@ app = typer.Typer(
     help="Linear models under differential privacy, from a table on disk to a private model.",
     epilog=(
         "Exit codes: 0 done · 2 wrong usage · 3 the data or schema does not fit · 4 the privacy "
-        "promise could not be kept · 5 the model file cannot be trusted · 1 anything else."
+        "promise could not be kept · 5 the model file cannot be trusted · 130 interrupted · 1 "
+        "anything else."
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, which hold rows
@@ -37,6 +39,10 @@ app.command("explain")(explain.explain)
 app.command("solvers")(lists.solvers)
 app.command("datasets")(lists.datasets)
 app.command("demo")(lists.demo)
+
+
+_TITLES = {PrivacyLeakWarning: "Not private"}
+"""What a warning's panel is called."""
 
 
 def _version(show: bool) -> None:
@@ -61,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_args, **_rest: screen.warn(
-                category.__name__, str(message)
+                _TITLES.get(category, "Warning"), str(message)
             )
             outcome = app(list(arguments), standalone_mode=False)
         if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
@@ -69,6 +75,10 @@ def run(arguments: Sequence[str]) -> int:
         return int(outcome) if isinstance(outcome, int) else int(Exit.OK)
     except typer.Exit as stop:
         return stop.exit_code
+    except SystemExit as stop:  # Typer and Rich end like this when a pipe is closed
+        return stop.code if isinstance(stop.code, int) else int(Exit.UNEXPECTED)
+    except BrokenPipeError:
+        return int(Exit.UNEXPECTED)
     except typer.Abort:
         screen.error(*explain_error(KeyboardInterrupt()))
         return int(Exit.INTERRUPTED)

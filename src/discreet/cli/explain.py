@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.options import AsJson, Force, ModelFile, OutputFile, refuse_existing
+from discreet.cli.exits import Exit, Problem
+from discreet.cli.options import AsJson, Force, ModelFile, OutputFile, check_output
 from discreet.cli.screen import Screen
 
 __all__ = ["explain"]
@@ -44,13 +45,16 @@ def explain(
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
-    refuse_existing(output, force)
+    check_output(output, force, model)
+    if form is None:
+        form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
+    if form is None:
+        known = ", ".join(_ENDINGS)
+        raise Problem(Exit.USAGE, f"{output}: name it {known}, or pass --format.")
     loaded = load(model)
     estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
     schema = loaded[0].schema if isinstance(loaded, Pipeline) else None
     told = card.card(estimator.guarantee_, model=estimator, schema=schema, title=model.stem)
-    if form is None:
-        form = _ENDINGS.get(output.suffix.lower() if output else "", Form.TEXT)
     written = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form](told)
     if output is None:
         screen.result(told.to_dict(), written)

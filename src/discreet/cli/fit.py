@@ -17,8 +17,8 @@ from discreet.cli.options import (
     DataFile,
     Force,
     RelationName,
+    check_output,
     complete_solvers,
-    refuse_existing,
 )
 from discreet.cli.screen import Screen
 from discreet.privacy import Relation
@@ -92,7 +92,7 @@ def fit(
     from discreet.tables import Schema, read
 
     screen = Screen(as_json=as_json)
-    _check_output(output, force)
+    check_output(output, force, file, schema)
     table = Schema.read(schema)
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)
@@ -134,18 +134,20 @@ def fit(
     seconds = time.perf_counter() - start
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
     screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
-    screen.result(
-        {
-            "model": os.fspath(output),
-            "rows": X.shape[0],
-            "columns": X.shape[1],
-            "seconds": round(seconds, 3),
-            "guarantee": model.guarantee_.to_dict(),
-            "spent_on_schema": table.spent and dataclasses.asdict(table.spent),
-        },
-        f"{model.guarantee_}{_total(table.spent, model.guarantee_)}\n\n"
-        f"Model: {output}. Its privacy card: discreet explain {output}",
-    )
+    # The model is there and its budget is spent: a failure to print must not look like neither.
+    with screen.printing_may_fail(f"The model was written to {output}"):
+        screen.result(
+            {
+                "model": os.fspath(output),
+                "rows": X.shape[0],
+                "columns": X.shape[1],
+                "seconds": round(seconds, 3),
+                "guarantee": model.guarantee_.to_dict(),
+                "spent_on_schema": table.spent and dataclasses.asdict(table.spent),
+            },
+            f"{model.guarantee_}{_total(table.spent, model.guarantee_)}\n\n"
+            f"Model: {output}. Its privacy card: discreet explain {output}",
+        )
 
 
 def _total(spent: Any, guarantee: Any) -> str:
@@ -157,15 +159,6 @@ def _total(spent: Any, guarantee: Any) -> str:
         f"δ = {spent.delta:g} before. Together: ε = {spent.epsilon + guarantee.epsilon:g}, "
         f"δ = {spent.delta + guarantee.delta:g}."
     )
-
-
-def _check_output(output: Path, force: bool) -> None:
-    """Refuse a place that cannot be written to, before budget is spent on a model for it."""
-    if output.is_dir():
-        raise Problem(Exit.USAGE, f"--output {output} is a folder; name a file in it.")
-    refuse_existing(output, force)
-    if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
-        raise Problem(Exit.USAGE, f"--output {output}: there is no folder to write to.")
 
 
 def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:

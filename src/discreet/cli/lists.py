@@ -38,13 +38,19 @@ def solvers(
         return
     all_of_them = [describe(each) for each in names()]
     table = Table(title="Solvers (discreet solvers NAME says more)")
-    for heading in ("name", "what it does", "relations", "budgets", "losses"):
+    table.add_column("name", no_wrap=True)
+    for heading in ("what it does", "relations", "budgets", "losses"):
         table.add_column(heading)
     for each, described in zip(names(), all_of_them, strict=True):
-        shown = each if each == described.name else f"{each} (now {described.name})"
-        relations = ", ".join(described.relations) if described.private else "NOT PRIVATE"
-        table.add_row(shown, described.summary, relations, described.budgets, described.losses)
-    screen.result([_plain(each) for each in all_of_them], table)
+        if each != described.name:
+            table.add_row(each, f"The library's choice: {described.name}, for now.")
+        elif described.private:
+            relations = ", ".join(described.relations)
+            table.add_row(each, described.summary, relations, described.budgets, described.losses)
+        else:
+            table.add_row(each, described.summary, "NOT PRIVATE", "none", described.losses)
+    listed = zip(names(), all_of_them, strict=True)
+    screen.result([{**_plain(of), "name": each, "method": of.name} for each, of in listed], table)
 
 
 def _plain(described: object) -> dict[str, object]:
@@ -82,7 +88,8 @@ def datasets(
         return
     all_of_them = [sets.describe(each, data_dir=data_dir) for each in sets.names()]
     table = Table(title="Data sets (discreet datasets NAME says more)")
-    for heading in ("name", "what it is", "rows", "columns", "task", "here?"):
+    table.add_column("name", no_wrap=True)
+    for heading in ("what it is", "rows", "columns", "task", "here?"):
         table.add_column(heading, justify="right" if heading in ("rows", "columns") else "left")
     for each in all_of_them:
         here = "yes" if each.available else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,9 @@ __all__ = [
     "ModelFile",
     "OutputFile",
     "RelationName",
+    "check_output",
     "complete_datasets",
     "complete_solvers",
-    "refuse_existing",
 ]
 
 
@@ -63,7 +64,21 @@ DataDir = Annotated[
 ]
 
 
-def refuse_existing(output: Path | None, force: bool) -> None:
-    """Refuse to write over a file unless asked to, before any work is done."""
-    if output is not None and output.exists() and not force:
+def check_output(output: Path | None, force: bool, *inputs: Path) -> None:
+    """Refuse a place that cannot or should not be written to, before any work is done."""
+    if output is None:
+        return
+    if output.is_dir():
+        raise Problem(Exit.USAGE, f"--output {output} is a folder; name a file in it.")
+    if not output.parent.is_dir():
+        raise Problem(Exit.USAGE, f"--output {output}: there is no folder {output.parent}.")
+    if not os.access(output.parent, os.W_OK):
+        raise Problem(Exit.USAGE, f"--output {output}: the folder may not be written to.")
+    if not output.exists():
+        return
+    if not output.is_file():
+        raise Problem(Exit.USAGE, f"--output {output} is not a regular file.")
+    if any(given.exists() and output.samefile(given) for given in inputs):
+        raise Problem(Exit.USAGE, f"--output {output} is also an input; name another file.")
+    if not force:
         raise Problem(Exit.USAGE, f"{output} exists; pass --force to replace it.")

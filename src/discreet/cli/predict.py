@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import AsJson, DataFile, Force, ModelFile, OutputFile, refuse_existing
+from discreet.cli.options import AsJson, DataFile, Force, ModelFile, OutputFile, check_output
 from discreet.cli.screen import Screen
 from discreet.errors import TableError
 
@@ -38,14 +38,14 @@ def predict(
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
-    refuse_existing(output, force)
+    check_output(output, force, model, file)
     pipeline = load_table_model(model)
     if probabilities and not hasattr(pipeline[-1], "predict_proba"):
         kind = type(pipeline[-1]).__name__
         raise Problem(Exit.USAGE, f"a {kind} has no probabilities; leave out --probabilities.")
     with screen.bar(f"predicting {file.name}") as bar:
         blocks = scored_batches(pipeline, file, probabilities, bar)
-        if as_json:
+        if as_json and output is None:
             rows = [record for block in blocks for record in _records(block)]
             screen.result(rows, "")
         elif output is None:
@@ -54,7 +54,7 @@ def predict(
         else:
             with replacing(output) as stream:
                 _write(stream, blocks)
-            screen.note(f"Predictions: {output}")
+            screen.result({"predictions": str(output)}, f"Predictions: {output}")
 
 
 def load_table_model(path: Path) -> Any:

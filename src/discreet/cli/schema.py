@@ -14,8 +14,8 @@ from discreet.cli.options import (
     Force,
     OutputFile,
     RelationName,
+    check_output,
     complete_datasets,
-    refuse_existing,
 )
 from discreet.cli.screen import Screen
 from discreet.privacy import Relation
@@ -61,7 +61,7 @@ def draft(
     from discreet.tables import draft_private
 
     screen = Screen(as_json=as_json)
-    refuse_existing(output, force)
+    check_output(output, force, file)
     spent = None
     if epsilon is None:
         text = write_draft(file, target=target, names_only=names_only)
@@ -108,7 +108,7 @@ def show(
     from discreet.tables import datasets
 
     screen = Screen(as_json=as_json)
-    refuse_existing(output, force)
+    check_output(output, force)
     if name not in datasets.names():
         raise Problem(
             Exit.USAGE, f"unknown data set {name!r}. Known: {', '.join(datasets.names())}."

@@ -31,6 +31,7 @@ class Screen:
         self.as_json = as_json
         self.out = Console(file=sys.stdout, soft_wrap=True, highlight=False)
         self.people = Console(file=sys.stderr, highlight=False)
+        self._wrap = self.people.is_terminal  # a log file is searched line by line
 
     def result(self, data: Any, shown: Any) -> None:
         """Write a result: ``data`` as JSON for machines, else ``shown`` (text or a Rich object)."""
@@ -44,7 +45,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Tell a person something in passing."""
         if not self.as_json:
-            self.people.print(escape(text))
+            self.people.print(escape(text), soft_wrap=not self._wrap)
 
     def warn(self, title: str, text: str) -> None:
         """Tell a person something that must not be missed; machines get it as well."""
@@ -60,7 +61,18 @@ class Screen:
         if self.as_json:
             sys.stderr.write(json.dumps({"error": text, "exit": code}, ensure_ascii=False) + "\n")
         else:
-            self.people.print(f"[bold red]Error:[/] {escape(text)}")
+            self.people.print(f"[bold red]Error:[/] {escape(text)}", soft_wrap=not self._wrap)
+
+    @contextmanager
+    def printing_may_fail(self, instead: str) -> Iterator[None]:
+        """Say something on standard error if standard output cannot be written to."""
+        try:
+            yield
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.note(f"{instead}, but standard output failed: {error.strerror}.")
 
     def usage(self, error: Any) -> None:
         """Say what is wrong with the command line."""

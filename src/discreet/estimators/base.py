@@ -73,6 +73,7 @@ class PrivateLinearModel(BaseEstimator):
     guarantee_: Guarantee
     trace_: tuple[TraceEntry, ...]
     preparation_: tuple[FittedStep, ...]
+    solver_: str
 
     _public: ClassVar[tuple[str, ...]] = (
         "the number of rows",
@@ -213,6 +214,7 @@ class PrivateLinearModel(BaseEstimator):
             earlier_fits=earlier_fits,
         )
         self.preparation_ = fitted
+        self.solver_ = settings.solver.name
         self.trace_ = tuple(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)

@@ -184,6 +184,8 @@ class LogisticRegression(_LinearClassifier):
         The labels.
     guarantee_ : Guarantee
         What was promised.
+    solver_ : str
+        Which solver ran.
     trace_ : tuple
         One entry per iteration, safe to publish.
     preparation_ : tuple

@@ -53,9 +53,10 @@ _FITTED = (
     "intercept_",
     "n_features_in_",
     "preparation_",
+    "solver_",
 )
 _NOT_SAVED = ("trace_",)
-_FITTED_KEYS = ("coef", "intercept", "classes", "columns", "names", "preparation")
+_FITTED_KEYS = ("coef", "intercept", "classes", "columns", "names", "preparation", "solver")
 _LABELS = re.compile(r"[<>|=]?(U\d{1,4}|[iu][1248]|f[248]|b1|O)")
 _NO_PROMISE = {
     "not private": "NOT PRIVATE: these weights were computed on the exact rows. Do not publish "
@@ -83,6 +84,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     schema, estimator = None, model
     if isinstance(model, Pipeline):
+        if not model.steps:
+            raise TypeError("this pipeline is empty; there is nothing to save.")
         schema, estimator = _table_of(model), model.steps[-1][1]
     if _KINDS.get(type(estimator).__name__) is not type(estimator):
         raise TypeError(
@@ -159,6 +162,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
         "columns": int(state["n_features_in_"]),
         "names": None if names is None else [str(name) for name in names],
         "preparation": [step.to_dict() for step in state.get("preparation_") or ()],
+        "solver": state["solver_"],
     }
 
 
@@ -204,6 +208,9 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator.n_features_in_ = columns
     estimator.preparation_ = _preparation(fitted["preparation"], columns)
+    if not isinstance(fitted["solver"], str):
+        raise ValueError("the solver that ran must be a name.")
+    estimator.solver_ = fitted["solver"]
     classifies = isinstance(estimator, LogisticRegression | LinearSVC)
     if (fitted["classes"] is not None) is not classifies:
         raise ValueError("a classifier has labels, a regressor has none.")
