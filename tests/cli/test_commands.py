@@ -168,6 +168,19 @@ def test_schema_draft_is_refused_until_it_is_filled_in(people, tmp_path, capsys)
     assert "is complete" in capsys.readouterr().out
 
 
+def test_a_draft_takes_other_delimiters_and_encodings(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe\tort\n1\tKöln\n".encode("latin-1"))
+    assert run(["schema", "draft", str(path)]) == Exit.DATA
+    assert "--encoding" in capsys.readouterr().err
+    command = ["schema", "draft", str(path), "--encoding", "latin-1", "--delimiter", "\\t"]
+    assert run(command) == Exit.OK
+    drafted = capsys.readouterr().out
+    assert 'encoding = "latin-1"' in drafted
+    assert "größe" in drafted
+    assert "Köln" not in drafted
+
+
 def test_a_privately_drafted_schema_can_be_fitted_and_its_cost_is_in_the_card(
     people, tmp_path, capsys
 ):

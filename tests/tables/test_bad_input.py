@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import re
 import traceback
 from collections.abc import Callable
@@ -67,16 +68,24 @@ def test_the_good_file_is_read(tmp_path: Path) -> None:
 
 def test_a_wrong_delimiter_is_named(refused: Callable[..., str]) -> None:
     text = refused(GOOD.replace(",", ";"))
-    assert 'It seems to use ";"' in text
-    assert "delimiter" in text
-    assert '"\\t"' in refused(GOOD.replace(",", "\t"))
-    assert "seems" not in refused(f"{SECRET}\n1\n")
+    assert 'It has 5 fields when split at ";": write delimiter = ";" under [file]' in text
+    assert 'delimiter = "\\t"' in refused(GOOD.replace(",", "\t"))
+    assert 'delimiter = " "' in refused(GOOD.replace(",", " "))
+    assert "when split at ';'" not in refused(f"{SECRET}\n1\n")
+
+
+def test_a_wrong_delimiter_is_named_even_if_no_name_is_the_schemas(
+    refused: Callable[..., str],
+) -> None:
+    text = refused('"x1";"x2";"x 3"\n1;2;3\n')
+    assert 'It has 3 fields when split at ";"' in text
+    text = refused(f"{SECRET} and more\n1\n")
+    assert "Write the file's delimiter under [file]" in text  # a space may be part of a name
 
 
 def test_missing_columns_are_named(refused: Callable[..., str]) -> None:
     text = refused("age,size,note,paid\n30,S,,no\n")
-    assert "'job'" in text
-    assert "lacks" in text
+    assert "lacks columns of the schema: 'job'. Add them to the file, or take them out" in text
 
 
 def test_extra_columns_are_named(refused: Callable[..., str]) -> None:
@@ -113,6 +122,14 @@ def test_unlisted_texts(refused: Callable[..., str]) -> None:
     assert "'paid'" in refused(GOOD.replace("yes", ""))
 
 
+def test_advice_names_the_file_and_the_schema(refused: Callable[..., str]) -> None:
+    # A schema inside a model file cannot be changed, so what to do about the file is said as well.
+    for old, new in (("40", SECRET), ("baker", SECRET), ("L", SECRET), ("yes", SECRET), ("40", "")):
+        text = refused(GOOD.replace(old, new))
+        assert re.search("correct|fill such cells in", text, re.IGNORECASE)
+        assert "schema" in text
+
+
 def test_unlisted_truth_value(refused: Callable[..., str]) -> None:
     using = Schema({"a": Boolean()}, Target("b", low=0.0, high=1.0))
     assert "'a'" in refused(f"a,b\n{SECRET},1\n", using=using)
@@ -135,7 +152,7 @@ def test_an_empty_file(refused: Callable[..., str]) -> None:
 def test_a_header_without_rows(refused: Callable[..., str]) -> None:
     header = GOOD.split("\n")[0]
     for text in (header, f"{header}\n", f"{header}\r\n\r\n"):
-        assert "no records after its header" in refused(text)
+        assert "no records after its header. Choose the file that holds them" in refused(text)
 
 
 def test_a_file_cut_off_inside_a_quote(refused: Callable[..., str]) -> None:
@@ -184,6 +201,78 @@ def test_latin_1_under_utf_8(refused: Callable[..., str]) -> None:
 def test_nul_bytes(refused: Callable[..., str]) -> None:
     assert "NUL bytes" in refused(GOOD.replace("fine", f"{SECRET}\x00"))
     assert 'encoding = "utf-16"' in refused(GOOD.encode("utf-16-le"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_mark_of_another_encoding_is_believed(
+    refused: Callable[..., str], pack: Callable[..., bytes], encoding: str
+) -> None:
+    content = pack(GOOD.encode(encoding))
+    for using in (schema(), schema(encoding="latin-1")):
+        text = refused(content, using=using)
+        assert f"is text in {encoding.upper()}, by its first bytes" in text
+        assert f'set encoding = "{encoding}" in [file]' in text
+        assert "Latin-1" not in text
+    assert "UTF-16" in refused(b"\xfe\xff" + GOOD.encode("utf-16-be"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le"])
+def test_the_encoding_that_is_advised_works(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "table.csv"
+    rows = "30,admin,S,größer 漢字,no\n40,baker,L,,yes\n" * 20_000
+    path.write_text("age,job,size,note,paid\n" + rows, encoding="utf-8")
+    plain = read(path, schema())
+    path.write_text("\ufeff" * (encoding == "utf-16-le") + path.read_text("utf-8"), encoding)
+    other = read(path, schema(encoding=encoding))
+    assert (plain.X == other.X).all()
+    assert (plain.y == other.y).all()
+
+
+def test_utf_16_that_is_none(refused: Callable[..., str]) -> None:
+    text = refused(b"\xff\xfe\x00\xd8a,", using=schema(encoding="utf-16"))
+    assert 'not valid UTF-16; if it is UTF-8, set encoding = "utf-8" in [file]' in text
+
+
+def test_an_old_workbook(refused: Callable[..., str]) -> None:
+    content = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + SECRET.encode()
+    assert "old Excel workbook (.xls). Save the sheet as CSV" in refused(content, "table.xls")
+
+
+def test_names_where_no_header_should_be(refused: Callable[..., str]) -> None:
+    for content in (GOOD, GOOD.replace("note", '" note "', 1), GOOD.replace("note", "x,y", 1)):
+        text = refused(content, using=schema(header=False))
+        assert "the first line holds the names of the columns: write header = true" in text
+
+
+def test_a_record_with_a_name_in_it_is_still_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("30,admin,S,note,no\n")
+    assert read(path, schema(header=False)).X.shape[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "seems"),
+    [
+        (f'{{"age": 30, "note": "{SECRET}"}}\n', "JSON"),
+        (f'[\n  {{"age": "{SECRET}"}}\n]\n', "JSON"),
+        (f"<!DOCTYPE html>\n<p>{SECRET}</p>\n", "HTML or XML"),
+        (f'\n<?xml version="1.0"?>\n<a>{SECRET}</a>\n', "HTML or XML"),
+    ],
+)
+def test_files_of_another_form(refused: Callable[..., str], content: str, seems: str) -> None:
+    for using in (schema(), schema(header=False)):
+        text = refused(content, using=using)
+        assert f"seems to be {seems}, not a table. Convert it to CSV or Parquet" in text
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert "is not a regular file (a pipe or a device); save it to a file first" in message(
+        path, schema()
+    )
+    assert "not a regular file" in message(Path(os.devnull), schema())
 
 
 def test_a_quote_after_a_space(refused: Callable[..., str]) -> None:

@@ -362,6 +362,7 @@ def test_what_is_wrong_is_told_without_the_cell(tmp_path, content, message):
         datasets.load("banknote", data_dir=tmp_path)
     assert "secret" not in str(error.value)
     assert error.value.__cause__ is None
+    assert error.value.__context__ is None
 
 
 def test_a_header_that_is_not_the_publishers_is_refused(tmp_path):
@@ -528,9 +529,23 @@ def test_what_cannot_be_had_says_where_to_get_it_and_where_to_put_it(tmp_path):
     assert "DISCREET_DATA" in text
 
 
+def test_archives_are_not_to_be_packed_again(tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        datasets.load("bank", data_dir=tmp_path, download=False)
+    assert f"Put bank.zip into the folder {tmp_path}" in str(error.value)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    for call in (datasets.load, datasets.describe, datasets.table):
+        with pytest.raises(
+            FileNotFoundError, match=r"data_dir: there is no folder .*nowhere\. Name"
+        ):
+            call("banknote", data_dir=tmp_path / "nowhere")
+
+
 @pytest.mark.parametrize("name", ["adult", "covertype", "rcv1", "banknote", "real-sim"])
 def test_offline_is_told_with_the_way_out(name):
-    with pytest.raises(FileNotFoundError, match=r"offline.*To get it by hand, go to https://"):
+    with pytest.raises(FileNotFoundError, match=r"To get it by hand, go to https://.*offline"):
         datasets.load(name)
     with pytest.raises(FileNotFoundError, match="Downloads are switched off"):
         datasets.load(name, download=False)
@@ -632,7 +647,7 @@ def test_a_download_of_other_content_is_refused(monkeypatch, publisher):
     contents = {"data_banknote_authentication.txt": b"4,-8,0,10,1\n"}
     known = with_content(monkeypatch, "banknote", contents)
     publisher[known.files[0].url] = b"an error page"
-    with pytest.raises(FileNotFoundError, match=r"Wrong checksum\. To get it by hand"):
+    with pytest.raises(FileNotFoundError, match=r"To get it by hand, .* Wrong checksum\.$"):
         datasets.load("banknote")
 
 

@@ -1,6 +1,8 @@
 """Drafts of a schema: what is read, what is left open, and what a private draft spends."""
 
 import math
+import os
+import re
 import tomllib
 import warnings
 from collections import Counter
@@ -19,7 +21,7 @@ from discreet.privacy import Accountant, Budget, Laplace, PermuteAndFlip
 from discreet.privacy.histogram import StabilityHistogram
 from discreet.tables import estimate
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
-from discreet.tables.schema import FileFormat, Schema
+from discreet.tables.schema import Schema
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -67,10 +69,11 @@ def parquet_file(tmp_path):
 
 
 def private(path, epsilon=50.0, delta=1e-9, relation="add_remove", **settings):
-    """A draft with fixed noise, without the warning that says so."""
+    """A draft with fixed noise, without the warnings about that and about coverage."""
     settings.setdefault("random_state", 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
+        warnings.filterwarnings("ignore", "coverage=")
         return draft_private(path, epsilon, delta, relation, **settings)
 
 
@@ -156,11 +159,65 @@ class TestDraft:
     def test_a_file_without_header_needs_names(self, tmp_path):
         path = tmp_path / "bare.csv"
         path.write_text("1,x\n2,y\n")
-        with pytest.raises(ValueError, match="names"):
-            draft(path, format=FileFormat(header=False))
-        text = draft(path, format=FileFormat(header=False, names=("a", "b")))
-        assert tomllib.loads(text)["columns"]["a"]["kind"] == "numeric"
-        assert tomllib.loads(text)["file"]["names"] == ["a", "b"]
+        with pytest.raises(TableError, match="names=\\["):
+            draft(path)
+        with pytest.raises(TableError, match="2 fields, but names lists 3"):
+            draft(path, names=["a", "b", "c"])
+        for delimiter in (",", ";"):
+            path.write_text(f"1{delimiter}x\n2{delimiter}y\n")
+            data = tomllib.loads(draft(path, names=["a", "b"]))
+            assert data["columns"]["a"]["kind"] == "numeric"
+            assert data["file"]["names"] == ["a", "b"]
+            assert data["file"].get("delimiter", ",") == delimiter
+
+    @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+    def test_with_an_encoding_the_delimiter_is_still_guessed(self, tmp_path, encoding):
+        path = tmp_path / "file.csv"
+        path.write_text("größe;b,c;d\n1,2;ü;3\n", encoding)
+        data = tomllib.loads(draft(path, encoding=encoding))
+        assert data["file"] == {"delimiter": ";", "encoding": encoding}
+        assert list(data["columns"]) == ["größe", "b,c", "d"]
+        data = tomllib.loads(draft(path, encoding=encoding, delimiter=","))
+        assert list(data["columns"]) == ["größe;b", "c;d"]
+
+    def test_how_a_file_is_written_is_checked_before_it_is_opened(self, tmp_path):
+        with pytest.raises(ValueError, match="delimiter must be one character"):
+            draft(tmp_path / "none.csv", delimiter="ab")
+        with pytest.raises(ValueError, match="encoding must be one"):
+            private(tmp_path / "none.csv", encoding="morse")
+
+    @pytest.mark.parametrize("content", ["a,ü\n1,2\n", "a,b\n1,ü\n"])
+    def test_text_in_another_encoding_is_told_with_the_option(self, tmp_path, content):
+        path = tmp_path / "file.csv"
+        path.write_text(content, "latin-1")
+        option = r'pass --encoding latin-1 \(encoding="latin-1" in Python\)'
+        for make in (draft, private):
+            with pytest.raises(TableError, match=option) as caught:
+                make(path)
+            assert "[file]" not in str(caught.value)
+
+    def test_a_private_draft_keeps_the_encoding(self, tmp_path):
+        path = tmp_path / "file.csv"
+        path.write_text("a;b\n" + "1;ü\n" * 2000, "latin-1")
+        schema = private(path, encoding="latin-1")
+        assert (schema.file.encoding, schema.file.delimiter) == ("latin-1", ";")
+        assert schema.columns["b"].values == ("ü",)
+
+    def test_the_kinds_are_named_once_at_the_top(self, csv_file, parquet_file):
+        for text in (draft(csv_file), draft(parquet_file), draft(csv_file, names_only=True)):
+            top = text.split("version = 1")[0]
+            for word in ("numeric", "categorical", "boolean", "ordinal", "ignored"):
+                assert top.count(f'"{word}"') == 1
+            assert 'bounds = "private"' in top
+            assert "unseen" in top
+            assert "unseen" not in text.removeprefix(top)
+
+    def test_pipes_are_refused(self, tmp_path):
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        for make in (draft, private):
+            with pytest.raises(TableError, match=r"not a regular file .*; save it to a file first"):
+                make(path)
 
     def test_odd_names_survive(self, tmp_path):
         path = tmp_path / "odd.csv"
@@ -174,7 +231,12 @@ class TestDraft:
             (b"a,a\n1,2\n", "same name"),
             (b"PK\x03\x04rest", "zip"),
             (b"a,b\n", "no records"),
-            (b"\xff\xfe\xfa,b\n1,2\n", "UTF-8"),
+            (b"\xfa,b\n1,2\n", "not valid UTF-8"),
+            ("a,b\n1,2\n".encode("utf-16"), "pass --encoding utf-16"),
+            (b"\xd0\xcf\x11\xe0\xa1\xb1", "old Excel"),
+            (b'{"a": 1, "b": 2}\n', "seems to be JSON"),
+            (b"<html><head>\n", "seems to be HTML"),
+            (b"\n\n", "empty"),
             (b"PAR1 and then nothing", "damaged"),
         ],
     )
@@ -270,6 +332,54 @@ class TestPrivateDraft:
         assert 1.5 < target.low < 3.5
         assert 6.5 < target.high < 8.5
 
+    @pytest.fixture(params=["csv", "parquet"])
+    def grades(self, request, tmp_path):
+        """Three values make up 94 % of the rows, and forty others 90 rows each."""
+        counts = {5: 21380, 6: 28360, 7: 10790} | dict.fromkeys(range(10, 50), 90)
+        values = np.repeat(list(counts), list(counts.values()))
+        path = tmp_path / f"grades.{request.param}"
+        if request.param == "csv":
+            path.write_text("x,grade\n" + "".join(f"{k % 90},{y}\n" for k, y in enumerate(values)))
+        else:
+            pq.write_table(pa.table({"x": np.arange(values.size) % 90, "grade": values}), path)
+        return path
+
+    def test_frequent_values_of_a_number_are_not_all_of_it(self, grades):
+        # Noise of scale 16 to 18 rows and a threshold above 330: each of the forty is released
+        # with a chance below 1e-6, and classes would need six of them.
+        target = private(grades, epsilon=0.25, target="grade").target
+        assert not target.is_classification
+        assert target.low < target.high
+
+    def test_the_caller_may_say_what_the_target_holds(self, grades):
+        numbers = private(grades, target="grade", task="numbers")
+        assert numbers.target.low == 5.0
+        assert 35 <= numbers.target.high <= 49
+        assert not any("categories of grade" in what for what in numbers.spent.what)
+        classes = private(grades, target="grade", task="classes", epsilon=0.25)
+        assert {"5", "6", "7"} <= set(classes.target.classes)
+        assert classes.target.other == "6"
+        assert not any("grade" in what for what in classes.spent.what if "bounds" in what)
+
+    def test_a_task_is_checked(self, csv_file):
+        with pytest.raises(ValueError, match='task must be "classes" or "numbers"'):
+            private(csv_file, target="age", task="regression")
+        with pytest.raises(ValueError, match="name the target too"):
+            private(csv_file, task="numbers")
+
+    def test_two_values_are_classes_also_under_much_noise(self, tmp_path):
+        # Counts with noise of scale 10, of which 554 in 600 are asked for: a sum of two falls 4.6
+        # scales short with chance 0.017, and 7 times in 30 with chance 7e-7.
+        path = tmp_path / "flags.parquet"
+        pq.write_table(pa.table({"x": np.arange(600) % 50, "flag": np.arange(600) % 2}), path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found = [
+                private(path, 0.4, 1e-6, target="flag", random_state=seed).target.is_classification
+                for seed in range(30)
+            ]
+        assert sum(found) >= 24
+
     def test_a_boolean_target_of_parquet(self, parquet_file):
         schema = private(parquet_file, target="member")
         assert set(schema.target.classes) == {"false", "true"}
@@ -344,6 +454,22 @@ class TestPrivateDraft:
         with pytest.warns(UserWarning, match="mostly noise"):
             private(csv_file, epsilon=0.01)
 
+    def test_coverage_that_the_budget_cannot_buy_is_told(self, csv_file):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            draft_private(csv_file, 1.0, 1e-9, "add_remove", target="age", random_state=0)
+        texts = [str(w.message) for w in caught if "coverage" in str(w.message)]
+        assert len(texts) == 1
+        assert re.search(
+            r"coverage=0.98 .* 6,000 rows: the bounds of 'age', 'income' will keep about 7\d to "
+            r"8\d % of the numbers",
+            texts[0],
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            draft_private(csv_file, 1.0, 1e-9, "add_remove", coverage=0.9, random_state=0)
+
     def test_a_fixed_seed_warns_and_repeats(self, csv_file):
         with pytest.warns(PrivacyLeakWarning, match="test mode"):
             first = draft_private(csv_file, 1.0, 1e-9, "add_remove", random_state=3)
@@ -361,7 +487,7 @@ class TestBudget:
         from discreet.tables import reading
 
         seen = []
-        charge, batches = PrivacyFilter.charge, reading.batches
+        charge, batches = PrivacyFilter.charge, reading.file_batches
 
         def noted_charge(self, mechanism, times=1):
             charge(self, mechanism, times)
@@ -372,7 +498,7 @@ class TestBudget:
             return batches(*args, **kwargs)
 
         monkeypatch.setattr(PrivacyFilter, "charge", noted_charge)
-        monkeypatch.setattr(reading, "batches", noted_batches)
+        monkeypatch.setattr(reading, "file_batches", noted_batches)
         return seen
 
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -399,6 +525,21 @@ class TestBudget:
         for mechanism, times in uses:
             kinds[type(mechanism)] += times
         assert kinds == {Laplace: 5, PermuteAndFlip: 4, StabilityHistogram: 3}
+
+    @pytest.mark.parametrize("task", ["classes", "numbers"])
+    def test_a_stated_task_is_not_voted_on_and_costs_no_more(self, csv_file, charges, task):
+        private(csv_file, 1.0, 1e-7, target="age", task=task)
+        uses = [entry for entry in charges if entry != "read"]
+        epsilon = sum(times * mechanism.loss.epsilon for mechanism, times in uses)
+        assert epsilon == pytest.approx(1.0, rel=1e-9)
+        assert epsilon <= 1.0
+        votes = [times for mechanism, times in uses if isinstance(mechanism, Laplace)]
+        assert votes == [4]
+        asked = Counter()
+        for mechanism, times in uses:
+            asked[type(mechanism)] += times
+        bounds = 4 if task == "numbers" else 2
+        assert (asked[PermuteAndFlip], asked[StabilityHistogram]) == (bounds, 5 - bounds // 2)
 
     def test_every_pass_over_the_cells_was_charged_first(self, csv_file, charges):
         private(csv_file)
@@ -453,7 +594,7 @@ class TestBudget:
 
 def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
     # What is collected, before noise: cells are counted one by one, also in mixed blocks.
-    from discreet.tables.estimate import Question, Tally, margin_of
+    from discreet.tables.tallies import Question, Tally, margin_of
 
     rows = ["1", "1.0", "x", "", "2.5", "nan", "1e3", "x"]
     question = Question(
@@ -481,8 +622,8 @@ def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
 
 def test_float_cells_become_texts_one_by_one():
     # Whether 3.0 is called "3" must not depend on the other cells of its block.
-    from discreet.tables.estimate import _text_counts
+    from discreet.tables.tallies import text_counts
 
-    assert dict(_text_counts(pa.array([3.0, 3.0, 0.5, math.nan, None]))) == {"3": 2, "0.5": 1}
-    assert dict(_text_counts(pa.array([3.0]))) == {"3": 1}
-    assert dict(_text_counts(pa.array(["3.0", "3"]))) == {"3.0": 1, "3": 1}
+    assert dict(text_counts(pa.array([3.0, 3.0, 0.5, math.nan, None]))) == {"3": 2, "0.5": 1}
+    assert dict(text_counts(pa.array([3.0]))) == {"3": 1}
+    assert dict(text_counts(pa.array(["3.0", "3"]))) == {"3.0": 1, "3": 1}

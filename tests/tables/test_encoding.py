@@ -56,8 +56,8 @@ class TestNumeric:
         assert encode(Numeric(0, 10, missing=True), cells) == [[0.5, 0], [0, 1], [0, 1]]
 
     def test_missing_is_refused_unless_allowed(self):
-        refuses(Numeric(0, 1), [0.5, None], "a cell is missing; allow it with missing = true")
-        refuses(Numeric(0, 1), [0.5, math.nan], "a cell is missing; allow it with missing = true")
+        refuses(Numeric(0, 1), [0.5, None], "or allow it in the schema with missing = true")
+        refuses(Numeric(0, 1), [0.5, math.nan], "or allow it in the schema with missing = true")
 
     def test_infinite_is_clipped_if_there_are_bounds(self):
         assert encode(Numeric(0, 1), [math.inf, -math.inf]) == [[1], [0]]

@@ -197,7 +197,7 @@ def test_all_problems_are_listed_at_once_with_the_file_and_the_columns():
     [
         ("version = 1\n", "there must be a column"),
         ("version = 2\n", "version = 1 is the version"),
-        ("", "version = 1 is the version .* got None"),
+        ("", "the version is missing; add version = 1 at the top"),
         ("version = 1\n[columns", "this is not TOML"),
         ("version = 1\ncolumns = 3", r"\[columns\] must hold one table"),
         ("version = 1\ncolumns.a = 3", r"\[columns.a\] must be a table"),
@@ -345,6 +345,8 @@ def test_a_column_becomes_the_target():
     assert list(moved.columns) == ["b", "c", "id"]
     assert isinstance(moved.columns["c"], Ignored)
     assert moved.with_target("a") is moved
+    with pytest.raises(ValueError, match=r"known: .*'a'"):  # its own target is among them
+        moved.with_target("nope")
     with pytest.raises(ValueError, match="is ignored"):
         schema.with_target("id")
     with pytest.raises(ValueError, match="there is no column 'd'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,13 @@ app = typer.Typer(
 )
 
 
+class Task(StrEnum):
+    """What a target is."""
+
+    CLASSES = "classes"
+    NUMBERS = "numbers"
+
+
 @app.command()
 def draft(
     file: DataFile,
@@ -47,6 +55,15 @@ def draft(
     coverage: Annotated[
         float, typer.Option(help="Share of a column's values that its bounds should hold.")
     ] = 0.98,
+    task: Annotated[
+        Task | None, typer.Option(help="What the target is, for --epsilon; else it is estimated.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between cells; else guessed from the first line.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help='Of the text, such as "latin-1"; else UTF-8.')
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,14 +80,26 @@ def draft(
     screen = Screen(as_json=as_json)
     check_output(output, force, file)
     spent = None
+    form = {
+        "delimiter": "\t" if delimiter == "\\t" else delimiter,
+        "encoding": encoding,
+    }
     if epsilon is None:
-        text = write_draft(file, target=target, names_only=names_only)
+        text = write_draft(file, target=target, names_only=names_only, **form)
     else:
         if names_only:
             raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
         with screen.bar(f"reading {file.name}") as bar:
             made = draft_private(
-                file, epsilon, delta, relation, target=target, coverage=coverage, progress=bar
+                file,
+                epsilon,
+                delta,
+                relation,
+                target=target,
+                task=None if task is None else task.value,
+                coverage=coverage,
+                progress=bar,
+                **form,
             )
         text, spent = made.to_toml(), made.spent
     if output is None:
@@ -152,5 +181,5 @@ def check(
         + (f"the target is {target!r}." if target else "it names no target.")
     )
     if table.unbounded:
-        told += f" {len(table.unbounded)} columns get their bounds privately during the fit."
+        told += f" Bounds found privately during the fit: {len(table.unbounded)}."
     screen.result(facts, told)

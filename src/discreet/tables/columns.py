@@ -277,6 +277,11 @@ def quoted(texts: Iterable[Any]) -> str:
     return shown if len(listed) <= 10 else f"{shown} and {len(listed) - 10} more"
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things, in words: "1 column", "3 columns"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def repeated(texts: Iterable[str]) -> list[str]:
     """The texts that occur more than once."""
     return [text for text, times in Counter(texts).items() if times > 1]

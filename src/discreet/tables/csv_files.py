@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from discreet.errors import TableError
-from discreet.tables.columns import SPACES, Categorical, Ignored, Numeric, quoted, strip
+from discreet.tables.columns import SPACES, Categorical, Ignored, Numeric, counted, quoted, strip
 from discreet.tables.schema import Schema
 from discreet.tables.text_stream import LAST_CELL, TextStream
 
-__all__ = ["clean", "columns_to_read", "text_batches"]
+__all__ = ["check_form", "clean", "columns_to_read", "text_batches"]
 
 FIRST_BLOCK = 1 << 20
 """Bytes that Arrow parses at a time, as long as every record fits."""
@@ -37,12 +37,17 @@ _DELIMITERS = {",": '","', ";": '";"', "\t": '"\\t"', "|": '"|"', " ": '" "'}
 
 
 def text_batches(
-    path: Path, schema: Schema, *, target: bool, progress: Callable[[float], None] | None
+    path: Path,
+    schema: Schema,
+    *,
+    target: bool,
+    progress: Callable[[float], None] | None,
+    drafting: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield the records of a text file block by block, as texts; see `discreet.tables.batches`."""
     block_size, done, shown = FIRST_BLOCK, 0, 0.0
     while True:
-        with TextStream(path, schema.file) as stream:
+        with TextStream(path, schema.file, drafting=drafting) as stream:
             names, wanted = _layout(stream, path, schema, target)
             records = _Records(stream, path, schema, names, wanted, block_size)
             skip = done
@@ -70,7 +75,8 @@ def text_batches(
     if progress is not None and shown < 1.0:
         progress(1.0)
     if not done:
-        raise TableError(f"{path}: has no records{' after its header' * schema.file.header}.")
+        where = " after its header" * schema.file.header
+        raise TableError(f"{path}: has no records{where}. Choose the file that holds them.")
 
 
 def _layout(
@@ -90,20 +96,37 @@ def _layout(
             )
         known = set(schema.file_names)
         names = [field if field in known else strip(field) for field in first]
+        if known.isdisjoint(names):
+            check_form(stream, path)
         _check_delimiter(names, path, schema)
         return names, columns_to_read(names, schema, target=target, where=str(path))
     names = list(schema.file_names)
     if first is not None:
+        if len({*names} & {strip(field) for field in first}) * 2 > len(names):
+            raise TableError(
+                f"{path}: the first line holds the names of the columns: write header = true under "
+                "[file] in the schema, or take that line out of the file."
+            )
         own = schema.target.column if schema.target is not None else None
         if not target and len(first) == len(names) - 1 and own in names:
             names.remove(own)
         if len(first) != len(names):
+            check_form(stream, path)
             raise TableError(
-                f"{path}: its first line has {len(first)} fields, but the schema names "
-                f"{len(names)} columns. Name every column of the file in its order (kind = "
-                '"ignored" for those that are not used), and check the delimiter in [file].'
+                f"{path}: its first line has {counted(len(first), 'field')}, but the schema names "
+                f"{counted(len(names), 'column')}. Name every column of the file in its order "
+                '(kind = "ignored" for those that are not used) and check the delimiter in [file], '
+                "or correct the file."
             )
     return names, columns_to_read(names, schema, target=target, where=str(path))
+
+
+def check_form(stream: TextStream, path: Path) -> None:
+    """Refuse what starts like a file of another form than a table."""
+    if stream.seems is not None:
+        raise TableError(
+            f"{path}: seems to be {stream.seems}, not a table. Convert it to CSV or Parquet."
+        )
 
 
 def _check_delimiter(names: Sequence[str], path: Path, schema: Schema) -> None:
@@ -112,16 +135,22 @@ def _check_delimiter(names: Sequence[str], path: Path, schema: Schema) -> None:
     if len(known) < 2 or len(names) > 1 or names[0] in known:
         return
     used = schema.file.delimiter
-    parts = {
-        mark: sum(strip(part).strip('"') in known for part in names[0].split(mark))
-        for mark in _DELIMITERS
-        if mark != used
-    }
-    best = max(parts, key=lambda mark: parts[mark])
-    hint = f" It seems to use {_DELIMITERS[best]}: set that" if parts[best] > 1 else " Set it"
+    hint = "Write the file's delimiter under [file], or save the file with this one."
+    best, most = "", (0, 1)
+    for mark in _DELIMITERS:
+        fields = [strip(part).strip('"') for part in names[0].split(mark)]
+        found = len(known.intersection(fields))
+        # A space may well be part of a name.
+        if mark != used and (mark != " " or found > 1) and (found, len(fields)) > most:
+            best, most = mark, (found, len(fields))
+    if most[1] > 1:
+        hint = (
+            f"It has {most[1]} fields when split at {_DELIMITERS[best]}: write delimiter = "
+            f"{_DELIMITERS[best]} under [file], or save the file with the schema's delimiter."
+        )
     raise TableError(
         f"{path}: the header is one field when split at {_DELIMITERS.get(used, repr(used))}, but "
-        f"the schema names {len(known)} columns.{hint} as delimiter in [file]."
+        f"the schema names {len(known)} columns. {hint}"
     )
 
 
@@ -155,14 +184,17 @@ def columns_to_read(found: Sequence[str], schema: Schema, *, target: bool, where
     present = set(found)
     problems = []
     if missing := [name for name in needed if name not in present]:
-        problems.append(f"lacks columns of the schema: {quoted(missing)}.")
+        problems.append(
+            f"lacks columns of the schema: {quoted(missing)}. Add them to the file, or take them "
+            "out of the schema."
+        )
     if len(present & known) * 2 <= len(known) and missing:
         hint = "If the file has no header, set header = false in [file]."
         raise TableError(f"{where}: {problems[0]} {hint}")
     if extra := [name for name in dict.fromkeys(found) if name not in known]:
         problems.append(
-            f"has columns that are not in the schema: {quoted(extra)}. Add them to it, with "
-            'kind = "ignored" if they are not to be used.'
+            f"has columns that are not in the schema: {quoted(extra)}. Take them out of the file, "
+            'or add them to the schema, with kind = "ignored" if they are not to be used.'
         )
     if len(present) < len(found):
         twice = [name for name in present if list(found).count(name) > 1]

@@ -7,17 +7,20 @@ them with private estimates instead, at a cost that the schema then carries.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from discreet.errors import TableError
 from discreet.privacy import Accountant, Budget, Relation
-from discreet.tables.columns import Boolean, Column, Ignored, nearest, strip
+from discreet.tables.columns import Boolean, Column, Ignored, counted, nearest, strip
 from discreet.tables.schema import FileFormat, Schema
 from discreet.tables.toml import key_text, plain_fields, table_lines
+
+if TYPE_CHECKING:
+    from discreet.tables.estimate import Task
 
 __all__ = ["Layout", "draft", "draft_private", "layout"]
 
@@ -31,15 +34,18 @@ _DELIMITERS = (",", ";", "\t", "|")
 _ABOUT = """\
 # Schema of a table, for discreet: what is publicly known about each column.
 # Fill in what is marked, from a codebook or a form, and uncomment it. Do not look it up in the
-# rows: bounds taken from them give away the most extreme people, lists of values the rare ones."""
+# rows: bounds taken from them give away the most extreme people, lists of values the rare ones.
+#
+# Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
+# "categorical" (values; unseen = "other", "zeros" or "refuse" is for texts that are not listed),
+# "boolean", "ordinal" (values, in order) and "ignored"."""
 
 _GUESSED = f"""\
 # Which columns hold numbers was guessed from the first {FIRST_RECORDS} records of the file. That is
 # a look at the data, which no budget covers: check every kind against the codebook."""
 
 _UNNAMED = """\
-# Only the names of the columns were read. Fill in each kind: "numeric", "categorical", "boolean",
-# "ordinal" or "ignored"."""
+# Only the names of the columns were read. Fill in the kind of each."""
 
 _MISSING = "# missing = true     # if cells may be empty"
 
@@ -116,67 +122,70 @@ class Layout:
             raise TableError(f"{where}: {target!r} cannot be predicted: {self.reasons[target]}.")
 
 
-def layout(path: str | os.PathLike[str], file_format: FileFormat | None = None) -> Layout:
+def layout(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+) -> Layout:
     """Read the names of a file's columns and, from Parquet, their types; no record.
 
     Parameters
     ----------
     path : path
         A text file or Parquet.
-    file_format : FileFormat, optional
-        How cells are written. If None: UTF-8 with a header, split at the one of comma, semicolon,
-        tab and bar that gives most names.
+    delimiter, encoding, names
+        As in `draft`.
     """
     try:
         import pyarrow as _  # noqa: F401
     except ImportError:
         raise ImportError('Reading files needs pyarrow: pip install "discreet[tables]".') from None
     from discreet.tables.csv_files import columns_to_read
-    from discreet.tables.reading import PARQUET, ZIP, batches, first_bytes
+    from discreet.tables.reading import PARQUET, first_bytes
 
+    plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
+    if names is not None:
+        plain = replace(plain, header=False, names=names)
+    marks = _DELIMITERS if delimiter is None else (delimiter,)
+    formats = [replace(plain, delimiter=mark) for mark in marks]  # checked before a file is opened
     path = Path(path)
-    start = first_bytes(path)
-    if start == PARQUET:
-        found = _parquet_layout(path, file_format or FileFormat())
-    else:
-        if start == ZIP or path.suffix.lower() in (".parquet", ".pq"):
-            next(batches(path, Schema({"any": Boolean()}), target=False))  # refused, in its words
-        found = _text_layout(path, file_format)
+    is_parquet = first_bytes(path) == PARQUET
+    found = _parquet_layout(path) if is_parquet else _text_layout(path, formats)
     columns_to_read(found.names, found.any_cells(), target=False, where=str(path))  # no name twice
     return found
 
 
-def _text_layout(path: Path, file_format: FileFormat | None) -> Layout:
+def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
+    """The layout by the one of the formats that gives most names, or as many as there should be."""
+    from discreet.tables.csv_files import check_form
     from discreet.tables.text_stream import TextStream
 
-    if file_format is None:
-        formats = [FileFormat(delimiter=delimiter) for delimiter in _DELIMITERS]
-    elif file_format.header:
-        formats = [file_format]
-    elif file_format.names:
-        return _plain_layout(file_format.names, file_format)
-    else:
-        raise ValueError("A file without a header does not name its columns: give names too.")
-    best: tuple[str, ...] = ()
+    best, chosen = (), formats[0]
     for candidate in formats:
-        with TextStream(path, candidate) as stream:
-            names = tuple(strip(field) for field in stream.first_record() or ())
+        with TextStream(path, candidate, drafting=True) as stream:
+            fields = tuple(strip(field) for field in stream.first_record() or ())
             if stream.problem is not None:
                 raise TableError(f"{path}: {stream.problem}")
-        if len(names) > len(best):
-            best, file_format = names, candidate
+        if candidate.names and len(fields) == len(candidate.names):
+            return _plain_layout(candidate.names, candidate)
+        if len(fields) > len(best):
+            best, chosen = fields, candidate
+    check_form(stream, path)
+    if not best:
+        raise TableError(f"{path}: is empty. Choose the file that holds the records.")
+    if chosen.names:
+        raise TableError(
+            f"{path}: its first line has {counted(len(best), 'field')}, but names lists "
+            f"{len(chosen.names)}. Name every column, and check the delimiter."
+        )
     if any(_is_number(name) for name in best):
         raise TableError(
             f"{path}: the first line holds a number, so it seems to be a record and not the names "
-            "of the columns. Add a line of names, or write the schema by hand with header = false "
-            'and names = ["…"] under [file].'
+            "of the columns. Add a line of names, or give them (names=[…] in Python)."
         )
-    if not best or file_format is None:
-        raise TableError(
-            f"{path}: has no line of names to start with. Choose the file that holds the records, "
-            "or say how its cells are written."
-        )
-    return _plain_layout(best, file_format)
+    return _plain_layout(best, chosen)
 
 
 def _is_number(text: str) -> bool:
@@ -191,7 +200,7 @@ def _plain_layout(names: tuple[str, ...], file_format: FileFormat) -> Layout:
     return Layout(names, file_format, {}, {}, frozenset(names), None)
 
 
-def _parquet_layout(path: Path, file_format: FileFormat) -> Layout:
+def _parquet_layout(path: Path) -> Layout:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -208,9 +217,7 @@ def _parquet_layout(path: Path, file_format: FileFormat) -> Layout:
         if kinds[field.name] == "ignored"
     }
     nullable = frozenset(field.name for field in arrow if field.nullable)
-    # A Parquet file keeps its columns' names itself.
-    file_format = replace(file_format, header=True, names=())
-    return Layout(tuple(arrow.names), file_format, kinds, reasons, nullable, metadata.num_rows)
+    return Layout(tuple(arrow.names), FileFormat(), kinds, reasons, nullable, metadata.num_rows)
 
 
 def _kind_of(arrow_type: Any) -> Kind:
@@ -231,7 +238,9 @@ def draft(
     *,
     target: str | None = None,
     names_only: bool = False,
-    format: FileFormat | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> str:
     """Write the text of a schema file, with gaps where only a codebook can tell.
 
@@ -243,9 +252,13 @@ def draft(
         The column to predict.
     names_only : bool
         Read the names of the columns and nothing else, and leave their kinds to fill in.
-    format : FileFormat, optional
-        How the cells of a text file are written. If None, the delimiter is guessed from the header
-        line, and the rest is as `FileFormat` has it.
+    delimiter : str, optional
+        What stands between the cells of a text file. If None, the one of comma, semicolon, tab and
+        bar that gives most names in the first line.
+    encoding : str, optional
+        The character encoding of a text file; UTF-8 if None.
+    names : sequence of str, optional
+        The names of all columns, for a text file whose first line does not hold them.
 
     Returns
     -------
@@ -258,7 +271,7 @@ def draft(
     The kinds of a text file's columns are guessed from its first records, which the text says; with
     ``names_only`` no record is read.
     """
-    found = layout(path, format)
+    found = layout(path, delimiter=delimiter, encoding=encoding, names=names)
     found.check_target(target, os.fspath(path))
     kinds: dict[str, Kind] = {}
     notes = _UNNAMED
@@ -283,10 +296,12 @@ def draft(
 
 def _guessed_kinds(path: str | os.PathLike[str], found: Layout) -> dict[str, Kind]:
     """Numbers or texts, by the first records of a text file."""
-    from discreet.tables.estimate import margin_of
-    from discreet.tables.reading import batches
+    from discreet.tables.reading import file_batches
+    from discreet.tables.tallies import margin_of
 
-    with closing(batches(path, found.any_cells(), target=False)) as records:
+    with closing(
+        file_batches(Path(path), found.any_cells(), target=False, drafting=True)
+    ) as records:
         first = next(iter(records))
     cells = {name: values.slice(0, FIRST_RECORDS) for name, values in first.items()}
     return {
@@ -304,11 +319,14 @@ def draft_private(
     relation: str | Relation,
     *,
     target: str | None = None,
+    task: Task | None = None,
     coverage: float = 0.98,
     accountant: Accountant | None = None,
     progress: Callable[[float], None] | None = None,
     random_state: Any = None,
-    format: FileFormat | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> Schema:
     """Make a schema from a file by private estimates, where no codebook is at hand.
 
@@ -325,7 +343,12 @@ def draft_private(
     relation : {"add_remove", "replace_one"}
         Which tables are neighbours.
     target : str, optional
-        The column to predict: classes if a few values make up nearly all rows, else a number.
+        The column to predict.
+    task : {"classes", "numbers"}, optional
+        What the target holds; its share of the budget then goes to that alone. If None, a target
+        of texts has classes, and one of numbers has them if at most 100 values could be released
+        and make up 99 % of the rows by their noisy counts (less what the noise explains, but 90 %
+        at least). Say it where values are few but ordered, like a grade from 1 to 10.
     coverage : float
         Share of a column's numbers that its bounds should keep as they are; less if the budget
         demands it (`discreet.privacy.ranges.tail_share`).
@@ -335,8 +358,8 @@ def draft_private(
         Called with the share of the work that is done, between 0 and 1.
     random_state : int, RandomState or None
         Fixes the noise, for tests: the result is then not private.
-    format : FileFormat, optional
-        How the cells of a text file are written; as in `draft`.
+    delimiter, encoding, names
+        How a text file is written; as in `draft`.
 
     Returns
     -------
@@ -345,6 +368,11 @@ def draft_private(
         the fit's own guarantee. Every cell is acceptable to it: cells may be missing, unlisted
         texts go to "(other)", unlisted or missing labels to the commonest class. Columns without
         a frequent category are ignored.
+
+    Warns
+    -----
+    UserWarning
+        If the budget is too small for ``coverage`` or for any use at all, by what is public.
 
     Privacy
     -------
@@ -355,8 +383,10 @@ def draft_private(
     """
     from discreet.tables.estimate import Estimate
 
+    if task is not None and target is None:
+        raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
-    estimate = Estimate(budget, coverage, accountant, random_state)
-    found = layout(path, format)
+    estimate = Estimate(budget, coverage, accountant, random_state, task)
+    found = layout(path, delimiter=delimiter, encoding=encoding, names=names)
     found.check_target(target, os.fspath(path))
     return estimate.run(Path(path), found, target, progress)

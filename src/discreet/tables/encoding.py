@@ -111,8 +111,8 @@ class Encoder:
             found = numbers(values, self.schema.file.missing, lenient=tolerant)
             if found is None:
                 raise TableError(
-                    f"{where}: a cell of the target is not a number; leave such rows out, or give "
-                    "the target classes in place of low and high."
+                    f"{where}: a cell of the target is not a number; correct such rows or leave "
+                    "them out, or give the target classes in place of low and high in the schema."
                 )
             absent = np.isnan(found)
             if absent.any() and not tolerant:
@@ -129,8 +129,9 @@ class Encoder:
             raise TableError(f"{where}: a cell of the target is missing; leave such rows out.")
         if np.any(codes == UNLISTED):
             raise TableError(
-                f"{where}: a cell of the target is not in any class; add its text to classes, or "
-                'write other = "…", the label for all other texts.'
+                f"{where}: a cell of the target is not in any class; correct such rows or leave "
+                "them out, or in the schema add their text to classes, or write "
+                'other = "…", the label for all other texts.'
             )
         return codes
 
@@ -196,7 +197,7 @@ class _Group:
         if not complete and np.any(codes == UNLISTED):
             raise TableError(
                 f'{self._where}: a cell is not one of the listed texts (kind = "{self.column.kind}"'
-                "); list every text that can occur."
+                "); correct such cells, or list every text that can occur in the schema."
             )
         if complete:
             return 0, self._numbers[codes]
@@ -212,8 +213,8 @@ class _Group:
         if unlisted.any():
             if column.unseen == "refuse":
                 raise TableError(
-                    f"{self._where}: a cell is not one of the listed values; list every value that "
-                    'can occur, or write unseen = "other".'
+                    f"{self._where}: a cell is not one of the listed values; correct such cells, "
+                    'or in the schema list every value that can occur, or write unseen = "other".'
                 )
             if column.unseen == "zeros":
                 values = (~unlisted).astype(dtype)
@@ -226,9 +227,10 @@ class _Group:
         found = numbers(cells, self._markers, lenient=column.invalid == "missing")
         if found is None:
             raise TableError(
-                f'{self._where}: a cell is not a number (kind = "numeric"). If it stands for a '
-                "missing cell, add its text to missing in [file]; if texts are mistakes, write "
-                'missing = true and invalid = "missing"; else declare the column as another kind.'
+                f'{self._where}: a cell is not a number (kind = "numeric"). Correct such cells, or '
+                "change the schema: if they stand for missing cells, add their text to missing in "
+                '[file]; if texts are mistakes, write missing = true and invalid = "missing"; else '
+                "declare the column as another kind."
             )
         absent = np.isnan(found)
         any_absent = bool(absent.any())
@@ -250,6 +252,6 @@ class _Group:
 
     def _missing_error(self) -> TableError:
         return TableError(
-            f"{self._where}: a cell is missing; allow it with missing = true, which adds a column "
-            "that says so."
+            f"{self._where}: a cell is missing; fill such cells in or leave those rows out, or "
+            "allow it in the schema with missing = true, which adds a column that says so."
         )

@@ -7,26 +7,24 @@ docs/proofs/ranges.md, docs/proofs/histogram.md.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
 from discreet.privacy import Account, Accountant, Budget, Relation
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
-from discreet.privacy.filters import Mechanism, PrivacyFilter
+from discreet.privacy.filters import PrivacyFilter
 from discreet.privacy.histogram import StabilityHistogram, noisy_limit, numeric_vote
 from discreet.privacy.mechanisms import Laplace, PermuteAndFlip
 from discreet.privacy.noise import Noise
-from discreet.privacy.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
-from discreet.tables.cells import numbers
+from discreet.privacy.ranges import select_bounds_from_counts, tail_share
 from discreet.tables.columns import (
     MISSING,
     OTHER,
@@ -35,13 +33,19 @@ from discreet.tables.columns import (
     Column,
     Ignored,
     Numeric,
+    check_choice,
+    counted,
+    quoted,
 )
 from discreet.tables.schema import Schema, Spent, Target
+from discreet.tables.tallies import Question, Tally, margin_of
 
 if TYPE_CHECKING:
     from discreet.tables.draft import Layout
 
-__all__ = ["Estimate", "margin_of", "numbers_of"]
+__all__ = ["Estimate", "Task"]
+
+Task = Literal["classes", "numbers"]
 
 DISTINCT_LIMIT = 50_000
 """Distinct texts, about, beyond which a column is taken for names or free text."""
@@ -52,97 +56,20 @@ VOTE_SHARE = 1 / 8
 LIMIT_SHARE = 1 / 16
 """Share of the rest for the question whether a column holds too many distinct texts."""
 
-CLASSES_COVER = 0.9
-"""A target that reads as numbers has classes if those found hold this share of the rows."""
+CLASSES_COVER = 0.99
+"""A target that reads as numbers has classes if those found hold this share of the rows; two
+standard deviations of the noise in that sum are allowed for."""
+
+LEAST_COVER = 0.9
+"""Whatever the noise, they must hold this share."""
 
 MOST_CLASSES = 100
 """More values than these are not taken for classes of a target that reads as numbers."""
-
-LONGEST_TEXT = 200
-"""Letters beyond which a cell is no category; it counts nowhere, which keeps memory bounded."""
 
 _ROUNDING = 1 - 2.0**-36  # parts of a budget are rounded; their sum must not exceed it
 _RARE = "no category was frequent enough to be released; list them if they are public"
 _MANY = "it holds too many distinct texts for categories, like a name or a free text"
 _NO_CLASSES = "was to be the target, but no two classes were frequent enough to be released"
-
-
-def numbers_of(values: Any) -> NDArray[np.float64]:
-    """The cells of a block as numbers; NaN where a cell is missing or holds other text."""
-    found = numbers(values, (), lenient=True)
-    if found is None:
-        raise TypeError("a column that is neither text nor number was not left out")
-    return found
-
-
-def margin_of(values: Any) -> int:
-    """How many cells of a block read as numbers, less how many hold other text."""
-    count = int(np.count_nonzero(~np.isnan(numbers_of(values))))
-    return 2 * count - (len(values) - values.null_count)
-
-
-def _text_counts(values: Any) -> Iterable[tuple[str, int]]:
-    """The distinct texts of a block and their counts; missing cells are left out."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    is_float = pa.types.is_floating(values.type)
-    if is_float:
-        values = values.filter(pc.is_finite(values))
-    texts = values.drop_null().cast(pa.string())
-    if is_float:  # 3.0 is "3", as in encoding; cell by cell, so that no cell depends on another
-        texts = pc.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
-    texts = texts.filter(pc.less_equal(pc.utf8_length(texts), LONGEST_TEXT))
-    counted = pc.value_counts(texts)
-    return zip(
-        counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
-    )
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked about one column, and with which mechanisms."""
-
-    name: str
-    is_target: bool
-    bounds: PermuteAndFlip | None = None
-    histogram: StabilityHistogram | None = None
-    limit: Laplace | None = None
-
-    @property
-    def uses(self) -> list[tuple[Mechanism, int]]:
-        """What has to be charged for it, and how often each is used."""
-        listed: list[tuple[Mechanism | None, int]] = [
-            (self.bounds, 2),
-            (self.histogram, 1),
-            (self.limit, 1),
-        ]
-        return [(mechanism, times) for mechanism, times in listed if mechanism is not None]
-
-
-@dataclass
-class Tally:
-    """What is collected about a column while the file is read; it holds exact counts."""
-
-    most_texts: int | None
-    cells: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(2 * edges().size + 1, dtype=np.int64)
-    )
-    texts: Counter[str] = field(default_factory=Counter)
-    given_up: bool = False
-
-    def add(self, question: Question, values: Any) -> None:
-        """Count a block of cells."""
-        if question.bounds is not None:
-            self.cells += cell_counts(numbers_of(values))
-        if question.histogram is not None and not self.given_up:
-            for text, count in _text_counts(values):
-                self.texts[text] += count
-            if self.most_texts is not None and len(self.texts) > self.most_texts:
-                self.given_up = True
-                self.texts.clear()
 
 
 class Estimate:
@@ -152,7 +79,7 @@ class Estimate:
     ----------
     budget : Budget
         What all of it may spend; δ must be positive.
-    coverage, accountant, random_state
+    coverage, accountant, random_state, task
         As in `discreet.tables.draft.draft_private`.
     """
 
@@ -162,7 +89,10 @@ class Estimate:
         coverage: float,
         accountant: Accountant | None,
         random_state: Any,
+        task: Task | None = None,
     ) -> None:
+        if task is not None:
+            check_choice("task", task, ("classes", "numbers"))
         if budget.pure:
             raise NotSupported(
                 "A private draft finds categories that nobody listed, which needs delta > 0: give "
@@ -177,6 +107,7 @@ class Estimate:
             raise ValueError(f"accountant must be an Accountant or None; got {accountant!r}.")
         self.budget = budget
         self.coverage = float(coverage)
+        self.task = task
         self._account = Account(budget, accountant)
         bits = _bits(random_state)
         self._noise, self._secure = Noise(bits), bits.secure
@@ -196,17 +127,23 @@ class Estimate:
         ]
         share = 1 / max(len(asked), 1) * _ROUNDING
         needs_vote = not found.kinds
+        # What the caller says of the target need not be voted on.
+        voted = [name for name in asked if needs_vote and (self.task is None or name != target)]
         vote = Laplace(self.budget.epsilon * share * VOTE_SHARE)
-        rest = self.budget.epsilon * share * (1 - VOTE_SHARE if needs_vote else 1.0)
-        self._question("", "numeric", True, rest, share, DISTINCT_LIMIT + 1)  # all can be made
+        whole = self.budget.epsilon * share
+        rest = {name: whole * (1 - VOTE_SHARE * (name in voted)) for name in asked}
+        least = min(rest.values(), default=whole)
+        self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
         filter_ = self._account.open("approximate")
+        kinds, n_rows = {**found.kinds}, found.n_rows or 0
         if needs_vote:
-            filter_.charge(vote, len(asked))
-            kinds, n_rows = self._vote(path, found, vote, _part(progress, 0.0, 0.5))
-        else:
-            kinds, n_rows = dict(found.kinds), found.n_rows or 0
+            if voted:
+                filter_.charge(vote, len(voted))
+            kinds, n_rows = self._vote(path, found, voted, vote, _part(progress, 0.0, 0.5))
+        if target is not None and self.task is not None:
+            kinds[target] = "numeric" if self.task == "numbers" else "categorical"
         questions = [
-            self._question(name, kinds[name], name == target, rest, share, n_rows)
+            self._question(name, kinds[name], name == target, rest[name], share, n_rows)
             for name in asked
             if kinds[name] != "ignored"
         ]
@@ -220,11 +157,12 @@ class Estimate:
     ) -> Question:
         """Split a column's ε: all for what its kind needs; a numeric target may be two things."""
         bounds = histogram = limit = None
+        open_task = is_target and self.task is None
         if kind == "numeric":
-            of_bounds = epsilon / 2 if is_target else epsilon
+            of_bounds = epsilon / 2 if open_task else epsilon
             bounds = PermuteAndFlip(of_bounds / 2, monotone=False)
             epsilon -= of_bounds
-        if kind != "numeric" or is_target:
+        if kind != "numeric" or open_task:
             if n_rows > DISTINCT_LIMIT:
                 limit = Laplace(epsilon * LIMIT_SHARE)
                 epsilon *= 1 - LIMIT_SHARE
@@ -236,6 +174,7 @@ class Estimate:
         self,
         path: Path,
         found: Layout,
+        names: Sequence[str],
         mechanism: Laplace,
         progress: Callable[[float], None] | None,
     ) -> tuple[dict[str, str], int]:
@@ -244,14 +183,14 @@ class Estimate:
         n_rows = 0
         for batch in _batches(path, found.any_cells(), progress):
             n_rows += len(next(iter(batch.values())))
-            for name, values in batch.items():
-                margins[name] += margin_of(values)
+            for name in names:
+                margins[name] += margin_of(batch[name])
         relation = Relation(self.budget.relation)
         return {
             name: "numeric"
             if numeric_vote(margins[name], n_rows, mechanism, relation, self._noise)
             else "categorical"
-            for name in found.names
+            for name in names
         }, n_rows
 
     def _ask(
@@ -339,16 +278,25 @@ class Estimate:
         noisy counts), and what is not a number as the middle of the bounds: a refusal would tell
         that such a row exists.
         """
-        classes = {} if tally.given_up else self._texts(question, tally)
+        asked = question.histogram is not None and not tally.given_up
+        classes = self._texts(question, tally) if asked else {}
         few = 2 <= len(classes) <= MOST_CLASSES
-        covered = few and sum(classes.values()) >= CLASSES_COVER * n_rows
-        if covered or (question.bounds is None and len(classes) > 1):
+        if (few and self._cover(question, classes, n_rows)) or (
+            question.bounds is None and len(classes) > 1
+        ):
             commonest = max(classes, key=lambda label: classes[label])
             return Target(question.name, tuple(classes), other=commonest)
         if question.bounds is None:
             return None
         low, high = self._bounds(question, tally, n_rows)
         return Target(question.name, low=low, high=high, invalid="middle")
+
+    def _cover(self, question: Question, classes: dict[str, float], n_rows: int) -> bool:
+        """Whether classes hold nearly all rows, by their noisy counts."""
+        assert question.histogram is not None
+        deviation = question.histogram.scale * math.sqrt(2 * len(classes))
+        needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
+        return sum(classes.values()) >= needed
 
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
         assert question.bounds is not None
@@ -372,20 +320,38 @@ class Estimate:
                 UserWarning,
                 stacklevel=4,
             )
+        tails = {
+            question.name: tail_share(self.coverage, n_rows, question.bounds)
+            for question in questions
+            if question.bounds is not None
+        }
         weak = [
             question.name
             for question in questions
-            if (
-                question.bounds is not None
-                and tail_share(self.coverage, n_rows, question.bounds) >= 0.25
-            )
+            if tails.get(question.name, 0.0) >= 0.25
             or (question.histogram is not None and question.histogram.threshold >= n_rows / 2)
         ]
         if weak:
             warnings.warn(
-                f"The budget is too small for {n_rows} rows and so many columns: what was found "
-                f"for {', '.join(map(repr, weak[:10]))} is mostly noise. Spend more, or fill in "
-                "what is publicly known and leave the rest out.",
+                f"The budget is too small for {counted(n_rows, 'row')} and so many columns: what "
+                f"was found for {quoted(weak)} is mostly noise. Spend more, or fill in what is "
+                "publicly known and leave the rest out.",
+                UserWarning,
+                stacklevel=4,
+            )
+        missed = {
+            name: 1 - 2 * tail
+            for name, tail in tails.items()
+            if tail > 1 - self.coverage and name not in weak  # twice what each side may cut
+        }
+        if missed:
+            shares = sorted({round(100 * share) for share in missed.values()})
+            kept = " to ".join(str(share) for share in dict.fromkeys((shares[0], shares[-1])))
+            warnings.warn(
+                f"coverage={self.coverage:g} is more than the budget can buy for "
+                f"{counted(n_rows, 'row')}: the bounds of {quoted(missed)} will keep about "
+                f"{kept} % of the numbers as they are, and clip the rest. Spend more, "
+                "or fill in bounds that are publicly known.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -409,9 +375,10 @@ def _bits(random_state: Any) -> Bits:
 def _batches(
     path: Path, schema: Schema, progress: Callable[[float], None] | None
 ) -> Iterable[dict[str, Any]]:
-    from discreet.tables.reading import batches
+    from discreet.tables.reading import file_batches
 
-    with closing(batches(path, schema, target=False, progress=progress)) as records:
+    records = file_batches(path, schema, target=False, progress=progress, drafting=True)
+    with closing(records):
         yield from records
 
 

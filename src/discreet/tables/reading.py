@@ -8,6 +8,7 @@ a row's number or how many rows break a rule.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -22,12 +23,12 @@ from discreet.tables.columns import Numeric
 from discreet.tables.growing import GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
 
-__all__ = ["PARQUET", "ZIP", "Encoded", "batches", "first_bytes", "read"]
+__all__ = ["PARQUET", "Encoded", "batches", "file_batches", "first_bytes", "read"]
 
 PARQUET_BATCH = 1 << 15
 """Rows of a Parquet file that are decoded at a time."""
 
-PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
+PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
 
 class Encoded(NamedTuple):
@@ -162,34 +163,50 @@ def batches(
         If the file does not match the schema in its form or its columns. What cells hold is checked
         when they are encoded.
     """
+    yield from file_batches(Path(path), schema, target=target, progress=progress)
+
+
+def file_batches(
+    path: Path,
+    schema: Schema,
+    *,
+    target: bool,
+    progress: Callable[[float], None] | None = None,
+    drafting: bool = False,
+) -> Iterator[dict[str, Any]]:
+    """As `batches`; ``drafting`` if the schema is still to be written, for what is advised."""
     arrow()
-    path = Path(path)
-    start = first_bytes(path)
-    if start == PARQUET:
+    if first_bytes(path) == PARQUET:
         yield from _parquet_batches(path, schema, target, progress)
         return
-    if start == ZIP:
-        raise TableError(
-            f"{path}: is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV."
-        )
-    if path.suffix.lower() in (".parquet", ".pq"):
-        raise TableError(f"{path}: is no Parquet file, or was cut off. Copy it again.")
     from discreet.tables.csv_files import text_batches
 
-    yield from text_batches(path, schema, target=target, progress=progress)
+    yield from text_batches(path, schema, target=target, progress=progress, drafting=drafting)
 
 
 def first_bytes(path: Path) -> bytes:
-    """The bytes that tell what kind of file it is."""
-    problem = None
+    """The bytes that tell Parquet from text; anything else is refused in words."""
+    problem, start = None, b""
     try:
-        if path.is_dir():
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
             problem = "is a folder. Choose a file in it."
+        elif not stat.S_ISREG(mode):
+            # Opening a pipe could wait for ever, and none can be read from the start again.
+            problem = "is not a regular file (a pipe or a device); save it to a file first."
         else:
             with path.open("rb") as file:
                 start = file.read(4)
             if not start:
                 problem = "is empty. Choose the file that holds the records."
+            elif start == ZIP:
+                problem = (
+                    "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV."
+                )
+            elif start == OLD_EXCEL:
+                problem = "is an old Excel workbook (.xls). Save the sheet as CSV."
+            elif start != PARQUET and path.suffix.lower() in (".parquet", ".pq"):
+                problem = "is no Parquet file, or was cut off. Copy it again."
     except FileNotFoundError:
         problem = "there is no such file. Check the path."
     except OSError as error:
@@ -221,7 +238,7 @@ def _parquet_batches(
         _check_types(file.schema_arrow, wanted, schema, path)
         total, done = file.metadata.num_rows, 0
         if not total:
-            raise TableError(f"{path}: has no records.")
+            raise TableError(f"{path}: has no records. Choose the file that holds them.")
         stream = file.iter_batches(PARQUET_BATCH, columns=wanted, use_threads=False)
         while done < total:
             batch = None
@@ -253,5 +270,5 @@ def _check_types(arrow: Any, wanted: list[str], schema: Schema, path: Path) -> N
     if problems:
         raise TableError(
             f"{path}: {'; '.join(problems)}. A column must hold numbers, or texts and what can be "
-            'written as one: convert it, or set kind = "ignored".'
+            'written as one: convert it in the file, or set kind = "ignored" in the schema.'
         )

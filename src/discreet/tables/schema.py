@@ -149,7 +149,7 @@ class Schema:
         if self.target is not None and self.target.column == name:
             return self
         if name not in self.columns:
-            raise ValueError(f"there is no column {name!r}; {nearest(name, self.columns)}")
+            raise ValueError(f"there is no column {name!r}; {nearest(name, self.file_names)}")
         columns = {
             key: Ignored("was the target") if self._target_name == (key,) else self.columns[key]
             for key in self.file_names

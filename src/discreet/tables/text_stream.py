@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import zlib
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,16 @@ LAST_CELL = "\x00"
 
 _HEAD = 1 << 16
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # starts like the mark of UTF-16, so it comes first
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_OTHER_FORMS = {
+    "JSON": re.compile(r'\s*(\{\s*["}]|\[\s*[\[{"\]])'),
+    "HTML or XML": re.compile(r"\s*<(!doctype|!--|\?xml|html|head|table)", re.IGNORECASE),
+}
 
 
 class TextStream:
@@ -36,6 +47,8 @@ class TextStream:
         The file, plain or packed by gzip, xz or bzip2 (told by its first bytes).
     file_format : FileFormat
         How its cells are written.
+    drafting : bool
+        Whether the schema is still to be written, so that advice must not point to it.
 
     Attributes
     ----------
@@ -44,10 +57,14 @@ class TextStream:
         of its own, so this is where errors are left for the caller.
     share : float
         Share of the file's bytes that have been read.
+    seems : str or None
+        What the file seems to be instead of a table, by its first letters; known once
+        `first_record` was called.
     """
 
-    def __init__(self, path: Path, file_format: FileFormat) -> None:
+    def __init__(self, path: Path, file_format: FileFormat, *, drafting: bool = False) -> None:
         self._path = path
+        self._drafting = drafting
         self._format = file_format
         self._encoding = codecs.lookup(file_format.encoding).name
         self._decoder = codecs.getincrementaldecoder(self._encoding)()
@@ -61,6 +78,7 @@ class TextStream:
         self.closed = False
         self.problem: str | None = None
         self.share = 0.0
+        self.seems: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,6 +107,7 @@ class TextStream:
         An empty list means that there is none, None that a field is longer than any name.
         """
         text = self._text(_HEAD)
+        self.seems = next((name for name, form in _OTHER_FORMS.items() if form.match(text)), None)
         fields, end = self._parsed(text)
         # A record that ends where the text ends may go on.
         while end == len(text) and (more := self._text(max(_HEAD, len(text)))):
@@ -151,19 +170,38 @@ class TextStream:
         wanted, text, piece = self._format.encoding, "", b""
         try:
             piece = self._file.read(size)
+            if self._at_start and (marked := self._marked(piece)):
+                self.problem = (
+                    f"is text in {marked.upper()}, by its first bytes: "
+                    f"{self._with_encoding(marked)}, or save it as {wanted.upper()}."
+                )
+                return "", True
             text = self._decoder.decode(piece, final=not piece)
             self.share = min(self._raw.tell() / self._bytes, 1.0)
         except UnicodeError:
-            hint = 'if it is Latin-1, set encoding = "latin-1" in [file]'
-            self.problem = f"is not valid {wanted.upper()}; {hint}, or save it as UTF-8."
+            hint = f"if it is Latin-1, {self._with_encoding('latin-1')}, or save it as UTF-8"
+            if self._encoding != "utf-8":
+                hint = f"if it is UTF-8, {self._with_encoding('utf-8')}"
+            self.problem = f"is not valid {wanted.upper()}; {hint}."
         except _DAMAGED:
             self.problem = "is cut off or damaged: it cannot be unpacked. Copy it again."
         if "\x00" in text:
             self.problem = (
-                "has NUL bytes, which text does not have. If it was saved as UTF-16, set "
-                'encoding = "utf-16" in [file]; otherwise the file is damaged.'
+                "has NUL bytes, which text does not have. If it was saved as UTF-16, "
+                f"{self._with_encoding('utf-16')}; otherwise the file is damaged."
             )
         return ("", True) if self.problem else (text, not piece)
+
+    def _marked(self, piece: bytes) -> str | None:
+        """The encoding that the first bytes name, if it is another family than the one to use."""
+        named = next((name for mark, name in _MARKS.items() if piece.startswith(mark)), None)
+        return None if named is None or self._encoding.startswith(named) else named
+
+    def _with_encoding(self, name: str) -> str:
+        """How a caller says that the file has another encoding."""
+        if self._drafting:
+            return f'pass --encoding {name} (encoding="{name}" in Python)'
+        return f'set encoding = "{name}" in [file]'
 
 
 def _unpacked(raw: BinaryIO) -> BinaryIO:

@@ -80,9 +80,11 @@ def from_plain(data: Mapping[str, Any], name: str = "schema") -> Schema:
         raise TableError(f"{name}: a schema must be a table with [columns.NAME] in it.")
     if data.get("version") != VERSION or isinstance(data["version"], bool):
         # Keys of another version may mean something else: do not judge them by this one's rules.
+        if "version" not in data:
+            raise TableError(f"{name}: the version is missing; add version = {VERSION} at the top.")
         raise TableError(
-            f"{name}: version = {VERSION} is the version of schema files that is read here; "
-            f"got {data.get('version')!r}."
+            f"{name}: version = {VERSION} is the version of schema files that is read here; got "
+            f"{data['version']!r}. Write the schema anew, or use the release that wrote it."
         )
     for key in data:
         if key not in ("version", "file", "target", "spent", "columns"):

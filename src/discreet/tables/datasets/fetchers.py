@@ -14,6 +14,7 @@ import numpy as np
 
 from discreet.errors import TableError
 from discreet.tables.cells import arrow
+from discreet.tables.columns import counted
 from discreet.tables.datasets.entries import Entry
 
 __all__ = ["FETCHERS"]
@@ -35,7 +36,7 @@ def _openml(number: int, folder: os.PathLike[str]) -> Any:
 def _columns(frame: Any, fields: Sequence[str]) -> dict[str, Any]:
     """The columns of a frame under the publisher's names; numbers as they are, the rest as text."""
     if frame.shape[1] != len(fields):
-        raise TableError(f"OpenML's table must have {len(fields)} columns.")
+        raise TableError(f"OpenML's table must have {counted(len(fields), 'column')}.")
     pa = arrow()
     columns = {}
     for place, name in enumerate(fields):

@@ -68,6 +68,11 @@ def cache_folder() -> Path:
 
 def data_folders(data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
     """The folders to look in, in order: ``data_dir`` or DISCREET_DATA, then the cache."""
+    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
+        raise FileNotFoundError(
+            f"data_dir: there is no folder {os.fspath(data_dir)}. Name the folder that holds a "
+            "folder for each data set, or leave data_dir out to look in the cache."
+        )
     given = data_dir if data_dir is not None else os.environ.get("DISCREET_DATA")
     return [*([Path(given).expanduser()] if given else []), cache_folder()]
 

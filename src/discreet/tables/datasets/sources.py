@@ -26,6 +26,9 @@ from discreet.tables.datasets.places import (
 __all__ = ["Obtained", "obtain", "where"]
 
 
+_MAY_BE_PACKED = " (plain, or packed as .gz, .xz or .bz2)"
+
+
 @dataclass(frozen=True)
 class Obtained:
     """A data set that is at hand: its files, or what a fetcher of scikit-learn returned."""
@@ -155,15 +158,16 @@ def _not_found(
 ) -> FileNotFoundError:
     """What to get, from where, and where to put it."""
     names = " and ".join(dict.fromkeys(file.archive or file.name for file in files))
+    packed = "" if any(file.archive for file in files) else _MAY_BE_PACKED
     target = folders[0] / known.folder
     by_hand = f": {known.by_hand}" if known.by_hand else ""
+    # What to do comes first: what a network has to say is long and helps few.
     return FileNotFoundError(
         f"the data set {known.name!r} ({known.title}) is not in "
-        f"{' or '.join(str(folder / known.folder) for folder in folders)}. "
-        + "".join(f"{reason} " for reason in reasons)
-        + f"To get it by hand, go to {known.source}{by_hand}. Put {names} (plain, or packed as "
-        f".gz, .xz or .bz2) into the folder {target}; another folder in place of {folders[0]} can "
-        "be named with data_dir=… or DISCREET_DATA."
+        f"{' or '.join(str(folder / known.folder) for folder in folders)}. To get it by hand, go "
+        f"to {known.source}{by_hand}. Put {names}{packed} into the folder {target}; another folder "
+        f"in place of {folders[0]} can be named with data_dir=… or DISCREET_DATA."
+        + "".join(f" {reason}" for reason in reasons)
     )
 
 
