@@ -198,8 +198,8 @@ def test_equal_answers_move_apart_also_at_the_ends():
 
 def test_the_share_is_raised_by_public_numbers_until_noise_stays_inside():
     mechanism = ExponentialMechanism(0.02, monotone=False)
-    # b = 2/0.02 = 100 rows; ln(3783/0.01) = 12.84: 1284 of 32,561 rows.
-    assert tail_share(0.98, 32_561, mechanism) == pytest.approx(0.03944, rel=1e-3)
+    # b = 2/0.02 = 100 rows; ln(3783/0.001) = 15.146: 1514.6 of 32,561 rows.
+    assert tail_share(0.98, 32_561, mechanism) == pytest.approx(0.04652, rel=1e-3)
     assert tail_share(0.98, 10**8, mechanism) == pytest.approx(0.01, abs=2**-19)
     assert tail_share(0.98, 100, mechanism) == 0.25
     assert tail_share(0.01, 10**8, mechanism) == pytest.approx(0.495, abs=2**-19)
