@@ -1,4 +1,4 @@
-"""Moments and bounds: charged before rows are read, with noise for the right sensitivity."""
+"""Moments, lengths and bounds: charged before rows are read, with noise for the sensitivity."""
 
 import math
 
@@ -17,6 +17,7 @@ from discreet.privacy import (
 )
 from discreet.privacy.bits import SeededBits
 from discreet.privacy.noise import Noise
+from discreet.privacy.ranges import _median_scores, lengths, select_median_length
 from discreet.rows import Sum, as_rows
 
 SMALL = Gaussian(100.0)
@@ -43,6 +44,12 @@ class Spy:
     def outer_sum(self):
         return self._look([3.0, 0.5, 4.0])
 
+    def square_sum(self):
+        return self._look([3.0, 4.0])
+
+    def norms(self):
+        return self._look(np.linspace(0.5, 1.5, 1000)).values
+
     def column(self, index):
         return self._look(np.arange(1000.0)).values
 
@@ -61,12 +68,14 @@ def test_every_look_was_charged_first():
     curator.row_sum(mechanism=SMALL)
     curator.outer_sum(mechanism=SMALL)
     curator.column_bounds(0, coverage=0.9, mechanism=CHOICE)
-    assert rows.looks == [1, 2, 4]  # both choices of a column are paid for at once
+    curator.square_sum(mechanism=SMALL)
+    curator.median_norm(mechanism=CHOICE)
+    assert rows.looks == [1, 2, 4, 5, 6]  # both choices of a column are paid for at once
 
 
 def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     rows, curator = spied()
-    for ask in (curator.row_sum, curator.outer_sum):
+    for ask in (curator.row_sum, curator.outer_sum, curator.square_sum):
         with pytest.raises(BudgetExceeded):
             ask(mechanism=Gaussian(0.1))
         with pytest.raises(TypeError, match="L2"):
@@ -75,6 +84,15 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
         curator.column_bounds(0, coverage=0.9, mechanism=ExponentialMechanism(2.0, monotone=False))
     with pytest.raises(ValueError, match="monotone"):
         curator.column_bounds(0, coverage=0.9, mechanism=ExponentialMechanism(0.01, monotone=True))
+    with pytest.raises(BudgetExceeded):
+        curator.median_norm(mechanism=ExponentialMechanism(2.0, monotone=False))
+    with pytest.raises(ValueError, match="monotone"):
+        curator.median_norm(mechanism=ExponentialMechanism(0.01, monotone=True))
+    with pytest.raises(TypeError):
+        curator.median_norm(mechanism=SMALL)
+    for largest in (0.0, math.nan, -1.0):
+        with pytest.raises(ValueError, match="between"):
+            curator.median_norm(mechanism=CHOICE, largest=largest)
     for coverage in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="coverage"):
             curator.column_bounds(0, coverage=coverage, mechanism=CHOICE)
@@ -84,7 +102,7 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
 
 def test_rows_without_a_bound_are_refused_for_free():
     _, curator = spied(row_norm=None)
-    for ask in (curator.row_sum, curator.outer_sum):
+    for ask in (curator.row_sum, curator.outer_sum, curator.square_sum):
         with pytest.raises(ValueError, match="bound"):
             ask(mechanism=SMALL)
     assert curator.spent_share == 0
@@ -98,11 +116,13 @@ def test_noise_is_scaled_to_the_sensitivity_under_the_relation(relation, first, 
     _, curator = spied(relation)
     assert curator.row_sum(mechanism=SMALL).deviation == pytest.approx(100 * first, rel=1e-5)
     assert curator.outer_sum(mechanism=SMALL).deviation == pytest.approx(100 * second, rel=1e-5)
+    assert curator.square_sum(mechanism=SMALL).deviation == pytest.approx(100 * second, rel=1e-5)
     _, curator = spied(relation, error=0.25)  # twice the rounding error comes on top
     assert curator.row_sum(mechanism=SMALL).deviation == pytest.approx(
         100 * (first + 0.5), rel=1e-5
     )
     assert curator.outer_sum(mechanism=SMALL).deviation >= 100 * (second + 0.5)
+    assert curator.square_sum(mechanism=SMALL).deviation >= 100 * (second + 0.5)
 
 
 def test_pure_noise_has_the_deviation_that_is_stated():
@@ -142,3 +162,80 @@ def test_bounds_of_a_column_hold_most_of_it():
     low, high = curator.column_bounds(1, coverage=0.95, mechanism=mechanism)
     assert 15 <= low <= 30
     assert 70 <= high <= 85
+
+
+def chances(values, sensitivity, epsilon=1.0):
+    """Exact probabilities of each candidate under the exponential mechanism."""
+    exponents = epsilon * _median_scores(values, lengths()) / (2 * sensitivity)
+    weights = np.exp(exponents - exponents.max())
+    return weights / weights.sum()
+
+
+def tables():
+    rng = np.random.default_rng(0)
+    yield rng.lognormal(size=7)
+    yield np.ones(6)
+    yield np.repeat([1e-9, 3.0, 1e9], 3)
+    yield np.array([2.0])
+
+
+def test_no_candidate_becomes_likelier_than_its_cost_allows_when_a_row_comes_or_goes():
+    largest = 0.0
+    for values in tables():
+        for new in (0.0, 1e-3, 0.99, 1.0, 1.01, 5.0, 1e12):
+            neighbour = np.append(values, new)
+            scores = _median_scores(neighbour, lengths()) - _median_scores(values, lengths())
+            assert np.abs(scores).max() <= 0.5
+            ratio = np.log(chances(neighbour, 0.5) / chances(values, 0.5))
+            largest = max(largest, np.abs(ratio).max())
+    assert 0.5 < largest <= 1 + 1e-12
+
+
+def test_no_candidate_becomes_likelier_than_its_cost_allows_when_a_row_is_replaced():
+    largest = moved = 0.0
+    for values in tables():
+        for new in (0.0, 1e-3, 0.99, 1.0, 1.01, 5.0, 1e12):
+            for at in range(values.size):
+                neighbour = values.copy()
+                neighbour[at] = new
+                scores = _median_scores(neighbour, lengths()) - _median_scores(values, lengths())
+                moved = max(moved, np.abs(scores).max())
+                ratio = np.log(chances(neighbour, 1.0) / chances(values, 1.0))
+                largest = max(largest, np.abs(ratio).max())
+    assert moved == 1.0  # attained: half of it would not do
+    assert 0.5 < largest <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(("replaced", "sensitivity"), [(False, 0.5), (True, 1.0)])
+def test_the_median_is_selected_with_the_sensitivity_of_the_relation(replaced, sensitivity):
+    asked = []
+
+    class Asked(ExponentialMechanism):
+        def select(self, scores, *, sensitivity, noise):
+            asked.append(sensitivity)
+            return int(np.argmax(scores))
+
+    mechanism, noise = Asked(1.0, monotone=False), Noise(SeededBits(0))
+    values = np.random.default_rng(1).uniform(3.0, 5.0, size=10_001)
+    median = select_median_length(values, None, mechanism, noise, replaced=replaced)
+    assert asked == [sensitivity]
+    assert 4.0 * 0.95 <= median <= 4.0 * 1.1  # the next candidate above it, by 2^(1/16) at most
+    with pytest.raises(PrivacyError, match="monotone"):
+        select_median_length(
+            values, None, ExponentialMechanism(1.0, monotone=True), noise, replaced=replaced
+        )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_rows_of_one_length_leave_no_doubt(kind):
+    X = np.random.default_rng(0).normal(size=(4000, 30))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(kind)
+    norms = as_rows(X, np.zeros(4000), fit_intercept=False).norms()
+    mechanism, noise = ExponentialMechanism(0.1, monotone=False), Noise(SeededBits(0))
+    # any other candidate is 2000 rows short of it: a false alarm in less than 1e-40 of runs
+    median = select_median_length(norms, None, mechanism, noise, replaced=True)
+    assert median == pytest.approx(1.0, rel=1e-4)
+    for largest, want in ((0.5, 0.5 / 2 ** (1 / 16)), (1e-12, 2.0**-20), (1e9, 1.0)):
+        median = select_median_length(norms, largest, mechanism, noise, replaced=True)
+        assert median <= max(largest, lengths()[0])
+        assert median == pytest.approx(want, rel=1e-4)

@@ -1,4 +1,4 @@
-"""Sums of clipped rows and outer products keep their contract; moved rows are their own."""
+"""Sums of clipped rows, squares and products keep their contract; moved rows are their own."""
 
 import math
 from fractions import Fraction
@@ -39,6 +39,8 @@ def test_sums_are_those_of_clipped_rows_in_every_layout(make_layout):
     outer = rows.outer_sum()
     assert outer.values.shape == (triangle_size(5),)
     assert np.linalg.norm(outer.values - weighted(dense.T @ dense)) <= outer.error + 1e-11
+    squares = rows.square_sum()
+    assert squares.values == pytest.approx(np.square(dense).sum(axis=0), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
@@ -64,6 +66,10 @@ def test_errors_hold_against_exact_arithmetic(kind):
         square += (Fraction(outer.values[k]) - entry) ** 2
     assert square <= Fraction(outer.error) ** 2
     assert outer.error == outer_error(300, 4096, CLIP)
+    squares = rows.square_sum()
+    gap = [Fraction(squares.values[j]) - sum(x[j] ** 2 for x in rounded) for j in range(5)]
+    assert sum(g * g for g in gap) <= Fraction(squares.error) ** 2
+    assert squares.error == outer_error(300, 4096, CLIP)
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-5, 1.0, 1e150, 1e300])
@@ -81,6 +87,7 @@ def test_no_row_exceeds_the_clip_however_it_is_scaled(size):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
     base_sum, base_outer = rows_of(kind(X)).row_sum(), rows_of(kind(X)).outer_sum()
+    base_squares = rows_of(kind(X)).square_sum()
     close = 0.0
     for i in range(0, 300, 7):
         fewer = np.delete(X, i, axis=0)
@@ -96,6 +103,8 @@ def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
             moved = np.linalg.norm(rows.outer_sum().values - base_outer.values)
             assert moved <= square + 2 * base_outer.error
             close = max(close, moved / square)
+            moved = np.linalg.norm(rows.square_sum().values - base_squares.values)
+            assert moved <= square + 2 * base_squares.error
     assert close > 0.95  # and no smaller bound would do
 
 
@@ -103,6 +112,9 @@ def test_orthogonal_rows_attain_the_bound_for_a_replaced_row():
     first, second = rows_of(np.array([[CLIP, 0.0]])), rows_of(np.array([[0.0, CLIP]]))
     apart = np.linalg.norm(first.outer_sum().values - second.outer_sum().values)
     assert apart == pytest.approx(math.sqrt(2) * CLIP**2)
+    apart = np.linalg.norm(first.square_sum().values - second.square_sum().values)
+    assert apart == pytest.approx(math.sqrt(2) * CLIP**2)
+    assert np.linalg.norm(first.square_sum().values) == pytest.approx(CLIP**2)  # one row more
 
 
 def test_blocks_and_threads_add_up(monkeypatch):
@@ -117,6 +129,8 @@ def test_blocks_and_threads_add_up(monkeypatch):
         total, outer = rows.row_sum(), rows.outer_sum()
         assert np.linalg.norm(total.values - want.sum(axis=0)) <= total.error + 1e-9
         assert np.linalg.norm(outer.values - weighted(want.T @ want)) <= outer.error + 1e-9
+        squares = rows.square_sum()
+        assert np.linalg.norm(squares.values - (want**2).sum(axis=0)) <= squares.error + 1e-9
 
 
 def test_moved_rows_have_the_same_bits_wherever_they_stand(make_layout):
@@ -162,13 +176,64 @@ def test_columns_are_as_stored(make_layout):
 
 def test_moments_need_a_bound_and_moves_need_numbers():
     free = as_rows(X, np.zeros(300), fit_intercept=False)
-    for ask in (free.row_sum, free.outer_sum, lambda: free.shifted(np.zeros(5))):
+    for ask in (free.row_sum, free.outer_sum, free.square_sum, lambda: free.scaled(1.0)):
         with pytest.raises(ValueError, match="row_norm"):
             ask()
     with pytest.raises(ValueError, match="5 × 5"):
         rows_of(X).turned(np.eye(4))
     with pytest.raises(ValueError, match="finite"):
         rows_of(X).shifted([np.nan] * 5)
+    with pytest.raises(ValueError, match="constant"):
+        as_rows(X, np.zeros(300), fit_intercept=True).norms()
+
+
+def test_rows_without_a_bound_are_moved_as_they_are():
+    matrix = np.random.default_rng(1).normal(size=(5, 5))
+    for table in (X, sp.csr_array(X)):
+        free = as_rows(table, np.zeros(300), fit_intercept=False)
+        assert np.array_equal(free.shifted(np.arange(5.0)), X - np.arange(5.0))
+        assert free.turned(matrix) == pytest.approx(X @ matrix.T, rel=1e-12, abs=1e-10)
+
+
+def test_scaled_rows_have_the_same_bits_wherever_they_stand_and_stay_sparse(make_layout):
+    order = np.random.default_rng(2).permutation(300)
+    table = make_layout(X)
+    plain = np.array(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
+    scaled = rows_of(table).scaled(1 / CLIP)
+    assert sp.issparse(scaled) == sp.issparse(table)
+    assert scaled.dtype == table.dtype
+    del table
+    again = rows_of(make_layout(X[order])).scaled(1 / CLIP)
+    alone = rows_of(make_layout(X[17:18])).scaled(1 / CLIP)
+    scaled, again, alone = (
+        table.toarray() if sp.issparse(table) else table for table in (scaled, again, alone)
+    )
+    assert scaled == pytest.approx(clipped(plain) / CLIP, rel=1e-6)
+    assert np.linalg.norm(scaled.astype(np.float64), axis=1).max() <= 1 + 1e-6
+    assert np.array_equal(scaled[order], again)
+    assert np.array_equal(scaled[17:18], alone)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e300, 1.7e308])
+def test_rows_of_any_length_are_scaled_to_finite_ones(size):
+    for kind in (np.asarray, sp.csr_array):
+        scaled = rows_of(kind(np.full((2, 9), size)), clip=2.0).scaled(0.5)
+        dense = scaled.toarray() if sp.issparse(scaled) else scaled
+        assert np.isfinite(dense).all()
+        assert np.linalg.norm(dense, axis=1).max() <= 1 + 1e-12
+
+
+def test_norms_are_those_of_the_rows_a_hair_up(make_layout):
+    table = make_layout(X)
+    plain = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
+    free = as_rows(table, np.zeros(300), fit_intercept=False)
+    norms = free.norms()
+    exact = np.linalg.norm(plain, axis=1)
+    assert (norms >= exact).all()
+    assert norms == pytest.approx(exact, rel=1e-14, abs=1e-100)
+    norms[:] = 0.0  # a copy
+    assert (free.norms() >= exact).all()
+    assert rows_of(table).norms().max() == CLIP
 
 
 def test_a_sparse_table_is_not_made_dense():
@@ -178,11 +243,13 @@ def test_a_sparse_table_is_not_made_dense():
     table = sp.random_array((n, d), density=0.002, format="csr", rng=np.random.default_rng(0))
     rows = rows_of(table)
     rows_of(table[:10]).outer_sum()  # compiles
+    rows_of(table[:10]).square_sum()
     tracemalloc.start()
-    outer = rows.outer_sum()
+    outer, squares = rows.outer_sum(), rows.square_sum()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < n * d * 8 / 20
     first = clipped(table[:, [0, 1]].toarray(), math.inf) * rows._scales[:, None]
     assert outer.values[0] == pytest.approx((first[:, 0] ** 2).sum())
+    assert squares.values[:2] == pytest.approx((first**2).sum(axis=0))
     assert outer.values[1] == pytest.approx(math.sqrt(2) * (first[:, 0] @ first[:, 1]))

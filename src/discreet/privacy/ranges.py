@@ -1,11 +1,13 @@
-"""Private bounds of a column: two selections among round numbers that everybody knows.
+"""Private bounds of a column, or of rows' lengths: selections among numbers that everybody knows.
 
 The candidates are the numbers of two significant digits, of either sign. A lower bound is the
 largest candidate that cuts no more than a share of the rows, an upper bound the smallest; each is
 found by a private selection. A column's values enter as counts between candidates, which add up
 over blocks, so a file of any size is read once and nothing is sorted.
 
-Proofs: docs/proofs/ranges.md.
+The median of the rows' lengths is found the same way, on a grid of its own.
+
+Proofs: docs/proofs/ranges.md, and docs/proofs/preparation.md for lengths.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from discreet.errors import PrivacyError
 from discreet.privacy.mechanisms import SelectionMechanism
 from discreet.privacy.noise import Noise
 
-__all__ = ["cell_counts", "edges", "select_bounds", "select_bounds_from_counts", "tail_share"]
+__all__ = [
+    "cell_counts",
+    "edges",
+    "lengths",
+    "select_bounds",
+    "select_bounds_from_counts",
+    "select_median_length",
+    "tail_share",
+]
 
 FloatArray = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -166,6 +176,75 @@ def select_bounds_from_counts(
     return _apart(*chosen)
 
 
+@cache
+def lengths() -> FloatArray:
+    """The public candidates for a length: 2^(j/16) from 2^-20 to 2^20, in increasing order.
+
+    Each is larger by a factor 1 + 2^-16, so that rows that were brought to length 1 in single
+    precision are no longer than the candidate at 1.
+
+    Returns
+    -------
+    ndarray of shape (641,)
+        Read-only.
+    """
+    result = np.exp2(np.arange(-320, 321) / 16.0) * (1 + 2.0**-16)
+    result.flags.writeable = False
+    return result
+
+
+def select_median_length(
+    values: FloatArray,
+    largest: float | None,
+    mechanism: SelectionMechanism,
+    noise: Noise,
+    *,
+    replaced: bool,
+) -> float:
+    """The smallest candidate that about half of some lengths do not exceed, chosen privately.
+
+    Parameters
+    ----------
+    values : ndarray
+        One length a row.
+    largest : float or None
+        Public: candidates above it are left out (but for the smallest).
+    mechanism : SelectionMechanism
+        Used once; not monotone. The caller charges for it before the lengths are read.
+    noise : Noise
+        Where the noise comes from.
+    replaced : bool
+        Whether neighbours differ by a replaced row, not by one more or fewer.
+
+    Privacy
+    -------
+    One use of the mechanism. Every score has sensitivity 1/2 under add/remove and 1 under replace.
+    Proof: docs/proofs/preparation.md.
+    """
+    _refuse_monotone(mechanism)
+    candidates = lengths()
+    if largest is not None:
+        candidates = candidates[: max(1, np.searchsorted(candidates, largest, side="right"))]
+    sensitivity = SENSITIVITY if replaced else SENSITIVITY / 2
+    scores = _median_scores(values, candidates)
+    return float(candidates[mechanism.select(scores, sensitivity=sensitivity, noise=noise)])
+
+
+def _median_scores(values: FloatArray, candidates: FloatArray) -> FloatArray:
+    """0 where half of the values or fewer are above a candidate, and half or more above the last.
+
+    Otherwise minus the number of values by which that fails. Values beyond the last candidate count
+    as that one, so that it wins where most are.
+    """
+    within = np.minimum(values, candidates[-1])
+    below = np.searchsorted(candidates, within)  # how many candidates are below each value
+    counts = np.bincount(below, minlength=candidates.size + 1)
+    above = np.cumsum(counts[::-1])[::-1]  # above[k]: values above k candidates, all for k = 0
+    half = 0.5 * float(values.size)
+    misses: FloatArray = np.maximum(above[1:] - half, half - above[:-1])
+    return -np.maximum(misses, 0.0)
+
+
 def _scores(counts: Counts, share: float) -> tuple[FloatArray, FloatArray]:
     """Scores of every candidate as lower and as upper bound.
 
@@ -202,9 +281,13 @@ def _check(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float
         )
     if isinstance(n_rows, bool) or not 1 <= n_rows < _MOST_ROWS:
         raise ValueError(f"n_rows must be a whole number from 1 to 2^32 - 1; got {n_rows!r}.")
+    _refuse_monotone(mechanism)
+    return number
+
+
+def _refuse_monotone(mechanism: SelectionMechanism) -> None:
     if mechanism.monotone:
         raise PrivacyError(
             "Scores of bounds are not monotone: a row can raise one and lower another. Use a "
             "mechanism with monotone=False."
         )
-    return number

@@ -26,6 +26,27 @@ def sparse_outer_add(indptr, indices, data, scales, start, stop, out):
 
 
 @njit(**OPTIONS)
+def dense_square_add(rows, scales, out):
+    """Add the squares of the entries of scale·x to out, over rows."""
+    for i in range(rows.shape[0]):
+        row, scale = rows[i], scales[i]
+        for j in range(row.size):
+            value = scale * row[j]
+            out[j] += value * value
+
+
+@njit(**OPTIONS)
+def sparse_square_add(indptr, indices, data, scales, start, stop, out):
+    """Add the squares of the entries of scale·x to out, over rows start to stop of a CSR matrix."""
+    for i in range(start, stop):
+        row = slice(indptr[i], indptr[i + 1])
+        columns, values = indices[row], data[row]
+        for k in range(columns.size):
+            value = scales[i] * values[k]
+            out[np.uint64(columns[k])] += value * value
+
+
+@njit(**OPTIONS)
 def shift_rows(rows, scales, shift, out):
     """Write scale·x − shift to out, row by row; out may be rows."""
     for i in range(rows.shape[0]):

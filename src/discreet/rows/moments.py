@@ -1,4 +1,4 @@
-"""Sums of clipped rows and of their outer products, and rows moved by what was released of them.
+"""Sums of clipped rows, their squares and outer products, and rows moved by what was released.
 
 The sums have the contract of every sum here (docs/proofs/summation.md): a row's part is a function
 of that row and public arguments, within the clip, and the rounding error has a public bound. Moved
@@ -69,7 +69,9 @@ class Moments:
         n_features: int
         block_rows: int
         row_norm: float | None
+        fit_intercept: bool
         dense: bool
+        _norms: Vector
         _public_rows: int
         _n_entries: int
         _scales: Vector
@@ -142,6 +144,55 @@ class Moments:
         values = total[rows, columns] * weights
         return Sum(values, outer_error(self._public_rows, block_rows, clip))
 
+    def square_sum(self) -> Any:
+        """Sum the squares of the rows' entries, each row scaled down to ``row_norm`` if longer.
+
+        Returns
+        -------
+        Sum
+            ``values`` has n_features entries: the diagonal of what `outer_sum` computes.
+
+        Notes
+        -----
+        *Privacy.* The contract of ``Sum`` with c_i = y∘y, ‖y‖ ≤ row_norm: entries of c_i are not
+        negative and ‖c_i‖₂ ≤ row_norm². Proof: docs/proofs/preparation.md.
+        """
+        from discreet.rows.base import Sum
+
+        clip = self._clip()
+
+        def part(first: int, last: int) -> Vector:
+            values = np.zeros(self.n_features)
+            for start in range(first, last, self.block_rows):
+                values += self._square_block(start, min(start + self.block_rows, last))
+            return values
+
+        parts = in_parts(part, self.n_rows, self._n_entries, self.block_rows)
+        values = np.add.reduce(parts)
+        return Sum(values, outer_error(self._public_rows, self.block_rows, clip))
+
+    def _square_block(self, start: int, stop: int) -> Vector:
+        from discreet.rows import moment_kernels as kernels
+
+        total = np.zeros(self.n_features)
+        if self.dense:
+            for row, tile in self._tiles(start, stop):
+                kernels.dense_square_add(tile, self._scales[row : row + len(tile)], total)
+        else:
+            table = (self._indptr, self._indices, self._data)
+            kernels.sparse_square_add(*table, self._scales, start, stop, total)
+        return total
+
+    def norms(self) -> Vector:
+        """Return the rows' norms, at most ``row_norm`` where there is one (private; a new array).
+
+        They are upper bounds on the true norms, by a few roundings, and computed from each row
+        alone. The constant feature is not a part of them, so rows that have it are refused.
+        """
+        if self.fit_intercept:
+            raise ValueError("norms are of rows without a constant feature.")
+        return self._norms.copy()
+
     def _outer_block(self, start: int, stop: int) -> Vector:
         from discreet.rows import moment_kernels as kernels
 
@@ -166,9 +217,26 @@ class Moments:
         values[np.searchsorted(self._indptr, found, side="right") - 1] = self._data[found]
         return values
 
+    def scaled(self, factor: float, out: NDArray[Any] | None = None) -> Any:
+        """Return the rows, scaled down to ``row_norm``, times ``factor``; a sparse table stays so.
+
+        ``out``, for a dense table, and privacy are as in `shifted`.
+        """
+        self._clip()
+        factors = self._scales * float(factor)
+        if self.dense:
+            if out is None:
+                out = np.empty(self._table.shape, dtype=self._table.dtype)
+            return np.multiply(self._table, factors[:, None], out=out, casting="same_kind")
+        data = np.repeat(factors, np.diff(self._indptr))
+        data *= self._data[: data.size]
+        parts = (data.astype(self._data.dtype, copy=False), self._indices[: data.size])
+        return sp.csr_array((*parts, self._indptr), shape=(self.n_rows, self.n_features))
+
     def shifted(self, shift: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the rows, scaled down to ``row_norm``, minus ``shift``, as a dense array.
 
+        Rows without a ``row_norm`` are moved as they are.
         ``out``, if given, is written to; it may be the table itself, which then is lost.
 
         Notes
@@ -196,7 +264,7 @@ class Moments:
         return self._moved(kernels.turn_rows, square, out)
 
     def _moved(self, kernel: Any, argument: Vector, out: NDArray[Any] | None) -> NDArray[Any]:
-        self._clip()
+        scales = self._scales if self._scales.size else np.ones(self.n_rows)
         if out is None:
             kind = self._table.dtype if self.dense else self._data.dtype
             out = np.empty((self.n_rows, self.n_features), dtype=kind)
@@ -205,7 +273,7 @@ class Moments:
         def part(first: int, last: int) -> None:
             for start, tile in self._dense_tiles(first, last):
                 block = slice(start, start + len(tile))
-                kernel(tile, self._scales[block], argument, out[block])
+                kernel(tile, scales[block], argument, out[block])
 
         in_parts(part, self.n_rows, self.n_rows * self.n_features, self.block_rows)
         return out

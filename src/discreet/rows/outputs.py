@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,22 +42,71 @@ class Outputs:
         _scales: Vector
         _point: Any
         _line: Any
-        _evaluate: Any
         _margins: Any
-        _weighted_sum: Any
+        _tiles: Any
+        _data: Any
+        _indices: Any
+        _indptr: Any
 
     def _output_margins(self, weights: Vector, n_outputs: int) -> Vector:
         """Return the n × K margins at K rows of weights; remembered like those of one output."""
+        from discreet.rows import output_kernels as kernels
         from discreet.rows.base import _Point
 
         point = self._point
         if point is not None and np.array_equal(weights, point.weights):
             return point.margins
         table = np.empty((self.n_rows, n_outputs))
-        for k, vector in enumerate(weights.reshape(n_outputs, -1)):
-            table[:, k] = self._evaluate(vector)
+        rows = weights.reshape(n_outputs, -1)
+        product = self._output_product(np.ascontiguousarray(rows[:, : self.n_features]))
+        constants = np.ascontiguousarray(rows[:, self.n_features :].ravel())
+
+        def part(start: int, stop: int) -> None:
+            product(start, stop, table[start:stop])
+            kernels.finish_margins(table[start:stop], self._scales[start:stop], constants)
+
+        in_parts(part, self.n_rows, self._n_entries * n_outputs, self.block_rows)
         self._point = _Point(weights, table)
         return table
+
+    def _output_product(self, weights: Vector) -> Callable[[int, int, Vector], None]:
+        """Return what writes X[start:stop] @ weights.T to an array, each entry from its row alone.
+
+        The bits are those of ``_products`` for one output after the other.
+        """
+        from discreet.rows import output_kernels as kernels
+
+        if hasattr(self, "_tiles"):
+            padded = np.zeros((-len(weights) % kernels.TOGETHER + len(weights), self.n_features))
+            padded[: len(weights)] = weights
+
+            def dense(start: int, stop: int, out: Vector) -> None:
+                for first, tile in self._tiles(start, stop):
+                    here = out[first - start : first - start + len(tile)]
+                    kernels.dense_output_products(tile, padded, here)
+
+            return dense
+        columns = np.ascontiguousarray(weights.T)
+
+        def sparse(start: int, stop: int, out: Vector) -> None:
+            indptr = self._indptr[start : stop + 1]
+            kernels.sparse_output_products(indptr, self._indices, self._data, columns, out)
+
+        return sparse
+
+    def _output_sum(self, start: int, factors: Vector) -> Vector:
+        """Return factors.T @ X[start : start + len(factors)]."""
+        from discreet.rows import output_kernels as kernels
+
+        if hasattr(self, "_tiles"):
+            total = np.zeros((factors.shape[1], self.n_features))
+            for first, tile in self._tiles(start, start + len(factors)):
+                here = factors[first - start : first - start + len(tile)]
+                kernels.dense_output_add(tile, here, total)
+            return total
+        columns = np.zeros((self.n_features, factors.shape[1]))
+        kernels.sparse_output_add(self._indptr, self._indices, self._data, start, factors, columns)
+        return columns.T
 
     def _output_gradients(
         self, weights: ArrayLike, loss: Loss, clip: float
@@ -90,9 +140,7 @@ class Outputs:
                         slopes[:] = loss.derivative(margins[block], self._targets[block])
                 totals = np.zeros(count)
                 kernels.clip_outputs(slopes, self._norms[block], self._scales[block], clip, totals)
-                for k in range(count):
-                    factors = np.ascontiguousarray(slopes[:, k])
-                    values[k, : self.n_features] += self._weighted_sum(start, factors)
+                values[:, : self.n_features] += self._output_sum(start, slopes)
                 if self.fit_intercept:
                     values[:, -1] += totals
             return values

@@ -12,6 +12,7 @@ from discreet.solvers.base import (
     true_budget,
 )
 from discreet.solvers.frank_wolfe import FrankWolfe
+from discreet.solvers.gd import GD
 from discreet.solvers.laplace_sgd import LaplaceSGD
 from discreet.solvers.majority import Majority
 from discreet.solvers.nonprivate import NonPrivate
@@ -29,6 +30,7 @@ __all__ = [
     "AGD",
     "AMP",
     "AMPHF",
+    "GD",
     "RRPSGD",
     "SGD",
     "SGDMA",

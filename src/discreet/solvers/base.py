@@ -146,7 +146,7 @@ class Solver:
         if loss.n_outputs > 1 and not self.takes_outputs:
             raise NotSupported(
                 f"solver={self.name!r} takes losses of one margin a row; {loss.name!r} has "
-                f"{loss.n_outputs}. Use 'amp' or 'objpert', or one model a class."
+                f"{loss.n_outputs}. Use 'gd', 'amp' or 'objpert', or one model a class."
             )
         if self.needs_delta and budget.pure:
             raise NotSupported(

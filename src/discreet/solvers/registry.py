@@ -18,6 +18,7 @@ from discreet.solvers.agd import AGD
 from discreet.solvers.amp import AMP, AMPHF
 from discreet.solvers.base import Solver
 from discreet.solvers.frank_wolfe import FrankWolfe
+from discreet.solvers.gd import GD
 from discreet.solvers.laplace_sgd import LaplaceSGD
 from discreet.solvers.majority import Majority
 from discreet.solvers.nonprivate import NonPrivate
@@ -42,6 +43,7 @@ _SOLVERS: dict[str, type[Solver]] = {
         AMP,
         AMPHF,
         FrankWolfe,
+        GD,
         LaplaceSGD,
         Majority,
         NonPrivate,
@@ -55,7 +57,7 @@ _SOLVERS: dict[str, type[Solver]] = {
         SGDMA,
     )
 }
-_AUTO = AGD.name
+_AUTO = GD.name
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,8 +118,9 @@ class CuratorBase(Unique):
         """
         return np.random.default_rng([int(word) for word in self._noise.bits.words(4)])
 
-    def _vector(self, name: str, value: FloatArray) -> FloatArray:
+    def _vector(self, name: str, value: FloatArray, n_outputs: int = 1) -> FloatArray:
         vector = finite(name, value)
-        if vector.shape != (self.n_parameters,):
-            raise ValueError(f"{name} must have shape ({self.n_parameters},); got {vector.shape}.")
+        size = n_outputs * self.n_parameters
+        if vector.shape != (size,):
+            raise ValueError(f"{name} must have shape ({size},); got {vector.shape}.")
         return vector

@@ -46,12 +46,15 @@ class Gradients(CuratorBase):
     ) -> NoisyGradient:
         """The sum over rows of the gradient of ``loss`` at ``weights``, clipped row by row, noisy.
 
+        A loss with K margins a row takes K rows of weights, one after the other; the clip bounds
+        a row's gradient of all of them together.
+
         Privacy
         -------
         L2 sensitivity: clip under add/remove, twice that under replace, plus twice the rounding
         error of the sum, for any loss that is computed row by row. Cost: that of ``mechanism``.
         """
-        weights = self._vector("weights", weights)
+        weights = self._vector("weights", weights, getattr(loss, "n_outputs", 1))
         clip = check_clip(clip)
         check_kind(mechanism, Gaussian)
         self._open_filter.charge(mechanism)

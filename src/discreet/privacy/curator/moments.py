@@ -1,10 +1,11 @@
-"""Questions about the rows themselves: their mean, their second moments, bounds of a column."""
+"""Questions about the rows: their median length, their moments, bounds of a column."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol, cast
 
 from discreet.privacy.budget import Relation
 from discreet.privacy.curator.base import CuratorBase
@@ -12,9 +13,21 @@ from discreet.privacy.curator.checks import check_clip, check_kind
 from discreet.privacy.curator.protocols import FloatArray, Sum
 from discreet.privacy.filters import Measure
 from discreet.privacy.mechanisms import ExponentialMechanism, Gaussian, L2Norm
-from discreet.privacy.ranges import select_bounds
+from discreet.privacy.ranges import select_bounds, select_median_length
 
 __all__ = ["Moments", "NoisyMoment"]
+
+
+class _Measured(Protocol):
+    """What these questions need of rows, beyond what every question does."""
+
+    def norms(self) -> FloatArray:
+        """The rows' norms."""
+        ...
+
+    def square_sum(self) -> Sum:
+        """Sum of the squares of the rows' entries, each row scaled down to its bound."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +80,40 @@ class Moments(CuratorBase):
         clip = self._row_norm(mechanism)
         self._open_filter.charge(mechanism)
         exact = self._rows.outer_sum()
-        largest = clip * clip
-        apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-        return self._moment(exact, apart * largest * (1 + 2.0**-50), largest, mechanism)
+        return self._second_moment(exact, clip, mechanism)
+
+    def square_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """The sum of the squares of the rows' entries, column by column, of rows scaled down to C.
+
+        Privacy
+        -------
+        L2 sensitivity: C² under add/remove, √2·C² under replace, plus twice the rounding error.
+        Cost: that of ``mechanism``. Proof: docs/proofs/preparation.md.
+        """
+        clip = self._row_norm(mechanism)
+        self._open_filter.charge(mechanism)
+        return self._second_moment(cast(_Measured, self._rows).square_sum(), clip, mechanism)
+
+    def median_norm(
+        self, *, mechanism: ExponentialMechanism, largest: float | None = None
+    ) -> float:
+        """A public candidate near the median of the rows' L2 norms; none above ``largest``.
+
+        Privacy
+        -------
+        One choice among public candidates by counts of norms above them, of sensitivity 1/2 under
+        add/remove and 1 under replace. Cost: that of ``mechanism``. Proof:
+        docs/proofs/preparation.md.
+        """
+        check_kind(mechanism, ExponentialMechanism)
+        if mechanism.monotone:
+            raise ValueError("distances of counts are not monotone; use monotone=False.")
+        if largest is not None:
+            largest = check_clip(largest)
+        self._open_filter.charge(mechanism)
+        norms = cast(_Measured, self._rows).norms()
+        replaced = self.relation is not Relation.ADD_REMOVE
+        return select_median_length(norms, largest, mechanism, self._noise, replaced=replaced)
 
     def column_bounds(
         self, column: int, *, coverage: float, mechanism: ExponentialMechanism
@@ -100,6 +144,12 @@ class Moments(CuratorBase):
         if self._rows.row_norm is None:
             raise ValueError("sums of rows need rows with a public bound on their norm.")
         return check_clip(self._rows.row_norm)
+
+    def _second_moment(self, exact: Sum, clip: float, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """Release a sum whose terms are at most clip² long and √2·clip² apart."""
+        largest = clip * clip
+        apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+        return self._moment(exact, apart * largest * (1 + 2.0**-50), largest, mechanism)
 
     def _moment(
         self, exact: Sum, sensitivity: float, largest: float, mechanism: Gaussian | L2Norm

@@ -1,0 +1,183 @@
+"""Noisy gradient descent on all rows: equally noisy gradients, a heavy ball, a mean at the end.
+
+Each of T iterations measures the sum of all rows' clipped gradients with Gaussian noise. Gaussian
+measurements compose exactly in Gaussian DP, so nothing of the budget is lost to an inequality.
+Momentum and averaging work on noisy gradients only and cost nothing. Song, Chaudhuri & Sarwate
+2013 and Bassily, Smith & Thakurta 2014 have noisy gradients, with rows or batches drawn at random
+and the accounting of their time; the heavy ball is Polyak's.
+
+Proof: docs/proofs/gd.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from discreet.objectives import Loss, Problem
+from discreet.privacy import Budget, Curator, Gaussian, Relation
+from discreet.privacy.filters import Measure
+from discreet.solvers import settings
+from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+
+__all__ = ["GD", "GradientStep"]
+
+NOISE_REACH = 0.3
+"""The default path is so many times n·μ/(k·C): noise then moves the margin of a row of root mean
+square norm 10/3 by about 1 (standard deviation) over the whole run."""
+
+CONVERGED_PATH = 18.0
+"""Per weight of one output: where descent on rows of that norm, alike in all directions, is done.
+A longer path only adds noise."""
+
+
+@dataclass(frozen=True)
+class GradientStep(TraceEntry):
+    """One iteration; all of it was paid for.
+
+    Attributes
+    ----------
+    step
+        The step size η.
+    gradient_norm
+        Norm of the noisy mean gradient, penalty included.
+    """
+
+    step: float
+    gradient_norm: float
+
+
+@dataclass(frozen=True)
+class GD(Solver):
+    """Gradient descent with momentum on noisy gradients of all rows.
+
+    The default step suits rows whose root mean square norm is about 3 and that spread alike in all
+    directions; for others scale the rows, or pass ``step_size``. It follows from public numbers
+    and has no worst-case guarantee of stability: on rows much longer than that, or of one
+    direction, descent may swing to and fro. It cannot run away, as clipped gradients move the
+    weights by a bounded length and a step too long for the penalty is refused.
+
+    Parameters
+    ----------
+    iterations : int
+        T: how many gradients are measured, each at the same cost.
+    step_size : float, optional
+        η: step size for mean gradients. Default: τ/T for a path of length
+        τ = min(0.3·n·μ/(k·C), 18·p), and at most 1/alpha. Here μ is what the budget is in Gaussian
+        DP, k is 1 under add/remove and 2 under replace, C is the clip and p counts the weights of
+        one output.
+    momentum : float
+        m: v ← m·v + gradient, w ← w − η·(1 − m)·v. 0 is plain descent.
+    averaging : float
+        The result is the mean of the weights after the last iterations, this share of all of
+        them; 0 for the last weights.
+    gradient_clip : float
+        C: bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
+        replaces it. For losses with several margins a row, it bounds the gradient of all outputs
+        together.
+    """
+
+    iterations: int = 50
+    _: KW_ONLY
+    step_size: float | None = None
+    momentum: float = 0.8
+    averaging: float = 0.2
+    gradient_clip: float = 5 / 3
+
+    name: ClassVar[str] = "gd"
+    paper: ClassVar[str] = (
+        "Bassily, Smith, Thakurta 2014; Song, Chaudhuri, Sarwate 2013; heavy ball: Polyak 1964"
+    )
+    demands: ClassVar[tuple[str, ...]] = ("each row's gradient is clipped (gradient_clip)",)
+    needs_delta: ClassVar[bool] = True
+    takes_outputs: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        settings.wholes(self, "iterations", most=10**6)
+        settings.numbers(self, "step_size", least=1e-6, most=1e6, optional=True)
+        settings.numbers(self, "momentum", least=0.0, most=0.999)
+        settings.numbers(self, "averaging", least=0.0, most=1.0)
+        settings.numbers(self, "gradient_clip", least=1e-6, most=1e6)
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
+        super().check(loss, budget, parts)
+        self._mechanism(budget.to_gdp().mu ** 2 / parts)
+
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Refuse a step under which the penalty alone would make the weights grow for ever."""
+        spent = super().prepare(problem, budget, parts)
+        alpha = problem.penalty.alpha
+        if self.step_size is not None and alpha > 0:
+            longest = 2 * (1 + self.momentum) / ((1 - self.momentum) * alpha)
+            if self.step_size >= longest:
+                raise ValueError(
+                    f"step_size must be below {longest:.4g} at alpha={alpha:g} and "
+                    f"momentum={self.momentum:g}, or the penalty alone makes the weights grow for "
+                    f"ever; got {self.step_size:g}. Pass at most {1 / alpha:.4g}, or None."
+                )
+        return spent
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Measure, step, T times."""
+        self.prepare(problem, budget, curator.parts)
+        total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
+        mechanism = self._mechanism(total)
+        clip = self._clip(problem)
+        step = self.step_size
+        if step is None:
+            step = self._default_step(problem, math.sqrt(total), clip, curator.relation)
+        averaged = max(1, round(self.averaging * self.iterations))
+        weights: FloatArray = np.zeros(problem.n_parameters)
+        velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
+        trace: list[GradientStep] = []
+        for t in range(1, self.iterations + 1):
+            noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
+            gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
+            velocity = self.momentum * velocity + gradient
+            weights = weights - step * (1 - self.momentum) * velocity
+            if t > self.iterations - averaged:
+                ends += weights
+            trace.append(GradientStep(step=step, gradient_norm=float(np.linalg.norm(gradient))))
+            if progress is not None:
+                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
+        return Solution(ends / averaged, tuple(trace), self._conditions(clip, mechanism))
+
+    def _mechanism(self, total: float) -> Gaussian:
+        """One measurement, T of which cost the total μ² and no more."""
+        return Gaussian(math.sqrt(self.iterations / total) * (1 + 1e-12))  # costs are rounded up
+
+    def _clip(self, problem: Problem) -> float:
+        """The clip that is used: gradients that are shorter anyway need no noise for a longer one.
+
+        Not below 1e-6, the least that a setting may be.
+        """
+        return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
+
+    def _default_step(self, problem: Problem, mu: float, clip: float, relation: Relation) -> float:
+        """τ/T, from public numbers only; docs/proofs/gd.md has the reasons."""
+        width = problem.n_parameters / problem.loss.n_outputs
+        noise = NOISE_REACH * problem.n_rows * mu / (relation.rows_changed * clip)
+        step = min(noise, CONVERGED_PATH * width) / self.iterations
+        alpha = problem.penalty.alpha
+        return min(step, 1 / alpha) if alpha > 0 else step
+
+    def _conditions(self, clip: float, mechanism: Gaussian) -> tuple[str, ...]:
+        return (
+            f"each row's gradient is clipped to norm {clip:g}",
+            f"Gaussian noise on each of {self.iterations} sums over all rows, of "
+            f"{mechanism.noise_multiplier:.6g} times what one row can move it by, composed exactly "
+            "in Gaussian DP",
+        )

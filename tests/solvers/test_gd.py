@@ -1,0 +1,242 @@
+"""Noisy gradient descent: what it spends, how much noise, which step, and what it finds."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from discreet.errors import NotSupported
+from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Softmax, Squared
+from discreet.privacy import Account, Accountant, Budget, Curator
+from discreet.privacy.bits import SeededBits
+from discreet.privacy.noise import Noise
+from discreet.rows import as_rows
+from discreet.solvers import GD
+
+BUDGET = Budget(1.0, 1e-6, "add_remove")
+RICH = Budget(1e6, 1e-6, "add_remove")
+RELATIONS = ["add_remove", "replace_one"]
+
+
+def make_rows(n=3000, d=5, seed=0, task="classification"):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (10 / 3 / math.sqrt(d))
+    score = X @ np.linspace(-1, 1, d) + 0.5
+    if task == "classification":
+        return X, np.where(score + rng.logistic(size=n) > 0, 1.0, -1.0)
+    if task == "classes":
+        return X, np.digitize(score + 0.5 * rng.logistic(size=n), [-1.0, 1.0]).astype(float)
+    return X, score + 0.1 * rng.normal(size=n)
+
+
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, parts=1):
+    """Fit ``parts`` models that share a budget; the last solution, and what was promised."""
+    loss = loss or Logistic()
+    X, y = data if data is not None else make_rows()
+    rows = as_rows(X, y)
+    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
+    account = Account(solver.prepare(problem, budget, parts))
+    for part in range(parts):
+        noise = Noise(SeededBits(seed + part))
+        curator = Curator(rows, account, noise, Fraction(1, parts))
+        solution = solver.solve(problem, curator, budget, progress)
+    return solution, account.guarantee(secure=False), curator
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_another_accountant_recomputes_the_guarantee(relation, parts):
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    budget = Budget(1.0, 1e-6, relation)
+    _, guarantee, curator = run(GD(20), budget, parts=parts)
+    (use,) = guarantee.mechanisms
+    assert use.count == 20 * parts
+    assert guarantee.measure == "gdp"
+    assert guarantee.epsilon == 1.0
+    # Noise is in units of what one row can move (2·clip under replace), so under both relations
+    # one use is a Gaussian mechanism of sensitivity 1.
+    event = SelfComposedDpEvent(GaussianDpEvent(use.mechanism.noise_multiplier), use.count)
+    for found in (event, guarantee.event):
+        accountant = PLDAccountant(
+            NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4
+        )
+        accountant.compose(SelfComposedDpEvent(found, 1))
+        assert 0.995 < accountant.get_epsilon(1e-6) < 1.002
+    assert use.count / use.mechanism.noise_multiplier**2 <= budget.to_gdp().mu ** 2
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_noise_scale_by_relation(relation):
+    """With rows of zeros the sums are noise alone (but for the intercept): clip·k·σ a coordinate.
+
+    40·200 draws; their variance is within 12 % of it but for a probability of 3e-14 (7.6
+    standard deviations of √(2/8000)).
+    """
+    iterations, d, n, clip = 40, 200, 50, 0.7
+    budget = Budget(1.0, 1e-6, relation)
+    seen = []
+    solver = GD(iterations, step_size=1.0, momentum=0.0, averaging=0.0, gradient_clip=clip)
+    data = np.zeros((n, d)), np.zeros(n)
+    run(solver, budget, Squared(), data, progress=seen.append)
+    path = np.array([np.zeros(d + 1), *(at.weights for at in seen)])
+    drawn = np.diff(path, axis=0)[:, :d]
+    changed = 1 if relation == "add_remove" else 2
+    expected = changed * clip * math.sqrt(iterations) / (budget.to_gdp().mu * n)
+    assert np.mean(drawn**2) == pytest.approx(expected**2, rel=0.12)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("parts", [1, 4])
+def test_the_default_step_by_hand(relation, parts):
+    k = 1 if relation == "add_remove" else 2
+    data = make_rows(400)
+    budget = Budget(0.5, 1e-6, relation)
+    mu = budget.to_gdp().mu / math.sqrt(parts)
+    solution, _, _ = run(GD(25), budget, data=data, parts=parts)
+    path = min(0.3 * 400 * mu / (k * 5 / 3), 18 * 6)
+    assert solution.trace[0].step == pytest.approx(path / 25, rel=1e-9)
+    # Plenty of budget: 18 for each weight; 1/alpha if that is shorter; what is given, as it is.
+    assert run(GD(25), RICH, data=data)[0].trace[0].step == pytest.approx(18 * 6 / 25)
+    assert run(GD(25), RICH, data=data, alpha=2.0)[0].trace[0].step == 0.5
+    assert run(GD(5, step_size=0.3), RICH, data=data)[0].trace[0].step == 0.3
+
+
+def test_a_known_bound_replaces_a_larger_clip():
+    problem = Problem(Logistic(), L2(0.0), 1000, 5, fit_intercept=False, row_norm=0.25)
+    assert GD()._clip(problem) == 0.25
+    assert GD(gradient_clip=0.1)._clip(problem) == 0.1
+    assert GD()._clip(Problem(Logistic(), L2(0.0), 1000, 5)) == 5 / 3
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Huber(1.0), Squared()], ids=repr)
+def test_huge_budgets_reach_the_optimum(loss, sparse):
+    X, y = make_rows(task=loss.task)
+    full = np.column_stack([X, np.ones(len(X))])
+
+    def objective(w):
+        return loss.value(full @ w, y).mean() + 0.005 * w @ w
+
+    solver = GD(300, step_size=1.0, gradient_clip=100.0)
+    data = (sp.csr_array(X) if sparse else X), y
+    solution, _, _ = run(solver, RICH, loss, data, alpha=0.01)
+    best = minimize(objective, np.zeros(6), method="BFGS", tol=1e-10).fun
+    assert objective(solution.weights) < best + 1e-4
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_softmax_reaches_its_optimum(sparse):
+    X, y = make_rows(task="classes")
+    full, loss = np.column_stack([X, np.ones(len(X))]), Softmax(3)
+
+    def objective(w):
+        return loss.value(full @ w.reshape(3, -1).T, y).mean() + 0.005 * w @ w
+
+    solver = GD(300, step_size=1.0, gradient_clip=100.0)
+    data = (sp.csr_array(X) if sparse else X), y
+    solution, guarantee, _ = run(solver, RICH, loss, data, alpha=0.01)
+    assert solution.weights.shape == (18,)
+    assert guarantee.mechanisms[0].count == 300
+    best = minimize(objective, np.zeros(18), method="BFGS", tol=1e-10).fun
+    assert objective(solution.weights) < best + 1e-4
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), HuberHinge()], ids=repr)
+def test_defaults_learn(loss, relation):
+    data = make_rows(20_000)
+    full = np.column_stack([data[0], np.ones(20_000)])
+    solution, _, _ = run(GD(), Budget(1.0, 1e-6, relation), loss, data)
+    right = np.mean(np.sign(full @ solution.weights) == data[1])
+    optimum = minimize(lambda w: loss.value(full @ w, data[1]).mean(), np.zeros(6)).x
+    assert right > np.mean(np.sign(full @ optimum) == data[1]) - 0.01
+
+
+def test_defaults_learn_classes():
+    data = make_rows(20_000, task="classes")
+    full = np.column_stack([data[0], np.ones(20_000)])
+    solution, _, _ = run(GD(), BUDGET, Softmax(3), data)
+    best, _, _ = run(GD(300, step_size=1.0, gradient_clip=100.0), RICH, Softmax(3), data)
+
+    def right(weights):
+        return np.mean(np.argmax(full @ weights.reshape(3, -1).T, axis=1) == data[1])
+
+    assert right(solution.weights) > right(best.weights) - 0.01
+
+
+def test_momentum_averaging_and_progress():
+    seen = []
+    settings = {"step_size": 0.5, "momentum": 0.6}
+    last, _, _ = run(GD(20, averaging=0.0, **settings), progress=seen.append, alpha=0.1)
+    path = np.array([at.weights for at in seen])
+    np.testing.assert_array_equal(last.weights, path[-1])
+    assert [at.entry for at in seen] == list(last.trace)
+    assert [at.spent_share for at in seen] == pytest.approx(np.arange(1, 21) / 20, abs=1e-9)
+    # v = (w_t − w_{t+1})/(η(1 − m)), and the gradient is what is new in it.
+    velocity = -np.diff(path, axis=0, prepend=0.0) / (0.5 * 0.4)
+    gradients = velocity - 0.6 * np.vstack([np.zeros(6), velocity[:-1]])
+    norms = [entry.gradient_norm for entry in last.trace]
+    np.testing.assert_allclose(np.linalg.norm(gradients, axis=1), norms, rtol=1e-9)
+    mean, _, _ = run(GD(20, averaging=0.25, **settings), alpha=0.1)
+    np.testing.assert_allclose(mean.weights, path[-5:].mean(axis=0), rtol=1e-12)
+    whole, _, _ = run(GD(20, averaging=1.0, **settings), alpha=0.1)
+    np.testing.assert_allclose(whole.weights, path.mean(axis=0), rtol=1e-12)
+
+
+def test_weights_cannot_run_away():
+    """Long rows, the longest steps: clipped gradients move the weights by a bounded length."""
+    X, y = make_rows()
+    solver = GD(200, step_size=1e6, gradient_clip=1.0, momentum=0.999)
+    solution, _, _ = run(solver, loss=Squared(), data=(X * 1e6, y))
+    assert np.isfinite(solution.weights).all()
+    bound = 2 * (1 + 0.8) / (0.2 * 4.0)
+    problem = Problem(Logistic(), L2(4.0), 100, 5)
+    GD(step_size=0.99 * bound).prepare(problem, BUDGET)
+    with pytest.raises(ValueError, match=r"step_size must be below 4\.5 at alpha=4"):
+        GD(step_size=1.01 * bound).prepare(problem, BUDGET)
+    held, _, _ = run(GD(500), alpha=1e6)
+    assert np.linalg.norm(held.weights) < 1e-3
+
+
+def test_conditions_name_clip_and_noise():
+    solution, guarantee, _ = run(GD(10, gradient_clip=0.5))
+    assert "clipped to norm 0.5" in solution.conditions[0]
+    assert f"{guarantee.mechanisms[0].mechanism.noise_multiplier:.6g}" in solution.conditions[1]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("iterations", 0),
+        ("iterations", 2.5),
+        ("iterations", "tight"),
+        ("step_size", 0.0),
+        ("momentum", 1.0),
+        ("momentum", -0.1),
+        ("averaging", 1.1),
+        ("averaging", True),
+        ("gradient_clip", math.nan),
+    ],
+)
+def test_bad_settings(field, value):
+    with pytest.raises(ValueError, match=field):
+        GD(**{field: value})
+
+
+def test_what_is_refused_costs_nothing():
+    problem = Problem(Logistic(), L2(0.0), 100, 5)
+    with pytest.raises(NotSupported, match="delta > 0"):
+        GD().prepare(problem, Budget(1.0, 0.0, "add_remove"))
+    tiny = Budget(1e-9, 1e-12, "add_remove")
+    accountant = Accountant()
+    X, y = make_rows(100)
+    curator = Curator(as_rows(X, y), Account(tiny, accountant), Noise(SeededBits(0)))
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        GD(10**6).solve(problem, curator, tiny)
+    assert accountant.fits == 0
