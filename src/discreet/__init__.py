@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         LogisticRegression,
     )
     from discreet.estimators.model_file import load, save
-    from discreet.estimators.preparation import Bounds, Centre, Whiten
+    from discreet.estimators.preparation import Bounds, Centre, Radius, Scale, Whiten
     from discreet.privacy import Accountant, Budget, Guarantee
     from discreet.solvers import AGD
 
@@ -46,6 +46,8 @@ __all__ = [
     "NotSupported",
     "PrivacyError",
     "PrivacyLeakWarning",
+    "Radius",
+    "Scale",
     "TableError",
     "Whiten",
     "card",

@@ -1,3 +1,4 @@
+import itertools
 import warnings
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_labels_taken_from_y_warn(binary):
 def test_one_vs_rest_shares_one_budget(Classifier, three_classes):
     X, y = three_classes
     with pytest.warns(PrivacyLeakWarning, match="test mode"):
-        model = Classifier(epsilon=3.0, classes=[0, 1, 2], random_state=0).fit(X, y)
+        model = Classifier(epsilon=3.0, classes=[0, 1, 2], solver="agd", random_state=0).fit(X, y)
     assert model.coef_.shape == (3, 2)
     assert model.score(X, y) > 0.8
     charged = sum(u.count * u.mechanism.loss.rho for u in model.guarantee_.mechanisms)
@@ -92,14 +93,15 @@ def test_one_vs_rest_models_get_different_noise(three_classes):
 
 
 def test_probabilities(binary, three_classes):
-    for (X, y), classes in ((binary, ["no", "yes"]), (three_classes, [0, 1, 2])):
-        model = LogisticRegression(classes=classes).fit(X, y)
+    cases = ((binary, ["no", "yes"]), (three_classes, [0, 1, 2]))
+    for solver, ((X, y), classes) in itertools.product(("agd", "auto"), cases):
+        model = LogisticRegression(classes=classes, solver=solver).fit(X, y)
         probability = model.predict_proba(X)
         assert probability.shape == (len(X), len(classes))
         np.testing.assert_allclose(probability.sum(axis=1), 1)
         assert np.array_equal(model.classes_[probability.argmax(axis=1)], model.predict(X))
         np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probability)
-    extreme = LogisticRegression(classes=[0, 1, 2]).fit(*three_classes)
+    extreme = LogisticRegression(classes=[0, 1, 2], solver="agd").fit(*three_classes)
     extreme.intercept_ = np.full(3, -1e6)
     np.testing.assert_allclose(extreme.predict_proba(three_classes[0][:2]), 1 / 3)
 

@@ -1,4 +1,4 @@
-"""Bounds, centring and whitening inside a fit: one budget, one guarantee, the same in predict."""
+"""Steps of a preparation inside a fit: one budget, one guarantee, the same in predict."""
 
 import json
 import math
@@ -18,8 +18,9 @@ from discreet import (
     solvers,
 )
 from discreet.estimators import preparation as preparing
-from discreet.estimators.moved import from_dict, whitening
-from discreet.estimators.preparation import Bounds, Centre, Whiten
+from discreet.estimators.lengths import Lengths, plausible, shrunk
+from discreet.estimators.moved import from_dict, scaling, whitening
+from discreet.estimators.preparation import Bounds, Centre, Radius, Scale, Whiten
 from discreet.privacy.composition import delta_with_gaussian
 from discreet.rows.moments import triangle
 from discreet.solvers.objpert import ObjPert
@@ -32,6 +33,7 @@ RAW = rng.normal(size=(N, 4)) * [1.0, 0.1, 20.0, 1.0] + [0.0, 3.0, 50.0, -1.0]
 SCORE = RAW[:, 0] + 8 * (RAW[:, 1] - 3) + (RAW[:, 2] - 50) / 20
 Y = np.where(SCORE > 0, "yes", "no")
 ALL = (Bounds([0, 1, 2, 3]), Centre(), Whiten())
+FULL = (Radius(), Centre(), Scale(), Whiten())
 PRIVATE = [n for n in solvers.names() if n != "auto" and solvers.describe(n).private]
 
 
@@ -149,7 +151,8 @@ def test_prediction_moves_rows_as_the_fit_did(binary):
     def clip(table):
         return table / np.maximum(1.0, np.linalg.norm(table, axis=1))[:, None]
 
-    Z = clip(clip(clip(Z) - centre.mean) @ whiten.matrix.T)
+    Z = clip((clip(Z) - centre.mean) @ whiten.matrix.T)
+    assert (centre.clips, whiten.clips) == (True, False)  # raw rows are clipped once, before
     scores = Z @ fitted.coef_[0] + fitted.intercept_[0]
     assert fitted.decision_function(X) == pytest.approx(scores, abs=1e-12)
     assert fitted.decision_function(sp.csr_array(X)) == pytest.approx(scores, abs=1e-12)
@@ -198,10 +201,44 @@ def test_whitening_makes_second_moments_alike():
     assert after < 2 < 50 < before
 
 
-def test_a_second_moment_that_is_all_noise_turns_nothing():
+@pytest.mark.parametrize("deviation", [1e-9, 0.1, 1e3, 1e30])
+def test_a_second_moment_that_is_all_noise_turns_nothing(deviation):
     first, second, weights = triangle(3)
     moments = -np.eye(3)[first, second] * weights
-    assert np.array_equal(whitening(moments, 0.1, 1.0).matrix, np.eye(3))
+    matrix = whitening(moments, deviation, Lengths(1.0, 1.0, 1.0)).matrix
+    assert matrix == pytest.approx(matrix[0, 0] * np.eye(3))
+    weights = scaling(-np.ones(3), deviation, Lengths(1.0, 1.0, 1.0), 1.0).weights
+    assert weights == pytest.approx(weights[0])
+    least = math.sqrt(min(0.05, deviation * math.sqrt(3)))  # what rows are taken to have
+    assert (matrix[0, 0], weights[0]) == pytest.approx((1 / least, 1 / least))
+
+
+def test_noisy_moments_are_moved_to_the_nearest_that_rows_can_have():
+    known = Lengths(3.0, 2.0, 1.0)
+    for seed in range(20):
+        noisy = np.random.default_rng(seed).normal(size=6)
+        likely = plausible(noisy, 1.0, known)
+        total = np.clip(noisy.sum(), 0.05 * 4, 4)
+        assert likely.min() >= 0
+        assert likely.sum() == pytest.approx(total)
+        inside = likely > 0  # where it is not 0, it is the noisy one moved by the same number
+        by = (noisy - likely)[inside]
+        assert np.ptp(by) <= 1e-12
+        assert (noisy[~inside] <= by[0]).all()
+    assert plausible(np.array([0.01, 0.02]), 1e-6, known) == pytest.approx([0.01, 0.02])
+    assert plausible(np.array([1e30, -1e30]), 1e30, known).sum() > 0
+
+
+def test_shrinking_leaves_what_stands_out_of_the_noise():
+    mean = np.array([3.0, 4.0])
+    assert shrunk(mean, 0.5) == pytest.approx(mean * (1 - 2 * 0.25 / 25))
+    assert np.array_equal(shrunk(mean, 4.0), [0.0, 0.0])
+    assert np.array_equal(shrunk(np.zeros(2), 1.0), [0.0, 0.0])
+    # mean of unit rows under noise of deviation 1 in 400 columns: shrunk it is nearer to the truth
+    truth = np.zeros(400)
+    truth[0] = 1.0
+    noisy = truth + np.random.default_rng(0).normal(size=400)
+    assert np.linalg.norm(shrunk(noisy, 1.0) - truth) < 0.5 * np.linalg.norm(noisy - truth)
 
 
 def test_centring_subtracts_the_mean_up_to_its_noise():
@@ -211,6 +248,141 @@ def test_centring_subtracts_the_mean_up_to_its_noise():
     assert np.abs(step.mean - far.mean(axis=0)).max() <= 7 * step.deviation
     assert step.deviation < 0.2
     assert np.abs(step.apply(far).mean(axis=0)).max() <= 7 * step.deviation
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_full_zcdp_preparation_recomputed_by_another_accountant(relation):
+    from dp_accounting.rdp import RdpAccountant
+
+    fitted = model("agd", FULL, relation=relation, epsilon=1.0, data_norm=None).fit(RAW, Y)
+    guarantee = fitted.guarantee_
+    assert guarantee.measure == "zcdp"
+    parts = [part for part, _ in guarantee.split]
+    assert parts == ["radius", "centre", "scale", "whiten", "model"]
+    accountant = RdpAccountant(orders=np.geomspace(1.05, 1000, 400))
+    accountant.compose(guarantee.event)
+    assert 0.9 <= accountant.get_epsilon(1e-6) <= 1.003
+    spent = [use.count * use.mechanism.loss.rho for use in guarantee.mechanisms]
+    assert sum(spent) <= guarantee.rho
+    # Centre and Scale use one mechanism twice, as their shares are the same
+    shares = [0.01 * guarantee.rho, 0.1 * guarantee.rho, 0.1 * guarantee.rho]
+    assert [use.count for use in guarantee.mechanisms[:3]] == [1, 2, 1]
+    assert spent[:3] == pytest.approx(shares, rel=1e-6)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_full_gdp_preparation_recomputed_by_another_accountant(relation):
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    guarantee = model("outpert", FULL, relation=relation, epsilon=1.0).fit(RAW, Y).guarantee_
+    assert guarantee.measure == "gdp"
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    for use in guarantee.mechanisms:  # the selection is μ-GDP: no more than that Gaussian tells
+        accountant.compose(GaussianDpEvent(1 / use.mechanism.loss.mu), use.count)
+    assert sum(use.count for use in guarantee.mechanisms) == 5
+    assert 0.99 <= accountant.get_epsilon(1e-6) <= 1.003
+
+
+def test_a_full_pure_preparation_adds_up():
+    guarantee = model("outpert", FULL, epsilon=20.0, delta=0.0).fit(RAW, Y).guarantee_
+    spent = [use.count * use.mechanism.loss.epsilon for use in guarantee.mechanisms]
+    assert 19.9 <= sum(spent) <= 20.0
+    assert spent == pytest.approx([0.2, 2.0, 2.0, 15.8], rel=1e-6)  # Centre and Scale are alike
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_full_preparation_needs_no_bound_and_makes_columns_alike(kind):
+    table = RAW.astype(kind)
+    fitted = model(preparation=FULL, epsilon=10.0, data_norm=None).fit(table, Y)
+    radius, centre, scale, whiten = fitted.preparation_
+    norms = np.linalg.norm(RAW, axis=1)
+    assert radius.radius == pytest.approx(1.1 * np.median(norms), rel=0.1)
+    assert (centre.clips, scale.clips, whiten.clips) == (False, False, False)
+    assert (centre.row_norm, whiten.row_norm) == (1.0, pytest.approx(4.0))
+    left = math.sqrt(max(1 - centre.mean @ centre.mean, 0.05))
+    assert scale.row_norm == pytest.approx(left)
+    moved = RAW / np.maximum(radius.radius, norms)[:, None] - centre.mean
+    moved = (moved * scale.weights) @ whiten.matrix
+    scores = moved @ fitted.coef_[0] + fitted.intercept_[0]
+    close = 1e-12 if kind is np.float64 else 1e-4
+    assert fitted.decision_function(table) == pytest.approx(scores, rel=close, abs=close)
+    assert np.mean(np.sum(moved**2, axis=1)) == pytest.approx((10 / 3) ** 2, rel=0.5)
+    assert fitted.score(table, Y) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        (np.float32, FULL),
+        (np.float64, FULL),
+        (np.float32, [Radius(0.1), Scale(0.2)]),
+        (np.float64, [Scale(), Centre(), Radius()]),
+    ],
+)
+def test_full_preparations_of_sparse_and_dense_tables_are_the_same(kind, steps):
+    dense = np.where(rng.random(RAW.shape) < 0.5, RAW, 0.0).astype(kind)
+    before = dense.copy()
+    sparse = sp.csr_array(dense)
+    tables = (dense, sparse, np.asfortranarray(dense))
+    fits = [model(preparation=steps, data_norm=60.0).fit(table, Y) for table in tables]
+    for other in fits[1:]:
+        assert other.coef_ == pytest.approx(fits[0].coef_, rel=1e-3, abs=1e-5)
+    assert np.array_equal(dense, before)
+    assert np.array_equal(sparse.toarray(), before)
+
+
+def test_radius_and_scale_leave_a_sparse_table_sparse():
+    table = sp.random_array((5000, 300), density=0.01, format="csr", rng=np.random.default_rng(1))
+    for steps, bound in (([Radius(0.1), Scale(0.1)], None), ([Scale(0.1)], 1.5)):
+        fit = model(preparation=steps, epsilon=5.0, data_norm=bound)
+        moved, dense = table, table.toarray()
+        for step in fit.fit(table, np.resize(Y, 5000)).preparation_:
+            moved, dense = step.apply(moved), step.apply(dense)
+        assert sp.issparse(moved)
+        assert moved.nnz == table.nnz
+        assert np.allclose(moved.toarray(), dense, rtol=1e-12, atol=0.0)
+
+
+def test_a_radius_is_no_larger_than_a_given_bound():
+    (step,) = model(preparation=[Radius(0.1)], data_norm=10.0).fit(RAW, Y).preparation_
+    assert step.radius == pytest.approx(10.0, rel=0.05)  # the rows are about five times as long
+    assert step.radius <= 10.0
+
+
+def test_scaling_alone_clips_raw_rows_and_brings_them_to_the_norm():
+    fit = model(preparation=[Scale(0.3, norm=2.0)], epsilon=10.0, data_norm=70.0).fit(RAW, Y)
+    (step,) = fit.preparation_
+    assert step.clips
+    assert step.row_norm == 70.0
+    clipped = RAW * np.minimum(1.0, 70.0 / np.linalg.norm(RAW, axis=1))[:, None]
+    assert step.apply(RAW) == pytest.approx(clipped * step.weights, rel=1e-12)
+    assert np.mean(np.sum(step.apply(RAW) ** 2, axis=1)) == pytest.approx(4.0, rel=0.1)
+
+
+def test_a_moved_row_is_a_function_of_that_row():
+    rough = np.random.default_rng(5).normal(size=(999, 37)).astype(np.float32) * 3
+    fitted = model(preparation=FULL, data_norm=None).fit(rough, np.resize(Y, 999))
+    order = np.random.default_rng(6).permutation(999)
+    for table in (rough, sp.csr_array(rough)):
+        whole, turned, alone = table, table[order], table[500:501]
+        for step in fitted.preparation_:
+            whole, turned, alone = step.apply(whole), step.apply(turned), step.apply(alone)
+        assert np.array_equal(whole[order], turned)
+        assert np.array_equal(whole[500:501], alone)
+
+
+def test_the_norm_for_a_model_is_public():
+    for steps, bound, want in (
+        ([], 5.0, 5.0),
+        ([Bounds([0]), Centre(), Whiten()], 5.0, 5.0),
+        ([Radius(), Centre()], None, 1.0),
+        ([Radius(), Centre()], 5.0, 1.0),
+        (FULL, 5.0, 4.0),
+        ([Scale(norm=2.0), Whiten()], 5.0, 2.4),
+    ):
+        assert preparing.model_norm(steps, bound) == pytest.approx(want)
+    assert preparing.model_norm([Bounds([0])], None) is None
 
 
 def test_an_accountant_counts_one_fit():
@@ -257,11 +429,26 @@ def test_fitted_steps_are_plain_data_and_back():
         assert type(again) is type(step)
         assert np.array_equal(again.apply(RAW), step.apply(RAW))
     good = fitted.preparation_[1].to_dict()
+    scale = {"step": "scale", "weights": [1.0], "deviation": 1.0, "row_norm": 1.0, "clips": True}
+    assert from_dict(scale).fits(1)
+    for step in model(preparation=FULL, data_norm=None).fit(RAW, Y).preparation_:
+        again = from_dict(json.loads(json.dumps(step.to_dict())))
+        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+        assert again.fits(4)
+        assert again.fits(5) == (step.name == "radius")
+        assert again.condition == step.condition
     for bad in (
         {**good, "step": "centred"},
         {**good, "more": 1},
         {**good, "mean": [math.nan] * 4},
         {**good, "row_norm": -1.0},
+        {**good, "clips": 1},
+        {**scale, "weights": [0.0]},
+        {**scale, "weights": [math.inf]},
+        {**scale, "clips": None},
+        {"step": "radius", "radius": 0.0},
+        {"step": "radius", "radius": 1e20},
+        {"step": "radius", "radius": math.nan},
         {"step": "bounds", "columns": [0], "low": [1.0], "high": [1.0]},
         {"step": "bounds", "columns": [-1], "low": [0.0], "high": [1.0]},
         {"step": "whiten", "matrix": [[1.0]], "ridge": 1.0, "deviation": 1.0},
@@ -274,6 +461,8 @@ def test_fitted_steps_are_plain_data_and_back():
     ("settings", "message"),
     [
         ({"preparation": [Centre()], "data_norm": None}, "data_norm"),
+        ({"preparation": [Scale(), Radius()], "data_norm": None}, "Radius"),
+        ({"preparation": [Radius()], "data_norm": 1e20}, "data_norm"),
         ({"preparation": [Whiten(0.6), Centre(0.4)]}, "shares"),
         ({"preparation": ["centre"]}, "preparation must be"),
         ({"preparation": Centre}, "preparation must be"),
@@ -298,6 +487,12 @@ def test_bad_settings_are_refused_before_data_is_read(settings, message):
         lambda: Centre(0.0),
         lambda: Whiten(1.0),
         lambda: Centre(math.nan),
+        lambda: Centre(shrink=1),
+        lambda: Radius(0.0),
+        lambda: Radius(factor=0.0),
+        lambda: Radius(factor=math.inf),
+        lambda: Scale(share=2.0),
+        lambda: Scale(norm=0.0),
     ],
 )
 def test_bad_steps_are_refused_when_they_are_made(make):

@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from discreet.errors import NotSupported, PrivacyLeakWarning
+from discreet.estimators import auto
 from discreet.estimators import preparation as preparing
 from discreet.estimators.columns import check_table, check_target
 from discreet.estimators.moved import FittedStep
@@ -74,6 +75,7 @@ class PrivateLinearModel(BaseEstimator):
     trace_: tuple[TraceEntry, ...]
     preparation_: tuple[FittedStep, ...]
     solver_: str
+    row_norm_: float | None
 
     _public: ClassVar[tuple[str, ...]] = (
         "the number of rows",
@@ -121,6 +123,20 @@ class PrivateLinearModel(BaseEstimator):
             )
         return Account(budget).set_aside(preparing.shares(steps), solver.composes)
 
+    def _choose(self, settings: _Settings, shape: tuple[int, int]) -> _Settings:
+        """Let the rule of ``solver="auto"`` decide, now that the size of the table is known."""
+        if self.solver != "auto":
+            return settings
+        choice = auto.choose(
+            n_rows=shape[0],
+            n_features=shape[1],
+            loss=settings.loss,
+            budget=settings.budget,
+            given=settings.steps,
+        )
+        models = self._models_budget(settings.budget, choice.solver, choice.steps)
+        return replace(settings, solver=choice.solver, steps=choice.steps, models=models)
+
     def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
         """Bring X and y into shape; X is checked for NaN where the rows are made.
 
@@ -167,7 +183,7 @@ class PrivateLinearModel(BaseEstimator):
             n_rows=X.shape[0],
             n_features=X.shape[1],
             fit_intercept=self.fit_intercept,
-            row_norm=self.data_norm,
+            row_norm=self._row_norm(settings),
         )
         asked, steps = settings.models, settings.steps
         spends = settings.solver.prepare(problem, asked, models)
@@ -180,7 +196,7 @@ class PrivateLinearModel(BaseEstimator):
         preparing.check_table(steps, X)
         targets = check_targets(target_of(0), X.shape[0])  # before a preparation spends anything
         if not steps:
-            rows = self._as_rows(X, targets)
+            rows = self._as_rows(X, targets, problem)
         self._warn_about_delta(settings.budget, X.shape[0])
         self._warn_about_workers()
         bits = self._bits()
@@ -191,7 +207,7 @@ class PrivateLinearModel(BaseEstimator):
             account.set_aside(preparing.shares(steps), settings.solver.composes)
             noises = [Noise(stream) for stream in bits.spawn(len(steps))]
             X, fitted = preparing.prepare(steps, X, self.data_norm, account, noises)
-            rows = self._as_rows(X, targets)
+            rows = self._as_rows(X, targets, problem)
         del targets  # the rows have a copy
         solutions = []
         for model, stream in enumerate(bits.spawn(models)):
@@ -215,6 +231,7 @@ class PrivateLinearModel(BaseEstimator):
         )
         self.preparation_ = fitted
         self.solver_ = settings.solver.name
+        self.row_norm_ = problem.row_norm
         self.trace_ = tuple(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)
@@ -222,8 +239,18 @@ class PrivateLinearModel(BaseEstimator):
         )
         return np.array([solution.weights for solution in solutions])
 
-    def _as_rows(self, X: Any, targets: FloatArray) -> Rows:
-        return as_rows(X, targets, fit_intercept=self.fit_intercept, row_norm=self.data_norm)
+    def _row_norm(self, settings: _Settings) -> float | None:
+        """The norm that longer rows are scaled down to in the model, after the preparation.
+
+        ``data_norm``, unless a step sets the length of rows; then only solvers that need a bound
+        get one, and gradients are clipped by the others.
+        """
+        norm = preparing.model_norm(settings.steps, self.data_norm)
+        set_by_step = norm is not None and norm != self.data_norm
+        return None if set_by_step and not settings.solver.needs_row_bound else norm
+
+    def _as_rows(self, X: Any, targets: FloatArray, problem: Problem) -> Rows:
+        return as_rows(X, targets, fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
 
     def _progress_of(self, model: int) -> Callable[[Progress], None] | None:
         """The caller's progress callback, told which model it hears of."""
@@ -281,10 +308,10 @@ class PrivateLinearModel(BaseEstimator):
         return self._products(X, coefficients) + intercepts
 
     def _products(self, X: Any, coefficients: FloatArray) -> FloatArray:
-        """Products of rows, scaled down to data_norm, with coefficients."""
+        """Products of rows, scaled down to the norm they had in the fit, with coefficients."""
         products = np.asarray(X @ coefficients.T, dtype=np.float64)
-        if self.data_norm is not None:
-            products *= self.data_norm / np.maximum(_row_norms(X), self.data_norm)[:, None]
+        if self.row_norm_ is not None:
+            products *= self.row_norm_ / np.maximum(_row_norms(X), self.row_norm_)[:, None]
         return products
 
     def __sklearn_tags__(self) -> Any:

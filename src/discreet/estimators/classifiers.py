@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import FloatArray, PrivateLinearModel
 from discreet.estimators.preparation import Step
-from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid
+from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Softmax
 from discreet.privacy import Accountant
 from discreet.solvers import Solver
 
@@ -34,6 +35,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
     classes_: NDArray[Any]
     coef_: FloatArray
     intercept_: FloatArray
+    joint_: bool
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit the model within the budget.
@@ -53,15 +55,30 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         classes = self._declared_classes()
         X, y = self._read(X, y, numbers=False)
         classes, codes = self._encode(y, classes)
-        models = 1 if len(classes) == 2 else len(classes)
+        settings = self._choose(settings, X.shape)
+        joint = None
+        if len(classes) > 2 and settings.solver.takes_outputs:
+            joint = self._joint_loss(len(classes))
+        models = 1 if len(classes) == 2 or joint is not None else len(classes)
+        if joint is not None:
+            settings = replace(settings, loss=joint)
 
         def target_of(model: int) -> FloatArray:
+            if joint is not None:
+                return codes.astype(np.float64)
             return np.where(codes == (1 if models == 1 else model), 1.0, -1.0)
 
         weights = self._fit_models(settings, X, target_of, models, ("the class labels",))
+        if joint is not None:
+            weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._split_intercept(weights)
         self.classes_ = classes
+        self.joint_ = joint is not None
         return self
+
+    def _joint_loss(self, n_classes: int) -> Loss | None:
+        """One loss for all classes together, if there is one; else one model a class."""
+        return None
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores: shape (n_samples,) for two classes (positive: the second), else a column each."""
@@ -146,7 +163,8 @@ class LogisticRegression(_LinearClassifier):
     """Logistic regression under differential privacy.
 
     Minimises the mean logistic loss plus ``alpha/2·‖w‖²`` (intercept included). More than two
-    classes are fitted one against the rest, sharing one budget.
+    classes are one softmax model where the solver takes one (``"auto"``, ``"gd"``, ``"objpert"``,
+    ``"amp"``), else one model against the rest each, sharing one budget.
 
     Parameters
     ----------
@@ -186,6 +204,8 @@ class LogisticRegression(_LinearClassifier):
         What was promised.
     solver_ : str
         Which solver ran.
+    joint_ : bool
+        Whether more than two classes were fitted by one softmax model; else one against the rest.
     trace_ : tuple
         One entry per iteration, safe to publish.
     preparation_ : tuple
@@ -241,9 +261,15 @@ class LogisticRegression(_LinearClassifier):
     def _loss(self) -> Loss:
         return Logistic()
 
+    def _joint_loss(self, n_classes: int) -> Loss | None:
+        return Softmax(n_classes)
+
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes, one column each (one-vs-rest scores are normalised)."""
-        positive = expit(self.decision_function(X))
+        scores = self.decision_function(X)
+        if self.joint_:
+            return softmax(scores, axis=1)
+        positive = expit(scores)
         if positive.ndim == 1:
             return np.column_stack([1 - positive, positive])
         sums = positive.sum(axis=1, keepdims=True)

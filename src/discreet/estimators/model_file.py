@@ -31,7 +31,6 @@ from discreet.estimators.model_settings import (
     settings_from_plain,
     settings_to_plain,
 )
-from discreet.estimators.moved import FittedBounds, FittedCentre, FittedWhiten
 from discreet.estimators.moved import from_dict as fitted_step
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
 from discreet.privacy import Guarantee
@@ -51,12 +50,24 @@ _FITTED = (
     "feature_names_in_",
     "guarantee_",
     "intercept_",
+    "joint_",
     "n_features_in_",
     "preparation_",
+    "row_norm_",
     "solver_",
 )
 _NOT_SAVED = ("trace_",)
-_FITTED_KEYS = ("coef", "intercept", "classes", "columns", "names", "preparation", "solver")
+_FITTED_KEYS = (
+    "coef",
+    "intercept",
+    "classes",
+    "columns",
+    "names",
+    "preparation",
+    "solver",
+    "row_norm",
+    "joint",
+)
 _LABELS = re.compile(r"[<>|=]?(U\d{1,4}|[iu][1248]|f[248]|b1|O)")
 _NO_PROMISE = {
     "not private": "NOT PRIVATE: these weights were computed on the exact rows. Do not publish "
@@ -163,6 +174,8 @@ def _fitted(estimator: Any) -> dict[str, Any]:
         "names": None if names is None else [str(name) for name in names],
         "preparation": [step.to_dict() for step in state.get("preparation_") or ()],
         "solver": state["solver_"],
+        "row_norm": state["row_norm_"],
+        "joint": state.get("joint_"),
     }
 
 
@@ -211,10 +224,14 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
     if not isinstance(fitted["solver"], str):
         raise ValueError("the solver that ran must be a name.")
     estimator.solver_ = fitted["solver"]
+    estimator.row_norm_ = _row_norm(fitted["row_norm"])
     classifies = isinstance(estimator, LogisticRegression | LinearSVC)
     if (fitted["classes"] is not None) is not classifies:
         raise ValueError("a classifier has labels, a regressor has none.")
+    if not isinstance(fitted["joint"], bool if classifies else type(None)):
+        raise ValueError("joint must be true or false for a classifier, null for a regressor.")
     if classifies:
+        estimator.joint_ = fitted["joint"]
         estimator.classes_ = _labels_from_plain(fitted["classes"])
         count = len(estimator.classes_)
         models = 1 if count == 2 else count
@@ -225,18 +242,22 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
         estimator.intercept_ = float(_numbers_from_plain("intercept", fitted["intercept"], ()))
 
 
+def _row_norm(value: Any) -> float | None:
+    """The norm that longer rows are scaled down to, if there is one."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, float | int) or not 0 < value < math.inf:
+        raise ValueError("the norm of rows must be a number above 0, or null.")
+    return float(value)
+
+
 def _preparation(steps: Any, columns: int) -> tuple[Any, ...]:
     """The fitted steps, each for a table of this width."""
     if not (isinstance(steps, list) and all(isinstance(step, dict) for step in steps)):
         raise ValueError("the fitted preparation must be a list of steps.")
     fitted = tuple(fitted_step(step) for step in steps)
     for step in fitted:
-        fits = (
-            (isinstance(step, FittedBounds) and max(step.columns) < columns)
-            or (isinstance(step, FittedCentre) and len(step.mean) == columns)
-            or (isinstance(step, FittedWhiten) and len(step.matrix) == columns)
-        )
-        if not fits:
+        if not step.fits(columns):
             raise ValueError(f"the fitted step {step.name!r} is not for {columns:,} columns.")
     return fitted
 

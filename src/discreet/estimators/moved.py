@@ -15,15 +15,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from discreet.estimators.lengths import Lengths, plausible, stretches
 from discreet.rows import as_rows
 from discreet.rows.moments import triangle
 
-__all__ = ["FittedBounds", "FittedCentre", "FittedStep", "FittedWhiten", "from_dict", "whitening"]
+__all__ = [
+    "FittedBounds",
+    "FittedCentre",
+    "FittedRadius",
+    "FittedScale",
+    "FittedStep",
+    "FittedWhiten",
+    "from_dict",
+    "scaling",
+    "whitening",
+]
 
 FloatArray = NDArray[np.float64]
-
-LITTLE = 1e-3
-"""If the noise explains all but this many directions' worth of Σ, rows are not turned at all."""
 
 
 class FittedStep:
@@ -33,6 +41,10 @@ class FittedStep:
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Move the rows of X; ``in_place`` allows a dense X to be overwritten."""
+        raise NotImplementedError
+
+    def fits(self, columns: int) -> bool:
+        """Whether it is for a table of so many columns."""
         raise NotImplementedError
 
     @property
@@ -82,6 +94,10 @@ class FittedBounds(FittedStep):
         if not (columns and len(set(columns)) == len(columns) and (self.low < self.high).all()):
             raise ValueError("bounds must name each column once, with low < high.")
 
+    def fits(self, columns: int) -> bool:
+        """Whether it is for a table of so many columns."""
+        return max(self.columns) < columns
+
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Bring the columns to [0, 1]."""
         if sp.issparse(X):
@@ -126,8 +142,44 @@ class FittedBounds(FittedStep):
 
 
 @dataclass(frozen=True, eq=False)
+class FittedRadius(FittedStep):
+    """A length: a row x becomes x/max(radius, ‖x‖), of norm at most 1.
+
+    Attributes
+    ----------
+    radius
+        The length that becomes 1; longer rows are scaled down to it.
+    """
+
+    radius: float
+    name: ClassVar[str] = "radius"
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit could have released."""
+        _positive(self, "radius")
+        if not 1e-13 <= self.radius <= 1e13:
+            raise ValueError("radius must be between 1e-13 and 1e13.")
+
+    def fits(self, columns: int) -> bool:
+        """Whether it is for a table of so many columns: it is for any."""
+        return True
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Bring the rows to norm 1 or less; a sparse table stays sparse."""
+        return _scaled_down(X, self.radius, 1.0 / self.radius, in_place)
+
+    @property
+    def condition(self) -> str:
+        """What the privacy of the step rests on, in words."""
+        return (
+            f"the radius {self.radius:.4g} was chosen privately by the median norm of the rows, "
+            "among public candidates; rows were clipped to it and divided by it"
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class FittedCentre(FittedStep):
-    """A noisy mean: a row becomes itself, scaled down to ``row_norm``, minus the mean.
+    """A noisy mean, which is subtracted from rows.
 
     Attributes
     ----------
@@ -136,23 +188,36 @@ class FittedCentre(FittedStep):
     deviation
         Standard deviation of the noise in each coordinate of it.
     row_norm
-        Norm that longer rows are scaled down to.
+        Norm that longer rows were scaled down to for the mean.
+    clips
+        Whether they are scaled down to it before the mean is subtracted, too.
     """
 
     mean: FloatArray
     deviation: float
     row_norm: float
+    clips: bool
     name: ClassVar[str] = "centre"
 
     def __post_init__(self) -> None:
         """Refuse what no fit could have released."""
         object.__setattr__(self, "mean", _vector("mean", self.mean))
         _positive(self, "deviation", "row_norm")
+        _truth(self, "clips")
+
+    def fits(self, columns: int) -> bool:
+        """Whether it is for a table of so many columns."""
+        return self.mean.size == columns
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Subtract the mean."""
-        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
-        return rows.shifted(self.mean, out=X if in_place else None)
+        if self.clips:
+            rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
+            return rows.shifted(self.mean, out=X if in_place else None)
+        if sp.issparse(X):
+            X, in_place = X.toarray(), True
+        mean = self.mean.astype(X.dtype)
+        return np.subtract(X, mean, out=X if in_place else None, order="C")
 
     @property
     def condition(self) -> str:
@@ -164,8 +229,62 @@ class FittedCentre(FittedStep):
 
 
 @dataclass(frozen=True, eq=False)
+class FittedScale(FittedStep):
+    """A weight for each column, from their noisy second moments: columns are multiplied by them.
+
+    Attributes
+    ----------
+    weights
+        The columns' weights.
+    deviation
+        Standard deviation of the noise in each second moment.
+    row_norm
+        Norm that longer rows were scaled down to for the moments.
+    clips
+        Whether they are scaled down to it before columns are multiplied, too.
+    """
+
+    weights: FloatArray
+    deviation: float
+    row_norm: float
+    clips: bool
+    name: ClassVar[str] = "scale"
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit could have released."""
+        object.__setattr__(self, "weights", _vector("weights", self.weights))
+        if not (self.weights > 0).all():
+            raise ValueError("weights must be > 0.")
+        _positive(self, "deviation", "row_norm")
+        _truth(self, "clips")
+
+    def fits(self, columns: int) -> bool:
+        """Whether it is for a table of so many columns."""
+        return self.weights.size == columns
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Multiply the columns; a sparse table stays sparse."""
+        if self.clips:
+            X, in_place = _scaled_down(X, self.row_norm, 1.0, in_place), True
+        weights = self.weights.astype(X.dtype)
+        if sp.issparse(X):
+            parts = (X.data * weights[X.indices], X.indices, X.indptr)
+            return sp.csr_array(parts, shape=X.shape)
+        return np.multiply(X, weights, out=X if in_place else None, order="C")
+
+    @property
+    def condition(self) -> str:
+        """What the privacy of the step rests on, in words."""
+        return (
+            f"the columns' second moments, of rows each clipped to norm {self.row_norm:g}, were "
+            f"released with noise of standard deviation {self.deviation:.4g} and columns scaled "
+            "by them"
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class FittedWhiten(FittedStep):
-    """A matrix from a noisy second moment: a row, scaled down to ``row_norm``, is turned by it.
+    """A matrix from a noisy second moment, which rows are multiplied by.
 
     Attributes
     ----------
@@ -177,13 +296,16 @@ class FittedWhiten(FittedStep):
         Standard deviation of the noise in each diagonal entry of the second moment; off the
         diagonal it is that over √2.
     row_norm
-        Norm that longer rows are scaled down to.
+        Norm that longer rows were scaled down to for the moment.
+    clips
+        Whether they are scaled down to it before they are turned, too.
     """
 
     matrix: FloatArray
     ridge: float
     deviation: float
     row_norm: float
+    clips: bool
     name: ClassVar[str] = "whiten"
 
     def __post_init__(self) -> None:
@@ -193,10 +315,16 @@ class FittedWhiten(FittedStep):
             raise ValueError("matrix must be a square of finite numbers.")
         object.__setattr__(self, "matrix", matrix)
         _positive(self, "ridge", "deviation", "row_norm")
+        _truth(self, "clips")
+
+    def fits(self, columns: int) -> bool:
+        """Whether it is for a table of so many columns."""
+        return len(self.matrix) == columns
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Turn the rows."""
-        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
+        bound = self.row_norm if self.clips else None
+        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=bound)
         return rows.turned(self.matrix, out=X if in_place else None)
 
     @property
@@ -209,7 +337,8 @@ class FittedWhiten(FittedStep):
 
 
 _STEPS: dict[str, type[FittedStep]] = {
-    step.name: step for step in (FittedBounds, FittedCentre, FittedWhiten)
+    step.name: step
+    for step in (FittedBounds, FittedRadius, FittedCentre, FittedScale, FittedWhiten)
 }
 
 
@@ -221,7 +350,18 @@ def from_dict(data: Mapping[str, Any]) -> FittedStep:
     return _STEPS[name].from_dict(data)
 
 
-def whitening(moments: FloatArray, deviation: float, row_norm: float) -> FittedWhiten:
+def scaling(moments: FloatArray, deviation: float, lengths: Lengths, norm: float) -> FittedScale:
+    """The scaling that noisy means of the columns' squares allow; nothing private.
+
+    The weights are 1/√(v + σ/2), v the means after `plausible` and σ their noise's deviation, all
+    times a number that makes the mean squared norm, as far as v tells, norm².
+    """
+    values = plausible(moments, deviation, lengths)
+    weights = stretches(values, 0.5 * deviation, norm)
+    return FittedScale(weights, deviation, lengths.clip, lengths.raw)
+
+
+def whitening(moments: FloatArray, deviation: float, lengths: Lengths) -> FittedWhiten:
     """The whitening that a noisy second moment allows; post-processing, nothing private.
 
     Parameters
@@ -230,8 +370,8 @@ def whitening(moments: FloatArray, deviation: float, row_norm: float) -> FittedW
         Upper triangle of the noisy mean of xxᵀ, off-diagonals times √2.
     deviation : float
         Standard deviation of its noise.
-    row_norm : float
-        C: what the root of the mean squared norm becomes.
+    lengths : Lengths
+        What is known of the rows.
 
     Notes
     -----
@@ -243,14 +383,16 @@ def whitening(moments: FloatArray, deviation: float, row_norm: float) -> FittedW
     matrix = np.empty((size, size))
     matrix[first, second] = matrix[second, first] = moments / weights
     values, vectors = np.linalg.eigh(matrix)
-    values = np.maximum(values, 0.0)
     ridge = deviation * math.sqrt(2 * size)
-    explained = float(np.sum(values / (values + ridge)))
-    if explained < LITTLE:
-        return FittedWhiten(np.eye(size), ridge, deviation, row_norm)
-    stretch = row_norm / math.sqrt(explained)
-    turned = (vectors * (stretch / np.sqrt(values + ridge))) @ vectors.T
-    return FittedWhiten((turned + turned.T) / 2, ridge, deviation, row_norm)
+    likely = plausible(values, deviation, lengths)
+    turned = (vectors * stretches(likely, ridge, lengths.norm)) @ vectors.T
+    return FittedWhiten((turned + turned.T) / 2, ridge, deviation, lengths.clip, lengths.raw)
+
+
+def _scaled_down(X: Any, row_norm: float, factor: float, in_place: bool) -> Any:
+    """Rows scaled down to a norm, times a factor."""
+    rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=row_norm)
+    return rows.scaled(factor, out=X if in_place and not sp.issparse(X) else None)
 
 
 def _plain(value: Any) -> Any:
@@ -280,3 +422,8 @@ def _positive(step: Any, *names: str) -> None:
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be > 0 and finite.")
         object.__setattr__(step, name, value)
+
+
+def _truth(step: Any, name: str) -> None:
+    if not isinstance(getattr(step, name), bool):
+        raise ValueError(f"{name} must be true or false.")

@@ -1,0 +1,86 @@
+"""What is publicly known of rows' lengths in a preparation, and what to make of noisy moments.
+
+Everything here is computed from released and public numbers: post-processing, nothing private.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Lengths", "plausible", "shrunk", "stretches"]
+
+FloatArray = NDArray[np.float64]
+
+LEAST_SHARE = 0.05
+"""Of the largest mean squared norm that rows can have, what they are taken to have at least."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """What is publicly known of the length of rows between two steps of a preparation.
+
+    Attributes
+    ----------
+    clip
+        Norm that rows are scaled down to in the next moment that is asked for.
+    size
+        What the root of their mean squared norm is at most, as far as is known.
+    norm
+        What `FittedWhiten` brings the root of their mean squared norm to.
+    raw
+        Whether nothing was asked of their lengths yet. The next step then scales longer rows down
+        to ``clip`` when it moves them; later ones do so in their moments only.
+    """
+
+    clip: float
+    size: float
+    norm: float
+    raw: bool = False
+
+
+def shrunk(mean: FloatArray, deviation: float) -> FloatArray:
+    """A noisy mean m, shrunk by James and Stein: m·max(0, 1 − d·s²/‖m‖²) for noise of deviation s.
+
+    Where the noise is larger than the mean, subtracting it would do more harm than good.
+    """
+    square = float(mean @ mean)
+    noise = mean.size * deviation**2
+    return mean * (1.0 - noise / square) if square > noise else np.zeros_like(mean)
+
+
+def plausible(values: FloatArray, deviation: float, lengths: Lengths) -> FloatArray:
+    """The nearest values that are not negative and whose sum rows of such lengths can have.
+
+    The sum t of noisy values is known better than each of them, so it is kept, but for two limits.
+    It is at most size². And it is at least its own noise or a twentieth of size², whichever is
+    less: rows are not all 0. The result is the Euclidean projection on {v ≥ 0, Σv = t}.
+
+    Parameters
+    ----------
+    values : ndarray
+        Noisy second moments, in any orthogonal directions.
+    deviation : float
+        Standard deviation of the noise in each.
+    lengths : Lengths
+        What is known of the rows.
+    """
+    largest_sum = lengths.size**2
+    least = min(LEAST_SHARE * largest_sum, deviation * math.sqrt(values.size))
+    total = float(np.clip(values.sum(), least, largest_sum))
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    kept = np.flatnonzero(ordered > excess)
+    nearest = np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)
+    if not nearest.any():  # t is nothing next to the noise, and was rounded away
+        nearest[:] = total / values.size
+    return nearest
+
+
+def stretches(values: FloatArray, ridge: float, norm: float) -> FloatArray:
+    """Numbers g ∝ 1/√(v + ridge) such that Σ v·g² = norm²."""
+    explained = float(np.sum(values / (values + ridge)))
+    return norm / np.sqrt(explained * (values + ridge))

@@ -1,0 +1,141 @@
+"""The rule behind solver="auto": what it decides by, and that nothing else decides."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+
+from discreet import (
+    Bounds,
+    Budget,
+    Centre,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    PrivacyLeakWarning,
+)
+from discreet.estimators.auto import choose
+from discreet.objectives import Logistic, Squared
+from discreet.privacy.filters import PrivacyLoss
+from discreet.solvers import AGD, GD
+
+BUDGET = Budget(1.0, 1e-6, "add_remove")
+
+
+def names(choice):
+    return [step.name for step in choice.steps]
+
+
+def decide(n_rows=10_000, n_features=20, loss=None, budget=BUDGET, given=()):
+    return choose(
+        n_rows=n_rows, n_features=n_features, loss=loss or Logistic(), budget=budget, given=given
+    )
+
+
+def test_a_large_narrow_table_is_whitened_and_a_wide_one_is_not():
+    assert names(decide()) == ["radius", "centre", "scale", "whiten"]
+    assert names(decide(n_features=500)) == ["radius", "centre", "scale"]
+    assert names(decide(n_rows=1_000_000, n_features=5000)) == ["radius", "centre", "scale"]
+    assert isinstance(decide().solver, GD)
+
+
+def test_the_share_for_the_length_of_rows_falls_with_the_number_of_rows():
+    shares = [decide(n_rows=n).steps[0].share for n in (100, 1000, 10_000, 1_000_000)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == pytest.approx(0.1)
+    assert shares[-1] == pytest.approx(0.005)
+
+
+def test_steps_of_the_caller_come_first_and_only_bounds_are_completed():
+    bounds = Bounds(columns=[0], share=0.2)
+    choice = decide(given=(bounds,))
+    assert choice.steps[0] is bounds
+    assert names(choice)[1:] == ["radius", "centre", "scale", "whiten"]
+    assert choice.steps[2].share == pytest.approx(0.8 * 0.05)
+    assert names(decide(given=(Centre(),))) == ["centre"]
+
+
+def test_regression_and_pure_budgets_are_left_to_agd():
+    assert isinstance(decide(loss=Squared()).solver, AGD)
+    assert isinstance(decide(budget=Budget(1.0, 0.0, "add_remove")).solver, AGD)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 10)) * 10.0 ** rng.uniform(-0.5, 0.5, 10) + 5.0
+    score = (X - 5.0) / X.std(axis=0) @ rng.normal(size=10)
+    return X, score
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("estimator", [LogisticRegression, LinearSVC])
+def test_badly_scaled_rows_need_no_care(rows, relation, estimator):
+    X, score = rows
+    y = score > 0
+    model = estimator(epsilon=1.0, delta=1e-9, relation=relation, classes=[False, True]).fit(X, y)
+    assert model.score(X, y) > 0.93
+    assert model.solver_ == "gd"
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, 1e-9)
+    assert [name for name, _ in model.guarantee_.split][-1] == "model"
+
+
+def test_units_do_not_matter(rows):
+    X, score = rows
+    y = score > 0
+    scores = []
+    for factor in (1e-3, 1.0, 1e3):
+        model = LogisticRegression(epsilon=1.0, delta=1e-9, classes=[False, True])
+        scores.append(model.fit(factor * X, y).score(factor * X, y))
+    assert max(scores) - min(scores) < 0.05
+
+
+def test_sparse_rows_and_single_precision(rows):
+    X, score = rows
+    y = score > 0
+    for table in (sp.csr_matrix(X), X.astype(np.float32)):
+        model = LogisticRegression(epsilon=1.0, delta=1e-9, classes=[False, True]).fit(table, y)
+        assert model.score(table, y) > 0.93
+
+
+def test_several_classes_are_one_model_with_probabilities(rows):
+    X, score = rows
+    y = np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
+    model = LogisticRegression(epsilon=1.0, delta=1e-9, classes=[0, 1, 2]).fit(X, y)
+    assert model.joint_
+    assert model.coef_.shape == (3, 10)
+    assert model.score(X, y) > 0.75
+    shares = model.predict_proba(X)
+    assert np.allclose(shares.sum(axis=1), 1)
+    assert (model.classes_[shares.argmax(axis=1)] == model.predict(X)).all()
+    apart = LinearSVC(epsilon=1.0, delta=1e-9, classes=[0, 1, 2]).fit(X, y)
+    assert not apart.joint_
+    assert apart.coef_.shape == (3, 10)
+
+
+def test_an_independent_accountant_agrees(rows):
+    X, score = rows
+    model = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[False, True]).fit(X, score > 0)
+    events = []
+    for use in model.guarantee_.mechanisms:
+        loss: PrivacyLoss = use.mechanism.loss
+        events.append(SelfComposedDpEvent(GaussianDpEvent(1 / loss.mu), use.count))
+    accountant = PLDAccountant()
+    accountant.compose(ComposedDpEvent(events))
+    assert accountant.get_epsilon(1e-6) == pytest.approx(1.0, rel=2e-2)
+    assert accountant.get_epsilon(1e-6) < 1.0 + 2e-3
+
+
+def test_seeds_repeat_it_and_regressors_have_a_choice_too(rows):
+    X, score = rows
+    y = score > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        fits = [LogisticRegression(random_state=1).fit(X, y).coef_ for _ in range(2)]
+    assert np.array_equal(*fits)
+    target = np.clip(score / 10, -1, 1)
+    model = LinearRegression(epsilon=1.0, target_bounds=(-1, 1)).fit(X / 1000, target)
+    assert model.solver_ == "agd"
