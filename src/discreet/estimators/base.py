@@ -123,16 +123,17 @@ class PrivateLinearModel(BaseEstimator):
             )
         return Account(budget).set_aside(preparing.shares(steps), solver.composes)
 
-    def _choose(self, settings: _Settings, shape: tuple[int, int]) -> _Settings:
+    def _choose(self, settings: _Settings, X: Any) -> _Settings:
         """Let the rule of ``solver="auto"`` decide, now that the size of the table is known."""
         if self.solver != "auto":
             return settings
         choice = auto.choose(
-            n_rows=shape[0],
-            n_features=shape[1],
+            n_rows=X.shape[0],
+            n_features=X.shape[1],
             loss=settings.loss,
             budget=settings.budget,
             given=settings.steps,
+            entry_bytes=X.dtype.itemsize,
         )
         models = self._models_budget(settings.budget, choice.solver, choice.steps)
         return replace(settings, solver=choice.solver, steps=choice.steps, models=models)

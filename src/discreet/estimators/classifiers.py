@@ -55,7 +55,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         classes = self._declared_classes()
         X, y = self._read(X, y, numbers=False)
         classes, codes = self._encode(y, classes)
-        settings = self._choose(settings, X.shape)
+        settings = self._choose(settings, X)
         joint = None
         if len(classes) > 2 and settings.solver.takes_outputs:
             joint = self._joint_loss(len(classes))

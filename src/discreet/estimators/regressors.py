@@ -43,7 +43,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         centre, scale = self._target_units()
         settings = self._settings()
         X, y = self._read(X, y, numbers=True)
-        settings = self._choose(settings, X.shape)
+        settings = self._choose(settings, X)
         target = np.asarray(y, dtype=np.float64)
         public: tuple[str, ...] = ()
         if self.target_bounds is not None:
