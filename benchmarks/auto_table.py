@@ -4,7 +4,7 @@
 
 prints accuracy (mean ± standard deviation over splits 80/20), area under the curve for two classes,
 and the time of a fit next to that of scikit-learn's own, without privacy, in the same run. δ is
-1/n² for n training rows, unless the table says otherwise. Bars are what each must reach.
+1/n² for n training rows, unless the table says otherwise. Aims are what each should reach.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def plain_seconds(X: Any, y: Any) -> float:
 
 def lines(names: list[str], seeds: int) -> Iterator[str]:
     """The table, line by line."""
-    yield "| data | ε | relation | accuracy | bar | AUC | bar | seconds | of scikit-learn's |"
+    yield "| data | ε | relation | accuracy | aim | AUC | aim | seconds | of scikit-learn's |"
     yield "|---|---:|---|---:|---:|---:|---:|---:|---:|"
     for name in dict.fromkeys(case.data for case in CASES):
         if names and name not in names:
