@@ -9,6 +9,7 @@ from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 
 from discreet import (
+    Accountant,
     Bounds,
     Budget,
     Centre,
@@ -16,6 +17,8 @@ from discreet import (
     LinearSVC,
     LogisticRegression,
     PrivacyLeakWarning,
+    Radius,
+    Scale,
 )
 from discreet.estimators.auto import choose
 from discreet.objectives import Logistic, Squared
@@ -145,3 +148,37 @@ def test_seeds_repeat_it_and_regressors_have_a_choice_too(rows):
     target = np.clip(score / 10, -1, 1)
     model = LinearRegression(epsilon=1.0, target_bounds=(-1, 1)).fit(X / 1000, target)
     assert model.solver_ == "agd"
+
+
+def test_a_bound_on_rows_is_for_what_comes_in(rows):
+    X, score = rows
+    for norm in (4.0, 30.0):  # 4 is what the rule itself would bound prepared rows by
+        model = LogisticRegression(classes=[False, True], data_norm=norm).fit(X, score > 0)
+        assert model.row_norm_ is None
+    spent = Accountant()
+    model = LogisticRegression(classes=[False, True], data_norm=1e-20, accountant=spent)
+    with pytest.raises(ValueError, match="data_norm"):
+        model.fit(X, score > 0)
+    assert spent.fits == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_long_rows_are_predicted_as_they_were_fitted(rows, dtype, form):
+    X, score = rows
+    model = LogisticRegression(classes=[False, True], data_norm=1.0, solver="gd").fit(X, score > 0)
+    unit = np.zeros((1, 10), dtype=dtype)
+    unit[0, 0] = 1
+    long = unit * dtype(1e20)
+    assert model.decision_function(form(long)) == pytest.approx(
+        model.decision_function(form(unit)), rel=1e-5
+    )
+
+
+def test_steps_are_not_repeated(rows):
+    X, score = rows
+    model = LogisticRegression(
+        classes=[False, True], preparation=[Radius(), Scale(share=0.03), Scale(share=0.03)]
+    )
+    with pytest.raises(ValueError, match="once at most"):
+        model.fit(X, score > 0)

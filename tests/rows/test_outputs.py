@@ -103,3 +103,27 @@ def test_an_empty_sample_sums_to_nothing(layout):
     rows = as_rows(LAYOUTS[layout](X), y).take(np.array([], dtype=np.intp))
     values = rows.gradient_sum(weights.ravel(), Softmax(3), 1.0).values
     np.testing.assert_array_equal(values, np.zeros(15))
+
+
+def test_long_rows_are_clipped_although_the_squares_of_their_slopes_vanish():
+    class Sub(Softmax):
+        """Computed by NumPy, whose slopes may be as small as doubles are."""
+
+    X = np.array([[1e300, 1e-298]])
+    rows = as_rows(X, np.array([0.0]), fit_intercept=False)
+    weights = np.zeros(6)
+    weights[0] = 400 / 1e300
+    found = rows.gradient_sum(weights, Sub(3), 1.0).values
+    assert np.sqrt(np.sum(found**2)) <= 1.0
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_slopes_that_are_not_finite_count_as_zero(odd):
+    class Odd(Softmax):
+        def derivative(self, margins, targets):
+            slopes = np.ones(np.shape(margins))
+            slopes[..., 1] = odd
+            return slopes
+
+    rows = as_rows(np.ones((4, 2)), np.zeros(4), fit_intercept=True)
+    assert not rows.gradient_sum(np.zeros(9), Odd(3), 1.0).values.any()

@@ -15,9 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import norm as sparse_norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -79,7 +77,7 @@ class PrivateLinearModel(BaseEstimator):
 
     _public: ClassVar[tuple[str, ...]] = (
         "the number of rows",
-        "the number and order of columns",
+        "the number and order of columns, and how the table is stored",
         "that all rows are valid (finite numbers, known labels)",
     )
 
@@ -135,6 +133,7 @@ class PrivateLinearModel(BaseEstimator):
             given=settings.steps,
             entry_bytes=X.dtype.itemsize,
         )
+        preparing.check_steps(choice.steps, self.data_norm)
         models = self._models_budget(settings.budget, choice.solver, choice.steps)
         return replace(settings, solver=choice.solver, steps=choice.steps, models=models)
 
@@ -246,9 +245,10 @@ class PrivateLinearModel(BaseEstimator):
         ``data_norm``, unless a step sets the length of rows; then only solvers that need a bound
         get one, and gradients are clipped by the others.
         """
-        norm = preparing.model_norm(settings.steps, self.data_norm)
-        set_by_step = norm is not None and norm != self.data_norm
-        return None if set_by_step and not settings.solver.needs_row_bound else norm
+        set_by_step = any(isinstance(s, preparing.Radius | preparing.Scale) for s in settings.steps)
+        if set_by_step and not settings.solver.needs_row_bound:
+            return None
+        return preparing.model_norm(settings.steps, self.data_norm)
 
     def _as_rows(self, X: Any, targets: FloatArray, problem: Problem) -> Rows:
         return as_rows(X, targets, fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
@@ -312,7 +312,8 @@ class PrivateLinearModel(BaseEstimator):
         """Products of rows, scaled down to the norm they had in the fit, with coefficients."""
         products = np.asarray(X @ coefficients.T, dtype=np.float64)
         if self.row_norm_ is not None:
-            products *= self.row_norm_ / np.maximum(_row_norms(X), self.row_norm_)[:, None]
+            norms = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False).norms()
+            products *= self.row_norm_ / np.maximum(norms, self.row_norm_)[:, None]
         return products
 
     def __sklearn_tags__(self) -> Any:
@@ -320,10 +321,3 @@ class PrivateLinearModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _row_norms(X: Any) -> FloatArray:
-    """L2 norms of the rows of an array or CSR matrix, without a temporary of its size."""
-    if sp.issparse(X):
-        return np.asarray(sparse_norm(X, axis=1), dtype=np.float64)
-    return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))

@@ -63,6 +63,10 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
             "preparation must be a sequence of steps such as [Bounds(columns=[3]), Radius(), "
             f"Centre(), Whiten()], or None; got {preparation!r}."
         )
+    kinds = [step.name for step in steps]
+    if len(set(kinds)) < len(kinds):
+        # Each step stretches what the one before left: many could make a single row overflow.
+        raise ValueError("preparation must have each kind of step once at most.")
     total = sum((Fraction(step.share) for step in steps), Fraction(0))
     if total >= 1:
         raise ValueError(

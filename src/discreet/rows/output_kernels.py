@@ -219,16 +219,26 @@ def softmax_slopes(margins, targets, out):
 def clip_outputs(slopes, norms, scales, clip, totals):
     """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
 
-    Rows with a slope that is not a number count as 0.
+    Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
+    is divided out before squaring: the squares of very small ones would vanish, and with them the
+    clip of a very long row.
     """
     n_outputs = slopes.shape[1]
-    inflation = 1.0 + (n_outputs + 8) * 2.0**-52
+    inflation = 1.0 + (2 * n_outputs + 16) * 2.0**-52
     for i in range(slopes.shape[0]):
         bound = clip / norms[i]
-        square = 0.0
+        largest = 0.0
         for k in range(n_outputs):
-            square += slopes[i, k] * slopes[i, k]
-        size = math.sqrt(square) * inflation
+            largest = max(largest, abs(slopes[i, k]))
+        square = 0.0
+        if largest > 0.0:
+            for k in range(n_outputs):
+                ratio = slopes[i, k] / largest
+                square += ratio * ratio
+        size = largest * math.sqrt(square) * inflation
+        for k in range(n_outputs):
+            if math.isnan(slopes[i, k]):
+                size = math.nan
         factor = 1.0 if size <= bound else bound / size
         good = size < math.inf  # False for NaN
         for k in range(n_outputs):

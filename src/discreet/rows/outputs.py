@@ -117,7 +117,7 @@ class Outputs:
         -----
         *Privacy.* The contract of ``Sum``. Row i contributes c_i = (u_ik·x_i, t_ik) over outputs
         k. Its slopes are scaled by one factor so that ‖t_i‖ ≤ clip/N_i: the computed norm is
-        lifted by 1 + 2(K + 8)u, which outweighs its own rounding and that of the factor. As for
+        lifted by 1 + 4(K + 8)u, which outweighs its own rounding and that of the factor. As for
         one output, |u_ik|·‖x_i‖ ≤ |t_ik|·β_i/(1 + u), so ‖c_i‖ ≤ clip. Each of the K·p entries is
         summed in blocks like the p entries for one output, so it has error at most
         γ·Σ_i |c_i| entrywise and the same bound γ·n·clip in L2 norm (docs/proofs/summation.md).
