@@ -182,3 +182,19 @@ def test_steps_are_not_repeated(rows):
     )
     with pytest.raises(ValueError, match="once at most"):
         model.fit(X, score > 0)
+
+
+def test_budgets_too_extreme_for_a_step_are_refused_before_anything_is_spent(rows):
+    X, score = rows
+    spent = Accountant()
+    model = LogisticRegression(
+        epsilon=1e-6,
+        delta=1e-12,
+        classes=[False, True],
+        solver="gd",
+        preparation=[Radius(share=1e-6)],
+        accountant=spent,
+    )
+    with pytest.raises(ValueError, match="epsilon must be between"):
+        model.fit(X, score > 0)
+    assert spent.fits == 0

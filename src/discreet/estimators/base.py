@@ -119,7 +119,12 @@ class PrivateLinearModel(BaseEstimator):
                 f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
                 "with it. Pass preparation=None, or use a private solver."
             )
-        return Account(budget).set_aside(preparing.shares(steps), solver.composes)
+        trial = Account(budget)  # nobody is charged for it
+        models = trial.set_aside(preparing.shares(steps), solver.composes)
+        for part, step in enumerate(steps):
+            opened = trial.open_aside(part)
+            step.mechanism(opened.measure, opened.total)
+        return models
 
     def _choose(self, settings: _Settings, X: Any) -> _Settings:
         """Let the rule of ``solver="auto"`` decide, now that the size of the table is known."""

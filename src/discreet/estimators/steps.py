@@ -66,6 +66,10 @@ class Step:
     def check(self, n_features: int) -> None:
         """Refuse a table of this width, before a row is read."""
 
+    def mechanism(self, measure: Measure, total: Fraction) -> Any:
+        """What the step will use, so that a budget too extreme for it is refused in time."""
+        return _additive(measure, total)
+
     def ask(
         self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
     ) -> FittedStep:
@@ -129,11 +133,15 @@ class Bounds(Step):
                 "from 0."
             )
 
+    def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
+        """What each selection will use."""
+        return _selection(measure, total, 2 * len(self.columns))
+
     def ask(
         self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
     ) -> FittedBounds:
         """Ask for both bounds of each column."""
-        mechanism = _selection(measure, total, 2 * len(self.columns))
+        mechanism = self.mechanism(measure, total)
         pairs = [
             curator.column_bounds(j, coverage=self.coverage, mechanism=mechanism)
             for j in self.columns
@@ -171,12 +179,16 @@ class Radius(Step):
         _check_share(self)
         numbers(self, "factor", least=0.1, most=10.0)
 
+    def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
+        """What each selection will use."""
+        return _selection(measure, total, 1)
+
     def ask(
         self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
     ) -> FittedRadius:
         """Ask for the median norm."""
         largest = lengths.clip if lengths and lengths.raw else None
-        median = curator.median_norm(mechanism=_selection(measure, total, 1), largest=largest)
+        median = curator.median_norm(mechanism=self.mechanism(measure, total), largest=largest)
         radius = self.factor * median
         return FittedRadius(radius if largest is None else min(radius, largest))
 
@@ -223,7 +235,7 @@ class Centre(Step):
     ) -> FittedCentre:
         """Ask for the mean."""
         known = _given(lengths)
-        noisy = curator.row_sum(mechanism=_additive(measure, total))
+        noisy = curator.row_sum(mechanism=self.mechanism(measure, total))
         mean, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
         if self.shrink:
             mean = shrunk(mean, deviation)
@@ -274,7 +286,7 @@ class Scale(Step):
         self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
     ) -> FittedScale:
         """Ask for the columns' second moments."""
-        noisy = curator.square_sum(mechanism=_additive(measure, total))
+        noisy = curator.square_sum(mechanism=self.mechanism(measure, total))
         rows = curator.n_rows
         return scaling(noisy.values / rows, noisy.deviation / rows, _given(lengths), self.norm)
 
@@ -326,7 +338,7 @@ class Whiten(Step):
         self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
     ) -> FittedWhiten:
         """Ask for the second moment."""
-        noisy = curator.outer_sum(mechanism=_additive(measure, total))
+        noisy = curator.outer_sum(mechanism=self.mechanism(measure, total))
         rows = curator.n_rows
         return whitening(noisy.values / rows, noisy.deviation / rows, _given(lengths))
 
