@@ -90,13 +90,14 @@ def score_classes(
     the L1 sensitivity of all counts is 1 or 2; Laplace noise makes them ε-DP. Everything else is
     computed from the noisy counts, which are not below 0 (post-processing).
     """
+    account = None if budget is None else _charged(budget, accountant)
     size = len(labels)
     cells = np.bincount(truth.astype(np.intp) * size + predicted, minlength=size * size)
     counts = cells.astype(np.float64)
     guarantee = None
-    if budget is not None:
-        sensitivity = float(budget.relation.rows_changed)
-        noisy, guarantee = _release(counts, sensitivity, len(truth), budget, accountant)
+    if account is not None:
+        sensitivity = float(account.budget.relation.rows_changed)
+        noisy, guarantee = _release(counts, sensitivity, len(truth), account)
         counts = np.maximum(noisy, 0.0)
     return ClassifierScores(labels, counts.reshape(size, size), guarantee)
 
@@ -117,6 +118,7 @@ def score_numbers(
     terms are rounded to a grid and added as integers: the sums have no rounding of their own. An
     error that is not a number counts as the whole width.
     """
+    account = None if budget is None else _charged(budget, accountant)
     low, high = bounds
     width = high - low
     error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
@@ -124,8 +126,8 @@ def score_numbers(
     terms = (np.rint(error * _UNITS), np.rint(error * error * _UNITS))
     sums = np.array([float(term.astype(np.int64).sum()) / _UNITS for term in terms])
     guarantee = None
-    if budget is not None:
-        noisy, guarantee = _release(sums, 2.0, len(truth), budget, accountant)
+    if account is not None:
+        noisy, guarantee = _release(sums, 2.0, len(truth), account)
         sums = np.clip(noisy, 0.0, len(truth))
     mean_absolute, mean_square = sums / len(truth)
     return RegressorScores(
@@ -133,19 +135,19 @@ def score_numbers(
     )
 
 
-def _release(
-    values: FloatArray,
-    sensitivity: float,
-    n_rows: int,
-    budget: Budget,
-    accountant: Accountant | None,
-) -> tuple[FloatArray, Guarantee]:
-    """The values with Laplace noise, and the promise for them."""
+def _charged(budget: Budget, accountant: Accountant | None) -> Account:
+    """An account whose whole budget is charged for one release, before a row is looked at."""
     account = Account(budget, accountant)
-    mechanism = Laplace(budget.epsilon)
-    account.open("pure").charge(mechanism)
+    account.open("pure").charge(Laplace(budget.epsilon))
+    return account
+
+
+def _release(
+    values: FloatArray, sensitivity: float, n_rows: int, account: Account
+) -> tuple[FloatArray, Guarantee]:
+    """The values with the Laplace noise that was charged for, and the promise for them."""
     bits = SystemBits()
-    noisy, _ = mechanism.release(
+    noisy, _ = Laplace(account.budget.epsilon).release(
         values, sensitivity=sensitivity, magnitude=float(max(n_rows, 1)), noise=Noise(bits)
     )
     return noisy, account.guarantee(

@@ -86,8 +86,6 @@ class Layout:
         What the columns of a Parquet file hold; empty for a text file, which does not say.
     reasons : dict of str to str
         Why a column cannot be used.
-    nullable : frozenset of str
-        Columns whose cells may be missing.
     n_rows : int or None
         The number of rows, if the file says it.
     """
@@ -96,7 +94,6 @@ class Layout:
     file: FileFormat
     kinds: dict[str, Kind]
     reasons: dict[str, str]
-    nullable: frozenset[str]
     n_rows: int | None
 
     def any_cells(self) -> Schema:
@@ -197,7 +194,7 @@ def _is_number(text: str) -> bool:
 
 
 def _plain_layout(names: tuple[str, ...], file_format: FileFormat) -> Layout:
-    return Layout(names, file_format, {}, {}, frozenset(names), None)
+    return Layout(names, file_format, {}, {}, None)
 
 
 def _parquet_layout(path: Path) -> Layout:
@@ -216,8 +213,7 @@ def _parquet_layout(path: Path) -> Layout:
         for field in arrow
         if kinds[field.name] == "ignored"
     }
-    nullable = frozenset(field.name for field in arrow if field.nullable)
-    return Layout(tuple(arrow.names), FileFormat(), kinds, reasons, nullable, metadata.num_rows)
+    return Layout(tuple(arrow.names), FileFormat(), kinds, reasons, metadata.num_rows)
 
 
 def _kind_of(arrow_type: Any) -> Kind:

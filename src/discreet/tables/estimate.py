@@ -240,7 +240,7 @@ class Estimate:
                     columns[name] = Ignored(_NO_CLASSES)
                     warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=4)
             elif name in asked:
-                columns[name] = self._column(asked[name], tallies[name], found, n_rows)
+                columns[name] = self._column(asked[name], tallies[name], n_rows)
             elif found.kinds.get(name) == "boolean":
                 columns[name] = Boolean(missing=True)
             else:
@@ -259,7 +259,7 @@ class Estimate:
             )
         return Schema(columns, own, found.file, spent)
 
-    def _column(self, question: Question, tally: Tally, found: Layout, n_rows: int) -> Column:
+    def _column(self, question: Question, tally: Tally, n_rows: int) -> Column:
         # Every cell must be acceptable: a refusal later would tell what was not released here.
         if question.bounds is not None:
             low, high = self._bounds(question, tally, n_rows)
