@@ -61,12 +61,6 @@ def test_steps_of_the_caller_come_first_and_only_bounds_are_completed():
     assert names(decide(given=(Centre(),))) == ["centre"]
 
 
-def test_tables_too_large_to_copy_are_used_as_they_are():
-    choice = choose(n_rows=5_000_000, n_features=105, loss=Logistic(), budget=BUDGET, entry_bytes=4)
-    assert choice.steps == ()
-    assert isinstance(choice.solver, AGD)
-
-
 def test_regression_and_pure_budgets_are_left_to_agd():
     assert isinstance(decide(loss=Squared()).solver, AGD)
     assert isinstance(decide(budget=Budget(1.0, 0.0, "add_remove")).solver, AGD)

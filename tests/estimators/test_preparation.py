@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,11 +19,12 @@ from discreet import (
     solvers,
 )
 from discreet.estimators import preparation as preparing
-from discreet.estimators.lengths import Lengths, plausible, shrunk
-from discreet.estimators.moved import from_dict, scaling, whitening
+from discreet.estimators.lengths import Lengths, column_weights, plausible, shrunk, whitening
+from discreet.estimators.moved import from_dict
 from discreet.estimators.preparation import Bounds, Centre, Radius, Scale, Whiten
 from discreet.privacy.composition import delta_with_gaussian
 from discreet.rows.moments import triangle
+from discreet.solvers.gd import GD
 from discreet.solvers.objpert import ObjPert
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
@@ -205,9 +207,9 @@ def test_whitening_makes_second_moments_alike():
 def test_a_second_moment_that_is_all_noise_turns_nothing(deviation):
     first, second, weights = triangle(3)
     moments = -np.eye(3)[first, second] * weights
-    matrix = whitening(moments, deviation, Lengths(1.0, 1.0, 1.0)).matrix
+    matrix, _ = whitening(moments, deviation, Lengths(1.0, 1.0, 1.0))
     assert matrix == pytest.approx(matrix[0, 0] * np.eye(3))
-    weights = scaling(-np.ones(3), deviation, Lengths(1.0, 1.0, 1.0), 1.0).weights
+    weights = column_weights(-np.ones(3), deviation, Lengths(1.0, 1.0, 1.0), 1.0)
     assert weights == pytest.approx(weights[0])
     least = math.sqrt(min(0.05, deviation * math.sqrt(3)))  # what rows are taken to have
     assert (matrix[0, 0], weights[0]) == pytest.approx((1 / least, 1 / least))
@@ -550,3 +552,31 @@ def test_labels_are_coded_by_the_declared_classes():
         estimator = LogisticRegression(classes=declared)
         with pytest.raises(ValueError, match="not in classes"):
             estimator._encode(y, estimator._declared_classes())
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_fit_without_a_copy_is_the_fit_with_one(monkeypatch, layout, intercept):
+    X = layout(RAW)
+    fits = []
+    for moved in (True, False):
+        monkeypatch.setattr(GD, "takes_moved_rows", moved)
+        settings = {"data_norm": None, "fit_intercept": intercept}
+        fits.append(model("gd", FULL, **settings).fit(X, Y))
+    first, second = fits
+    assert np.allclose(first.coef_, second.coef_, rtol=1e-4, atol=1e-6)
+    scores = first.decision_function(X)
+    assert np.allclose(scores, second.decision_function(X), rtol=1e-4, atol=1e-5)
+    assert first.guarantee_.epsilon == second.guarantee_.epsilon
+
+
+def test_a_sparse_table_stays_sparse():
+    X = sp.random_array((3000, 4000), density=0.003, format="csr", rng=np.random.default_rng(1))
+    y = np.arange(3000) % 2
+    fitted = LogisticRegression(1.0, 1e-8, classes=[0, 1])
+    fitted.fit(X[:50], y[:50])  # compiles
+    tracemalloc.start()
+    fitted.fit(X, y).decision_function(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.1 * 8 * 3000 * 4000

@@ -101,8 +101,8 @@ def test_remembered_margins_equal_new_ones(make_layout, row_norm, small_table):
 def test_one_product_an_iteration(convert, small_table, monkeypatch):
     rows = as_rows(convert(small_table[0]), small_table[1])
     calls = []
-    products = rows._products
-    monkeypatch.setattr(rows, "_products", lambda *a: calls.append(1) or products(*a))
+    products = rows._piece_products
+    monkeypatch.setattr(rows, "_piece_products", lambda *a: calls.append(1) or products(*a))
     weights, direction = vectors(rows)
     rows.gradient_sum(weights, Logistic(), 1.0)
     assert len(calls) == 1

@@ -38,9 +38,6 @@ RADIUS_PRECISION = 30.0
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
 
-LARGEST_COPY = 2**30
-"""Bytes of the prepared table, which is dense, beyond which rows are used as they are (1 GiB)."""
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -57,7 +54,6 @@ def choose(
     loss: Loss,
     budget: Budget,
     given: Sequence[Step] = (),
-    entry_bytes: int = 8,
 ) -> Choice:
     """Choose the steps and the solver for a table of this size.
 
@@ -72,11 +68,8 @@ def choose(
     given : sequence of Step
         Steps that the caller wants first. If they do more than bound columns, nothing is added to
         them.
-    entry_bytes : int
-        Bytes of one number of the table.
     """
-    too_large = n_rows * n_features * entry_bytes > LARGEST_COPY
-    if loss.task != "classification" or budget.pure or too_large:
+    if loss.task != "classification" or budget.pure:
         return Choice(tuple(given), AGD())
     if not all(isinstance(step, Bounds) for step in given):
         return Choice(tuple(given), GD())

@@ -29,7 +29,7 @@ from discreet.objectives import L2, Loss, Problem
 from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.privacy.noise import Noise
-from discreet.rows import Rows, as_rows
+from discreet.rows import as_rows
 from discreet.rows.checks import check_targets
 from discreet.solvers import Progress, Solver, TraceEntry, resolve
 from discreet.solvers.settings import functions, number
@@ -136,7 +136,6 @@ class PrivateLinearModel(BaseEstimator):
             loss=settings.loss,
             budget=settings.budget,
             given=settings.steps,
-            entry_bytes=X.dtype.itemsize,
         )
         preparing.check_steps(choice.steps, self.data_norm)
         models = self._models_budget(settings.budget, choice.solver, choice.steps)
@@ -198,10 +197,11 @@ class PrivateLinearModel(BaseEstimator):
                 "(unsafe=True); a preparation cannot be accounted for together with that. Pass "
                 "preparation=None."
             )
-        preparing.check_table(steps, X)
+        copy = problem.row_norm is not None or not settings.solver.takes_moved_rows
+        preparing.check_table(steps, X, copy=copy)
         targets = check_targets(target_of(0), X.shape[0])  # before a preparation spends anything
         if not steps:
-            rows = self._as_rows(X, targets, problem)
+            rows = as_rows(X, targets, fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
         self._warn_about_delta(settings.budget, X.shape[0])
         self._warn_about_workers()
         bits = self._bits()
@@ -211,8 +211,10 @@ class PrivateLinearModel(BaseEstimator):
         if steps:
             account.set_aside(preparing.shares(steps), settings.solver.composes)
             noises = [Noise(stream) for stream in bits.spawn(len(steps))]
-            X, fitted = preparing.prepare(steps, X, self.data_norm, account, noises)
-            rows = self._as_rows(X, targets, problem)
+            done = preparing.prepare(steps, X, self.data_norm, account, noises, copy=copy)
+            fitted = done.steps
+            rows = done.rows(targets, fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
+            del done
         del targets  # the rows have a copy
         solutions = []
         for model, stream in enumerate(bits.spawn(models)):
@@ -254,9 +256,6 @@ class PrivateLinearModel(BaseEstimator):
         if set_by_step and not settings.solver.needs_row_bound:
             return None
         return preparing.model_norm(settings.steps, self.data_norm)
-
-    def _as_rows(self, X: Any, targets: FloatArray, problem: Problem) -> Rows:
-        return as_rows(X, targets, fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
 
     def _progress_of(self, model: int) -> Callable[[Progress], None] | None:
         """The caller's progress callback, told which model it hears of."""
@@ -306,19 +305,18 @@ class PrivateLinearModel(BaseEstimator):
     def _margins(self, X: Any, coefficients: FloatArray, intercepts: FloatArray) -> FloatArray:
         """Scores of shape (rows, models); rows are prepared and scaled as they were in fit."""
         steps = getattr(self, "preparation_", ())
-        if steps:
-            parts = [
-                self._products(block, coefficients) for block in preparing.moved_blocks(steps, X)
-            ]
-            return np.concatenate(parts) + intercepts
-        return self._products(X, coefficients) + intercepts
+        if self.row_norm_ is None:
+            products = preparing.products(steps, X, coefficients)
+        else:
+            blocks = preparing.moved_blocks(steps, X)
+            products = np.concatenate([self._products(block, coefficients) for block in blocks])
+        return products + intercepts
 
     def _products(self, X: Any, coefficients: FloatArray) -> FloatArray:
         """Products of rows, scaled down to the norm they had in the fit, with coefficients."""
         products = np.asarray(X @ coefficients.T, dtype=np.float64)
-        if self.row_norm_ is not None:
-            norms = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False).norms()
-            products *= self.row_norm_ / np.maximum(norms, self.row_norm_)[:, None]
+        norms = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False).norms()
+        products *= self.row_norm_ / np.maximum(norms, self.row_norm_)[:, None]
         return products
 
     def __sklearn_tags__(self) -> Any:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Lengths", "plausible", "shrunk", "stretches"]
+from discreet.rows.moments import triangle
+
+__all__ = ["Lengths", "column_weights", "plausible", "shrunk", "stretches", "whitening"]
 
 FloatArray = NDArray[np.float64]
 
@@ -84,3 +86,42 @@ def stretches(values: FloatArray, ridge: float, norm: float) -> FloatArray:
     """Numbers g ∝ 1/√(v + ridge) such that Σ v·g² = norm²."""
     explained = float(np.sum(values / (values + ridge)))
     return norm / np.sqrt(explained * (values + ridge))
+
+
+def column_weights(
+    moments: FloatArray, deviation: float, lengths: Lengths, norm: float
+) -> FloatArray:
+    """The columns' weights that noisy means of their squares allow.
+
+    They are 1/√(v + σ/2), v the means after `plausible` and σ their noise's deviation, all times a
+    number that makes the mean squared norm, as far as v tells, norm².
+    """
+    return stretches(plausible(moments, deviation, lengths), 0.5 * deviation, norm)
+
+
+def whitening(moments: FloatArray, deviation: float, lengths: Lengths) -> tuple[FloatArray, float]:
+    """The whitening matrix that a noisy second moment allows, and its ridge λ.
+
+    Parameters
+    ----------
+    moments : ndarray
+        Upper triangle of the noisy mean of xxᵀ, off-diagonals times √2.
+    deviation : float
+        Standard deviation of its noise.
+    lengths : Lengths
+        What is known of the rows.
+
+    Notes
+    -----
+    The noise is a symmetric matrix with deviation σ on the diagonal and σ/√2 off it, whose largest
+    eigenvalue is about σ·√(2d). That is λ: directions in which rows vary by less are noise.
+    """
+    size = (math.isqrt(8 * moments.size + 1) - 1) // 2
+    first, second, weights = triangle(size)
+    matrix = np.empty((size, size))
+    matrix[first, second] = matrix[second, first] = moments / weights
+    values, vectors = np.linalg.eigh(matrix)
+    ridge = deviation * math.sqrt(2 * size)
+    likely = plausible(values, deviation, lengths)
+    turned = (vectors * stretches(likely, ridge, lengths.norm)) @ vectors.T
+    return (turned + turned.T) / 2, ridge

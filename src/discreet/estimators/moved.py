@@ -7,7 +7,7 @@ and treats every row alike: what becomes of a row depends on that row and the re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -15,9 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.estimators.lengths import Lengths, plausible, stretches
-from discreet.rows import as_rows
-from discreet.rows.moments import triangle
+from discreet.rows import Move, as_rows
 
 __all__ = [
     "FittedBounds",
@@ -27,8 +25,7 @@ __all__ = [
     "FittedStep",
     "FittedWhiten",
     "from_dict",
-    "scaling",
-    "whitening",
+    "move_of",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -42,6 +39,10 @@ class FittedStep:
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Move the rows of X; ``in_place`` allows a dense X to be overwritten."""
         raise NotImplementedError
+
+    def move(self, before: Move | None, columns: int) -> Move | None:
+        """What moves rows as ``before`` does and then as this step does; None if no `Move` can."""
+        return None
 
     def fits(self, columns: int) -> bool:
         """Whether it is for a table of so many columns."""
@@ -164,6 +165,12 @@ class FittedRadius(FittedStep):
         """Whether it is for a table of so many columns: it is for any."""
         return True
 
+    def move(self, before: Move | None, columns: int) -> Move | None:
+        """As `FittedStep.move`: only as the first of them, as it depends on the rows' lengths."""
+        if before is not None:
+            return None
+        return Move.to_norm(self.radius, columns).stretched(1.0 / self.radius)
+
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Bring the rows to norm 1 or less; a sparse table stays sparse."""
         return _scaled_down(X, self.radius, 1.0 / self.radius, in_place)
@@ -208,6 +215,10 @@ class FittedCentre(FittedStep):
     def fits(self, columns: int) -> bool:
         """Whether it is for a table of so many columns."""
         return self.mean.size == columns
+
+    def move(self, before: Move | None, columns: int) -> Move | None:
+        """As `FittedStep.move`."""
+        return _first(before, self, columns).shifted(self.mean)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Subtract the mean."""
@@ -261,6 +272,10 @@ class FittedScale(FittedStep):
     def fits(self, columns: int) -> bool:
         """Whether it is for a table of so many columns."""
         return self.weights.size == columns
+
+    def move(self, before: Move | None, columns: int) -> Move | None:
+        """As `FittedStep.move`."""
+        return _first(before, self, columns).stretched(self.weights)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Multiply the columns; a sparse table stays sparse."""
@@ -321,6 +336,10 @@ class FittedWhiten(FittedStep):
         """Whether it is for a table of so many columns."""
         return len(self.matrix) == columns
 
+    def move(self, before: Move | None, columns: int) -> Move | None:
+        """As `FittedStep.move`."""
+        return _first(before, self, columns).turned(self.matrix)
+
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Turn the rows."""
         bound = self.row_norm if self.clips else None
@@ -350,43 +369,19 @@ def from_dict(data: Mapping[str, Any]) -> FittedStep:
     return _STEPS[name].from_dict(data)
 
 
-def scaling(moments: FloatArray, deviation: float, lengths: Lengths, norm: float) -> FittedScale:
-    """The scaling that noisy means of the columns' squares allow; nothing private.
+def move_of(steps: Sequence[FittedStep], columns: int) -> Move | None:
+    """The one `Move` that does what all these steps do, if there is one."""
+    move: Move | None = None
+    for step in steps:
+        move = step.move(move, columns)
+        if move is None:
+            return None
+    return move
 
-    The weights are 1/√(v + σ/2), v the means after `plausible` and σ their noise's deviation, all
-    times a number that makes the mean squared norm, as far as v tells, norm².
-    """
-    values = plausible(moments, deviation, lengths)
-    weights = stretches(values, 0.5 * deviation, norm)
-    return FittedScale(weights, deviation, lengths.clip, lengths.raw)
 
-
-def whitening(moments: FloatArray, deviation: float, lengths: Lengths) -> FittedWhiten:
-    """The whitening that a noisy second moment allows; post-processing, nothing private.
-
-    Parameters
-    ----------
-    moments : ndarray
-        Upper triangle of the noisy mean of xxᵀ, off-diagonals times √2.
-    deviation : float
-        Standard deviation of its noise.
-    lengths : Lengths
-        What is known of the rows.
-
-    Notes
-    -----
-    The noise is a symmetric matrix with deviation σ on the diagonal and σ/√2 off it, whose largest
-    eigenvalue is about σ·√(2d). That is λ: directions in which rows vary by less are noise.
-    """
-    size = (math.isqrt(8 * moments.size + 1) - 1) // 2
-    first, second, weights = triangle(size)
-    matrix = np.empty((size, size))
-    matrix[first, second] = matrix[second, first] = moments / weights
-    values, vectors = np.linalg.eigh(matrix)
-    ridge = deviation * math.sqrt(2 * size)
-    likely = plausible(values, deviation, lengths)
-    turned = (vectors * stretches(likely, ridge, lengths.norm)) @ vectors.T
-    return FittedWhiten((turned + turned.T) / 2, ridge, deviation, lengths.clip, lengths.raw)
+def _first(before: Move | None, step: Any, columns: int) -> Move:
+    """What comes before a step: if nothing does, scaling rows down to its own bound."""
+    return Move.to_norm(step.row_norm, columns) if before is None else before
 
 
 def _scaled_down(X: Any, row_norm: float, factor: float, in_place: bool) -> Any:

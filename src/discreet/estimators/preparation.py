@@ -11,25 +11,29 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from discreet.errors import NotSupported
 from discreet.estimators.lengths import Lengths
-from discreet.estimators.moved import FittedStep
+from discreet.estimators.moved import FittedBounds, FittedStep, move_of
 from discreet.estimators.steps import WIDEST, Bounds, Centre, Radius, Scale, Step, Whiten
 from discreet.privacy import Account, Curator
 from discreet.privacy.noise import Noise
-from discreet.rows import as_rows
+from discreet.rows import Move, MovedRows, Rows, as_rows
 from discreet.solvers.settings import number
 
 __all__ = [
     "WIDEST",
     "Bounds",
     "Centre",
+    "Prepared",
     "Radius",
     "Scale",
     "Step",
@@ -38,8 +42,10 @@ __all__ = [
     "check_table",
     "conditions",
     "model_norm",
+    "movable",
     "moved_blocks",
     "prepare",
+    "products",
     "shares",
 ]
 
@@ -113,10 +119,12 @@ def conditions(fitted: Sequence[FittedStep]) -> tuple[str, ...]:
     )
 
 
-def check_table(steps: Sequence[Step], X: Any) -> None:
+def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> None:
     """Refuse a table by its shape, before a row is read."""
     for step in steps:
         step.check(X.shape[1])
+    if not copy and movable(steps):
+        return
     size = X.shape[0] * X.shape[1] * X.dtype.itemsize
     if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
         raise NotSupported(
@@ -126,32 +134,100 @@ def check_table(steps: Sequence[Step], X: Any) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A table after a preparation: the rows that were stored, and what still moves them.
+
+    Attributes
+    ----------
+    table
+        X itself, or the new table that steps made of it.
+    move
+        What moves its rows without a copy, if anything does.
+    steps
+        The fitted steps.
+    """
+
+    table: Any
+    move: Move | None = None
+    steps: tuple[FittedStep, ...] = ()
+
+    def rows(self, targets: Any, *, fit_intercept: bool, row_norm: float | None) -> Any:
+        """The rows that a step or a model learns from."""
+        if self.move is None:
+            return as_rows(self.table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
+        stored = self._stored.with_targets(targets)
+        return MovedRows(stored, self.move, fit_intercept=fit_intercept, row_norm=row_norm)
+
+    @cached_property
+    def _stored(self) -> Rows:
+        if self.move is None:
+            raise ValueError("the rows of this table are not moved.")
+        targets = np.zeros(self.table.shape[0])
+        return as_rows(self.table, targets, row_norm=self.move.row_norm)
+
+    def then(self, step: FittedStep, table: Any, move: Move | None) -> Prepared:
+        """What one more step made of it; rows that stay as they are stored are not read again."""
+        after = Prepared(table, move, (*self.steps, step))
+        if self.move is not None and move is not None:
+            after.__dict__["_stored"] = self._stored
+        return after
+
+
+def movable(steps: Sequence[Step]) -> bool:
+    """Whether fitted steps, after `Bounds`, will be one `Move`: a `Radius` can only come first."""
+    kinds = [type(step) for step in steps]
+    later = kinds[1:] if kinds[:1] == [Bounds] else kinds
+    return bool(later) and Bounds not in later and Radius not in later[1:]
+
+
 def prepare(
     steps: Sequence[Step],
     X: Any,
     data_norm: float | None,
     account: Account,
     noises: Sequence[Noise],
-) -> tuple[Any, tuple[FittedStep, ...]]:
-    """Run the steps, each on what the one before made of X; returns the new table and them.
+    *,
+    copy: bool,
+) -> Prepared:
+    """Run the steps, each on what the one before made of X.
 
-    X itself is never written to; the new table is one array of its type (or a CSR matrix, if X is
-    one and no step made it dense).
+    X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
+    matrix, if X is one and no step made it dense). Without, only `Bounds` make a new table; what
+    the other steps do is left to `MovedRows`, if they are `movable`.
     """
-    fitted: list[FittedStep] = []
-    table, own = X, False
+    copy = copy or not movable(steps)
+    done = Prepared(X)
+    own = False
     lengths = None if data_norm is None else Lengths(*3 * (float(data_norm),), raw=True)
     for part, (step, noise) in enumerate(zip(steps, noises, strict=True)):
         bound = lengths.clip if lengths and step.bounded else None
-        rows = as_rows(table, np.zeros(table.shape[0]), fit_intercept=False, row_norm=bound)
+        rows = done.rows(np.zeros(X.shape[0]), fit_intercept=False, row_norm=bound)
         curator = Curator(rows, account, noise)
         measure, total = curator.open_aside(part)
-        done = step.ask(curator, measure, total, lengths)
-        lengths = step.leaves(done, lengths)
-        table = done.apply(table, in_place=own)
-        own = not sp.issparse(table)
-        fitted.append(done)
-    return table, tuple(fitted)
+        fitted = step.ask(curator, measure, total, lengths)
+        lengths = step.leaves(fitted, lengths)
+        table, move = done.table, None if copy else fitted.move(done.move, X.shape[1])
+        if move is None:
+            table = fitted.apply(table, in_place=own)
+            own = not sp.issparse(table)
+        done = done.then(fitted, table, move)
+    return done
+
+
+def products(steps: Sequence[FittedStep], X: Any, weights: NDArray[np.float64]) -> Any:
+    """Products of new rows with weights (one row of them a model), as the fit would move them."""
+    stays = [step for step in steps if isinstance(step, FittedBounds)]
+    move = move_of(steps[len(stays) :], X.shape[1]) if list(steps[: len(stays)]) == stays else None
+    if move is None:
+        return np.concatenate([block @ weights.T for block in moved_blocks(steps, X)])
+    carried = move.pull(np.column_stack([weights, np.zeros(len(weights))]))
+    parts = []
+    for block in moved_blocks(stays, X):
+        norms = as_rows(block, np.zeros(block.shape[0]), fit_intercept=False).norms()
+        scales = move.row_norm / np.maximum(norms, move.row_norm)
+        parts.append((block @ carried[:, :-1].T) * scales[:, None] + carried[:, -1])
+    return np.concatenate(parts)
 
 
 def moved_blocks(steps: Sequence[FittedStep], X: Any) -> Iterator[Any]:

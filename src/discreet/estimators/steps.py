@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import NotSupported
-from discreet.estimators.lengths import Lengths, shrunk
+from discreet.estimators.lengths import Lengths, column_weights, shrunk, whitening
 from discreet.estimators.moved import (
     FittedBounds,
     FittedCentre,
@@ -26,8 +26,6 @@ from discreet.estimators.moved import (
     FittedScale,
     FittedStep,
     FittedWhiten,
-    scaling,
-    whitening,
 )
 from discreet.privacy import Curator, ExponentialMechanism, Gaussian, L2Norm, conversions
 from discreet.privacy.filters import Measure
@@ -287,8 +285,10 @@ class Scale(Step):
     ) -> FittedScale:
         """Ask for the columns' second moments."""
         noisy = curator.square_sum(mechanism=self.mechanism(measure, total))
-        rows = curator.n_rows
-        return scaling(noisy.values / rows, noisy.deviation / rows, _given(lengths), self.norm)
+        known = _given(lengths)
+        means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
+        weights = column_weights(means, deviation, known, self.norm)
+        return FittedScale(weights, deviation, known.clip, known.raw)
 
     def leaves(self, fitted: FittedScale, lengths: Lengths | None) -> Lengths:
         """Rows around the norm; few of them are much longer."""
@@ -339,8 +339,10 @@ class Whiten(Step):
     ) -> FittedWhiten:
         """Ask for the second moment."""
         noisy = curator.outer_sum(mechanism=self.mechanism(measure, total))
-        rows = curator.n_rows
-        return whitening(noisy.values / rows, noisy.deviation / rows, _given(lengths))
+        known = _given(lengths)
+        means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
+        matrix, ridge = whitening(means, deviation, known)
+        return FittedWhiten(matrix, ridge, deviation, known.clip, known.raw)
 
     def leaves(self, fitted: FittedWhiten, lengths: Lengths | None) -> Lengths:
         """Rows around the norm; few of them are much longer."""

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 
 from discreet.rows.base import Rows, Sum
 from discreet.rows.dense import DenseRows
+from discreet.rows.moved import Move, MovedRows
 from discreet.rows.sparse import SparseRows
 
-__all__ = ["DenseRows", "Rows", "SparseRows", "Sum", "as_rows"]
+__all__ = ["DenseRows", "Move", "MovedRows", "Rows", "SparseRows", "Sum", "as_rows"]
 
 
 def as_rows(

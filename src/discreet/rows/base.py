@@ -14,7 +14,8 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Self
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,7 @@ from discreet.rows.checks import Vector, check_clip, check_steps, check_targets,
 from discreet.rows.choices import Choices
 from discreet.rows.curvature import Curvature
 from discreet.rows.descents import Descents
+from discreet.rows.margins import Line, Point
 from discreet.rows.moments import Moments
 from discreet.rows.outputs import refuse_outputs
 from discreet.rows.parts import in_parts
@@ -57,27 +59,6 @@ class Sum(NamedTuple):
 
     values: Vector
     error: float
-
-
-class _Point(NamedTuple):
-    weights: Vector
-    margins: Vector
-
-
-class _Line(NamedTuple):
-    start: _Point
-    steps: Vector
-    direction: Vector
-    changes: Vector
-
-    def find(self, weights: Vector) -> int | None:
-        """Return k such that ``weights`` is exactly the point at ``steps[k]``, if there is one."""
-        at = np.argmax(np.abs(self.direction))  # one coordinate rules out most steps
-        along = self.start.weights[at] - self.steps * self.direction[at]
-        likely = np.flatnonzero(along == weights[at])
-        points = self.start.weights - self.steps[likely, None] * self.direction
-        hits = likely[(points == weights).all(axis=1)]
-        return int(hits[0]) if hits.size else None
 
 
 class Rows(Descents, Curvature, Choices, Moments, ABC):
@@ -115,8 +96,8 @@ class Rows(Descents, Curvature, Choices, Moments, ABC):
         self._targets = targets
         self._norms = np.empty(n_rows)
         self._scales = _NOTHING if row_norm is None else np.empty(n_rows)
-        self._point: _Point | None = None
-        self._line: _Line | None = None
+        self._point: Point | None = None
+        self._line: Line | None = None
 
     def _scale_norms(self) -> None:
         """Turn norms of rows into norms with scaling and intercept (once)."""
@@ -136,12 +117,28 @@ class Rows(Descents, Curvature, Choices, Moments, ABC):
         """How many entries of X a pass touches (only to decide how many threads to use)."""
 
     @abstractmethod
-    def _products(self, start: int, stop: int, vector: Vector, out: Vector) -> None:
-        """Write X[start:stop] @ vector to out, each entry computed from its row alone."""
+    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
+        """Yield (first row, last row + 1, that piece of X) for rows start to stop, in order."""
 
     @abstractmethod
+    def _piece_products(self, piece: Any, vector: Vector, out: Vector) -> None:
+        """Write piece @ vector to out, each entry computed from its row alone."""
+
+    @abstractmethod
+    def _piece_add(self, piece: Any, coefficients: Vector, total: Vector) -> None:
+        """Add coefficients @ piece to total."""
+
+    def _products(self, start: int, stop: int, vector: Vector, out: Vector) -> None:
+        """Write X[start:stop] @ vector to out, each entry computed from its row alone."""
+        for first, last, piece in self._pieces(start, stop):
+            self._piece_products(piece, vector, out[first - start : last - start])
+
     def _weighted_sum(self, start: int, coefficients: Vector) -> Vector:
         """Return coefficients @ X[start : start + coefficients.size]."""
+        total = np.zeros(self.n_features)
+        for first, last, piece in self._pieces(start, start + coefficients.size):
+            self._piece_add(piece, coefficients[first - start : last - start], total)
+        return total
 
     @abstractmethod
     def _take(self, index: NDArray[np.intp]) -> Self:
@@ -179,11 +176,27 @@ class Rows(Descents, Curvature, Choices, Moments, ABC):
         clip = check_clip(clip)
         if loss.n_outputs > 1:
             return Sum(*self._output_gradients(weights, loss, clip))
-        margins = self._margins(check_vector("weights", weights, self.n_parameters))
-        return self._clipped_sum(margins, loss, clip, self._norms)
+        vector = check_vector("weights", weights, self.n_parameters)
+        margins = self._known(vector)
+        if margins is not None:
+            return self._clipped_sum(margins, loss, clip, self._norms)
+        margins = np.empty(self.n_rows)
+        total = self._clipped_sum(margins, loss, clip, self._norms, missing=vector)
+        self._point = Point(vector, margins)
+        return total
 
-    def _clipped_sum(self, margins: Vector, loss: Loss, clip: float, sizes: Vector) -> Sum:
-        """Sum φ'·x over rows, each φ' limited to ±clip/size of its row."""
+    def _clipped_sum(
+        self,
+        margins: Vector,
+        loss: Loss,
+        clip: float,
+        sizes: Vector,
+        missing: Vector | None = None,
+    ) -> Sum:
+        """Sum φ'·x over rows, each φ' limited to ±clip/size of its row.
+
+        With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
+        """
         from discreet.rows import loss_kernels as kernels
 
         code, parameter = _compiled(loss)
@@ -192,29 +205,35 @@ class Rows(Descents, Curvature, Choices, Moments, ABC):
             values = np.zeros(self.n_parameters)
             buffer = np.empty(min(self.block_rows, last - first))
             for start in range(first, last, self.block_rows):
-                block = slice(start, min(start + self.block_rows, last))
-                coefficients = buffer[: block.stop - start]
-                slopes = margins[block]
-                if code == kernels.GIVEN:
+                subtotals, constant = np.zeros(self.n_features), 0.0
+                for row, end, piece in self._pieces(start, min(start + self.block_rows, last)):
+                    at = slice(row, end)
+                    slopes, coefficients = margins[at], buffer[: end - row]
                     with np.errstate(all="ignore"):
-                        slopes = _plain(loss.derivative(slopes, self._targets[block]), slopes.size)
-                total = kernels.clipped_slopes(
-                    code,
-                    parameter,
-                    slopes,
-                    self._targets[block],
-                    sizes[block],
-                    self._scales[block],
-                    clip,
-                    coefficients,
-                )
-                values[: self.n_features] += self._weighted_sum(start, coefficients)
+                        if missing is not None:
+                            self._piece_products(piece, missing[: self.n_features], slopes)
+                            self._finish_margins(slopes, self._scales[at], missing)
+                        if code == kernels.GIVEN:
+                            given = loss.derivative(slopes, self._targets[at])
+                            slopes = _plain(given, slopes.size)
+                    constant += kernels.clipped_slopes(
+                        code,
+                        parameter,
+                        slopes,
+                        self._targets[at],
+                        sizes[at],
+                        self._scales[at],
+                        clip,
+                        coefficients,
+                    )
+                    self._piece_add(piece, coefficients, subtotals)
+                values[: self.n_features] += subtotals
                 if self.fit_intercept:
-                    values[-1] += total
+                    values[-1] += constant
             return values
 
-        values = _sum_of(in_parts(part, self.n_rows, self._n_entries, self.block_rows))
-        return Sum(values, gradient_error(self._public_rows, self.block_rows, clip))
+        parts = in_parts(part, self.n_rows, self._n_entries, self.block_rows)
+        return Sum(_sum_of(parts), gradient_error(self._public_rows, self.block_rows, clip))
 
     def line_losses(
         self, weights: ArrayLike, direction: ArrayLike, steps: ArrayLike, loss: Loss, clip: float
@@ -331,33 +350,44 @@ class Rows(Descents, Curvature, Choices, Moments, ABC):
                 self._n_entries,
                 BLOCK_ROWS,
             )
-            if self._scales.size:
-                values *= self._scales
-            if self.fit_intercept:
-                values += vector[-1]
+            self._finish_margins(values, self._scales, vector)
         return values
+
+    def _finish_margins(self, products: Vector, scales: Vector, weights: Vector) -> None:
+        """Turn products with stored rows into margins, in place."""
+        if scales.size:
+            products *= scales
+        if self.fit_intercept:
+            products += weights[-1]
 
     def _margins(self, weights: Vector) -> Vector:
         return self._locate(weights).margins
 
-    def _locate(self, weights: Vector) -> _Point:
+    def _locate(self, weights: Vector) -> Point:
         """Return the margins at ``weights``: remembered, moved along the last line, or computed."""
-        point, line = self._point, self._line
-        if point is not None and np.array_equal(weights, point.weights):
-            return point
-        margins = None
-        if line is not None:
-            with np.errstate(all="ignore"):
-                k = line.find(weights)
-                if k is not None:
-                    margins = line.changes * -line.steps[k]
-                    margins += line.start.margins
+        margins = self._known(weights)
         if margins is None:
             margins = self._evaluate(weights)
-        self._point = point = _Point(weights, margins)
+        self._point = point = Point(weights, margins)
         return point
 
-    def _draw_line(self, start: _Point, direction: Vector, steps: Vector) -> _Line:
+    def _known(self, weights: Vector) -> Vector | None:
+        """The margins at ``weights``, if they are remembered or lie on the last line."""
+        point, line = self._point, self._line
+        if point is not None and np.array_equal(weights, point.weights):
+            return point.margins
+        if line is None:
+            return None
+        with np.errstate(all="ignore"):
+            k = line.find(weights)
+            if k is None:
+                return None
+            margins = line.changes * -line.steps[k]
+            margins += line.start.margins
+        self._point = Point(weights, margins)
+        return margins
+
+    def _draw_line(self, start: Point, direction: Vector, steps: Vector) -> Line:
         """Return a line; its changes are remembered if the direction is that of the last one."""
         line = self._line
         if line is not None and np.array_equal(direction, line.direction):
@@ -365,7 +395,7 @@ class Rows(Descents, Curvature, Choices, Moments, ABC):
         else:
             self._line = line = None  # two vectors less while the new one is computed
             changes = self._evaluate(direction)
-        self._line = line = _Line(start, steps, direction, changes)
+        self._line = line = Line(start, steps, direction, changes)
         return line
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["gradient_error", "line_error", "norm_inflation"]
+__all__ = ["gamma", "gradient_error", "line_error", "norm_inflation", "sum_depth"]
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -27,7 +27,7 @@ def norm_inflation(n_features: int) -> float:
     return 1.0 + (n_features + 8) * 2.0**-52
 
 
-def _depth(n_rows: int, block_rows: int) -> int:
+def sum_depth(n_rows: int, block_rows: int) -> int:
     """Bound the number of roundings between a row's number and a sum made of block sums."""
     return min(block_rows, n_rows) + math.ceil(n_rows / block_rows) + 8
 
@@ -45,7 +45,7 @@ def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
         Bound on the norm of a row's gradient.
     """
     rows = n_rows + 1
-    return SLACK * gamma(_depth(rows, block_rows)) * rows * clip
+    return SLACK * gamma(sum_depth(rows, block_rows)) * rows * clip
 
 
 def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> float:
@@ -60,7 +60,7 @@ def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> 
         size u whatever the clip is, for every row.
     """
     rows = n_rows + 1
-    error = gamma(_depth(rows, block_rows)) * rows * clip
+    error = gamma(sum_depth(rows, block_rows)) * rows * clip
     if products:
         error += 2.0 * UNIT_ROUNDOFF * rows
     return SLACK * error

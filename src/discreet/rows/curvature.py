@@ -20,6 +20,7 @@ from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss
 from discreet.rows.bounds import UNIT_ROUNDOFF, gamma, gradient_error
 from discreet.rows.checks import Vector, check_vector
+from discreet.rows.margins import Point
 from discreet.rows.outputs import Outputs
 from discreet.rows.parts import in_parts
 
@@ -296,8 +297,6 @@ class Curvature(Outputs):
 
         For Huber's loss residuals: their targets are 0.
         """
-        from discreet.rows.base import _Point
-
         count, residuals = loss.n_outputs, type(loss) is Huber
         rows = self.with_targets(np.zeros(self.n_rows)) if residuals else copy.copy(self)
         offsets = self._targets if residuals else np.empty(0)
@@ -306,7 +305,7 @@ class Curvature(Outputs):
         for k, (vector, small) in enumerate(halves):
             self._accurate_margins(vector, small, offsets, margins[k])
         rows._line = None  # margins must be those of products, not moved along a line
-        rows._point = _Point(weights, margins[0] if count == 1 else margins.T.copy())
+        rows._point = Point(weights, margins[0] if count == 1 else margins.T.copy())
         return rows
 
     def _accurate_margins(self, vector: Vector, rest: Vector, offsets: Vector, out: Vector) -> None:

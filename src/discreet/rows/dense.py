@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +15,8 @@ from discreet.rows.checks import Vector, check_targets
 
 __all__ = ["DenseRows"]
 
-TILE_ENTRIES = 2**17
-"""Entries of X (1 MB) converted at a time, where its own memory cannot be used directly."""
+TILE_ENTRIES = 2**16
+"""Entries of X (half a megabyte) converted at a time, where its own memory cannot be used directly."""
 
 
 class DenseRows(Rows):
@@ -77,26 +78,28 @@ class DenseRows(Rows):
     def _n_entries(self) -> int:
         return self._table.size
 
-    def _products(self, start: int, stop: int, vector: Vector, out: Vector) -> None:
-        from discreet.rows import kernels
-
+    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
         if self._by_column:
-            kernels.column_products(self._table[start:stop], vector, out)
+            yield start, stop, self._table[start:stop]
             return
+        height = max(1, TILE_ENTRIES // self.n_features)  # small enough to be read twice from cache
         for first, tile in self._tiles(start, stop):
-            kernels.dense_products(tile, vector, out[first - start : first - start + len(tile)])
+            for row in range(0, len(tile), height):
+                piece = tile[row : row + height]
+                yield first + row, first + row + len(piece), piece
 
-    def _weighted_sum(self, start: int, coefficients: Vector) -> Vector:
+    def _piece_products(self, piece: Any, vector: Vector, out: Vector) -> None:
         from discreet.rows import kernels
 
-        stop = start + coefficients.size
+        (kernels.column_products if self._by_column else kernels.dense_products)(piece, vector, out)
+
+    def _piece_add(self, piece: Any, coefficients: Vector, total: Vector) -> None:
+        from discreet.rows import kernels
+
         if self._by_column:
-            return coefficients @ self._table[start:stop]
-        total = np.zeros(self.n_features)
-        for first, tile in self._tiles(start, stop):
-            part = coefficients[first - start : first - start + len(tile)]
-            kernels.dense_add(tile, part, total)
-        return total
+            total += coefficients @ piece
+        else:
+            kernels.dense_add(piece, coefficients, total)
 
     def _take(self, index: NDArray[np.intp]) -> Self:
         drawn = copy.copy(self)

@@ -12,6 +12,7 @@ from discreet.errors import NotSupported
 from discreet.objectives import Loss, Softmax
 from discreet.rows.bounds import gradient_error
 from discreet.rows.checks import Vector, check_vector
+from discreet.rows.margins import Point
 from discreet.rows.parts import in_parts
 
 __all__ = ["Outputs", "refuse_outputs"]
@@ -51,7 +52,6 @@ class Outputs:
     def _output_margins(self, weights: Vector, n_outputs: int) -> Vector:
         """Return the n × K margins at K rows of weights; remembered like those of one output."""
         from discreet.rows import output_kernels as kernels
-        from discreet.rows.base import _Point
 
         point = self._point
         if point is not None and np.array_equal(weights, point.weights):
@@ -66,7 +66,7 @@ class Outputs:
             kernels.finish_margins(table[start:stop], self._scales[start:stop], constants)
 
         in_parts(part, self.n_rows, self._n_entries * n_outputs, self.block_rows)
-        self._point = _Point(weights, table)
+        self._point = Point(weights, table)
         return table
 
     def _output_product(self, weights: Vector) -> Callable[[int, int, Vector], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -77,18 +78,18 @@ class SparseRows(Rows):
     def _n_entries(self) -> int:
         return self._data.size
 
-    def _products(self, start: int, stop: int, vector: Vector, out: Vector) -> None:
+    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
+        yield start, stop, self._indptr[start : stop + 1]
+
+    def _piece_products(self, piece: Any, vector: Vector, out: Vector) -> None:
         from discreet.rows import kernels
 
-        indptr = self._indptr[start : stop + 1]
-        kernels.sparse_products(indptr, self._indices, self._data, vector, out)
+        kernels.sparse_products(piece, self._indices, self._data, vector, out)
 
-    def _weighted_sum(self, start: int, coefficients: Vector) -> Vector:
+    def _piece_add(self, piece: Any, coefficients: Vector, total: Vector) -> None:
         from discreet.rows import kernels
 
-        out = np.zeros(self.n_features)
-        kernels.sparse_add(self._indptr, self._indices, self._data, start, coefficients, out)
-        return out
+        kernels.sparse_add(piece, self._indices, self._data, 0, coefficients, total)
 
     def _take(self, index: NDArray[np.intp]) -> Self:
         whole = sp.csr_array(

@@ -99,6 +99,9 @@ class Solver:
         ``data_norm``).
     takes_outputs
         Whether it takes losses with several margins a row (`Softmax`).
+    takes_moved_rows
+        Whether it asks for gradients alone, so that prepared rows need no table of their own
+        (`MovedRows`).
     composes
         Which measures it may open for δ > 0, where a preparation of the rows has a part of the
         budget; a plan counts as ``"approximate"``. With δ = 0 that is pure privacy.
@@ -114,6 +117,7 @@ class Solver:
     needs_convex_loss: ClassVar[bool] = False
     needs_row_bound: ClassVar[bool] = False
     takes_outputs: ClassVar[bool] = False
+    takes_moved_rows: ClassVar[bool] = False
     composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:

@@ -95,6 +95,7 @@ class GD(Solver):
     demands: ClassVar[tuple[str, ...]] = ("each row's gradient is clipped (gradient_clip)",)
     needs_delta: ClassVar[bool] = True
     takes_outputs: ClassVar[bool] = True
+    takes_moved_rows: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def __post_init__(self) -> None:
