@@ -139,6 +139,7 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "solver",
         "row_norm",
         "joint",
+        "link",
     }
     assert not hasattr(load(path), "trace_")
 

@@ -31,7 +31,7 @@ from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.rows.checks import check_targets
-from discreet.solvers import Progress, Solver, TraceEntry, resolve
+from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
 from discreet.solvers.settings import functions, number
 
 __all__ = ["PrivateLinearModel"]
@@ -239,12 +239,16 @@ class PrivateLinearModel(BaseEstimator):
         self.preparation_ = fitted
         self.solver_ = settings.solver.name
         self.row_norm_ = problem.row_norm
+        self._note(solutions[0], preparing.usual_norm(steps))
         self.trace_ = tuple(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)
             for entry in solution.trace
         )
         return np.array([solution.weights for solution in solutions])
+
+    def _note(self, solution: Solution, norm: float | None) -> None:
+        """Keep what predictions need of a solution, whose rows have this usual norm if known."""
 
     def _row_norm(self, settings: _Settings) -> float | None:
         """The norm that longer rows are scaled down to in the model, after the preparation.

@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import FloatArray, PrivateLinearModel
 from discreet.estimators.preparation import Step
+from discreet.estimators.probabilities import Link
 from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Softmax
 from discreet.privacy import Accountant
-from discreet.solvers import Solver
+from discreet.solvers import Solution, Solver
 
 __all__ = ["LinearSVC", "LogisticRegression"]
 
@@ -211,6 +212,8 @@ class LogisticRegression(_LinearClassifier):
         One entry per iteration, safe to publish.
     preparation_ : tuple
         The steps of the preparation with what they released; ``coef_`` belongs to rows after them.
+    link_ : Link
+        How scores of two classes become probabilities.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -229,6 +232,8 @@ class LogisticRegression(_LinearClassifier):
     >>> model.predict([[1.0, 0.0]])
     array([1])
     """
+
+    link_: Link
 
     def __init__(
         self,
@@ -262,17 +267,26 @@ class LogisticRegression(_LinearClassifier):
     def _loss(self) -> Loss:
         return Logistic()
 
+    def _note(self, solution: Solution, norm: float | None) -> None:
+        """Keep how scores become probabilities."""
+        known = norm is not None and solution.clip is not None and solution.deviation is not None
+        self.link_ = Link.of(solution.clip, solution.deviation, norm) if known else Link()
+
     def _joint_loss(self, n_classes: int) -> Loss | None:
         return Softmax(n_classes)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes, one column each (one-vs-rest scores are normalised)."""
+        """Probabilities of the classes, one column each.
+
+        Of two classes, scores are corrected for clipping and noise where the solver says how much
+        there was (`Link`); one-vs-rest scores are normalised.
+        """
         scores = self.decision_function(X)
         if self.joint_:
             return softmax(scores, axis=1)
+        if scores.ndim == 1:
+            return np.column_stack([self.link_.positive(-scores), self.link_.positive(scores)])
         positive = expit(scores)
-        if positive.ndim == 1:
-            return np.column_stack([1 - positive, positive])
         sums = positive.sum(axis=1, keepdims=True)
         # Scores so low that every class rounds to zero say nothing: call them equally likely.
         even = np.full_like(positive, 1 / positive.shape[1])

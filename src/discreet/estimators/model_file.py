@@ -32,6 +32,7 @@ from discreet.estimators.model_settings import (
     settings_to_plain,
 )
 from discreet.estimators.moved import from_dict as fitted_step
+from discreet.estimators.probabilities import Link
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
 from discreet.privacy import Guarantee
 
@@ -51,6 +52,7 @@ _FITTED = (
     "guarantee_",
     "intercept_",
     "joint_",
+    "link_",
     "n_features_in_",
     "preparation_",
     "row_norm_",
@@ -67,6 +69,7 @@ _FITTED_KEYS = (
     "solver",
     "row_norm",
     "joint",
+    "link",
 )
 _LABELS = re.compile(r"[<>|=]?(U\d{1,4}|[iu][1248]|f[248]|b1|O)")
 _NO_PROMISE = {
@@ -176,6 +179,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
         "solver": state["solver_"],
         "row_norm": state["row_norm_"],
         "joint": state.get("joint_"),
+        "link": state["link_"].to_dict() if "link_" in state else None,
     }
 
 
@@ -230,6 +234,10 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
         raise ValueError("a classifier has labels, a regressor has none.")
     if not isinstance(fitted["joint"], bool if classifies else type(None)):
         raise ValueError("joint must be true or false for a classifier, null for a regressor.")
+    if (fitted["link"] is not None) is not isinstance(estimator, LogisticRegression):
+        raise ValueError("a logistic regression has a link, other models have none.")
+    if fitted["link"] is not None:
+        estimator.link_ = Link.from_dict(fitted["link"])
     if classifies:
         estimator.joint_ = fitted["joint"]
         estimator.classes_ = _labels_from_plain(fitted["classes"])

@@ -47,6 +47,7 @@ __all__ = [
     "prepare",
     "products",
     "shares",
+    "usual_norm",
 ]
 
 LARGEST_DENSE = 2**32
@@ -102,6 +103,12 @@ def model_norm(steps: Sequence[Step], data_norm: float | None) -> float | None:
     for step in steps:
         data_norm = step.model_norm(data_norm)
     return data_norm
+
+
+def usual_norm(steps: Sequence[Step]) -> float | None:
+    """What the root of the mean squared norm of rows is about after these steps, if known."""
+    norms = [step.norm for step in steps if isinstance(step, Scale)]
+    return norms[-1] if norms else None
 
 
 def shares(steps: Sequence[Step]) -> list[tuple[str, float]]:

@@ -16,7 +16,7 @@ from discreet.rows.checks import Vector, check_targets
 __all__ = ["DenseRows"]
 
 TILE_ENTRIES = 2**16
-"""Entries of X (half a megabyte) converted at a time, where its own memory cannot be used directly."""
+"""Entries of X (half a megabyte) converted at a time, where its own memory cannot be used."""
 
 
 class DenseRows(Rows):

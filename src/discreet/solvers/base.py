@@ -68,11 +68,17 @@ class Solution:
         One entry per iteration, safe to publish.
     conditions
         What the solver's privacy proof rests on, in words.
+    clip
+        What the gradients of rows were clipped to, if they were. Public, like the next.
+    deviation
+        About how far noise has moved each weight (standard deviation), if the solver can tell.
     """
 
     weights: FloatArray
     trace: tuple[TraceEntry, ...]
     conditions: tuple[str, ...]
+    clip: float | None = None
+    deviation: float | None = None
 
 
 class Solver:

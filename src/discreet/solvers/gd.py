@@ -34,6 +34,9 @@ CONVERGED_PATH = 18.0
 """Per weight of one output: where descent on rows of that norm, alike in all directions, is done.
 A longer path only adds noise."""
 
+CURVATURE = 1.3
+"""Times 1/weights: the usual curvature of the loss at such rows, which pulls noise back."""
+
 
 @dataclass(frozen=True)
 class GradientStep(TraceEntry):
@@ -154,7 +157,13 @@ class GD(Solver):
             trace.append(GradientStep(step=step, gradient_norm=float(np.linalg.norm(gradient))))
             if progress is not None:
                 progress(Progress(trace[-1], weights.copy(), curator.spent_share))
-        return Solution(ends / averaged, tuple(trace), self._conditions(clip, mechanism))
+        return Solution(
+            weights=ends / averaged,
+            trace=tuple(trace),
+            conditions=self._conditions(clip, mechanism),
+            clip=clip,
+            deviation=self._deviation(problem, math.sqrt(total), clip, curator.relation, step),
+        )
 
     def _mechanism(self, total: float) -> Gaussian:
         """One measurement, T of which cost the total μ² and no more."""
@@ -174,6 +183,15 @@ class GD(Solver):
         step = min(noise, CONVERGED_PATH * width) / self.iterations
         alpha = problem.penalty.alpha
         return min(step, 1 / alpha) if alpha > 0 else step
+
+    def _deviation(
+        self, problem: Problem, mu: float, clip: float, relation: Relation, step: float
+    ) -> float:
+        """About how far noise has moved each weight; docs/proofs/gd.md has the reasons."""
+        path = step * self.iterations
+        free = relation.rows_changed * clip * path / (problem.n_rows * mu)
+        pull = 2 * CURVATURE * path * problem.loss.n_outputs / problem.n_parameters
+        return free * math.sqrt(-math.expm1(-pull) / pull)
 
     def _conditions(self, clip: float, mechanism: Gaussian) -> tuple[str, ...]:
         return (

@@ -1,0 +1,90 @@
+"""Probabilities: what clipping and noise do to scores is undone by public numbers."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression as PlainLogisticRegression
+from sklearn.metrics import log_loss
+
+from discreet import LogisticRegression, PrivacyLeakWarning
+from discreet.estimators.probabilities import Link
+from discreet.objectives import Logistic
+from discreet.rows import as_rows
+
+SCORES = np.linspace(-12, 12, 241)
+
+
+def test_without_clipping_and_noise_it_is_the_logistic_function():
+    assert np.allclose(Link().positive(SCORES), expit(SCORES), rtol=1e-12)
+
+
+@pytest.mark.parametrize("slope", [0.05, 0.5, 0.6, 0.9])
+@pytest.mark.parametrize("noise", [0.0, 1.0, 30.0])
+def test_probabilities_grow_with_scores_and_add_up(slope, noise):
+    link = Link(slope, noise)
+    positive = link.positive(SCORES)
+    assert (np.diff(positive) > 0).all()
+    assert np.allclose(positive + link.positive(-SCORES), 1.0, rtol=1e-12)
+    assert ((positive > 0.5) == (SCORES > 1e-9)).all()
+    assert (np.abs(positive - 0.5) <= np.abs(expit(SCORES) - 0.5) + 1e-12).all()
+
+
+@pytest.mark.parametrize("chance", [0.6, 0.75, 0.9, 0.97])
+def test_clipped_pulls_balance_where_it_says(chance):
+    """Rows of one kind: where their clipped gradient is 0, the link gives their chance."""
+    count, length, clip = 10_000, 3.0, 1.8
+    X = np.full((count, 1), length)
+    y = np.where(np.arange(count) < chance * count, 1.0, -1.0)
+    rows = as_rows(X, y, fit_intercept=False)
+    low, high = 0.0, 10.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        rising = rows.gradient_sum([middle], Logistic(), clip).values[0] > 0
+        low, high = (low, middle) if rising else (middle, high)
+    found = Link(clip / length).positive(np.array([length * low]))
+    assert found[0] == pytest.approx(chance, abs=1e-6)
+
+
+def test_noise_is_averaged_out():
+    rng = np.random.default_rng(0)
+    for score in (0.5, 2.0, 4.0):
+        draws = expit(score + 1.5 * rng.standard_normal(200_000))
+        found = Link(1.0, 1.5**2).positive(np.array([score]))[0]
+        assert found == pytest.approx(draws.mean(), abs=0.02)
+
+
+def test_default_fits_are_better_calibrated_than_their_scores():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40_000, 20))
+    weights = rng.standard_normal(20) / 2.5
+    y = (rng.random(40_000) < expit(X @ weights - 1.0)).astype(int)
+    model = LogisticRegression(0.5, 1e-9, classes=[0, 1], random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="random_state"):
+        model.fit(X[:20_000], y[:20_000])
+    test, truth = X[20_000:], y[20_000:]
+    scores = model.decision_function(test)
+    corrected = model.predict_proba(test)[:, 1]
+    plain, best = expit(scores), PlainLogisticRegression(C=1e6).fit(scores[:, None], truth)
+    losses = [log_loss(truth, p) for p in (plain, corrected)]
+    least = log_loss(truth, best.predict_proba(scores[:, None]))
+    assert losses[1] - least < 0.5 * (losses[0] - least)
+    assert np.array_equal(model.predict(test), (corrected > 0.5).astype(int))
+    assert 0.4 < model.link_.slope < 0.5
+    assert 0 < model.link_.noise < 1.2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"slope": 0.5}, {"slope": 0.0, "noise": 0.0}, {"slope": math.nan, "noise": 0.0},
+     {"slope": 1.0, "noise": -1.0}, {"slope": True, "noise": 0.0}, []],
+)  # fmt: skip
+def test_what_is_no_link_is_refused(data):
+    with pytest.raises(ValueError, match="link"):
+        Link.from_dict(data)
+
+
+def test_a_link_survives_as_plain_data():
+    link = Link(0.48, 0.3)
+    assert Link.from_dict(link.to_dict()) == link
