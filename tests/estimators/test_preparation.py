@@ -106,24 +106,27 @@ def test_a_gdp_fit_recomputed_by_another_accountant():
 
 
 def test_an_objective_perturbation_fit_recomputed_from_its_mechanisms():
+    """By dp-accounting: Gaussians, and c + max(0, ψ) as a loss distribution (one corner)."""
+    from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
-    from dp_accounting.pld.common import DifferentialPrivacyParameters
+    from scipy.stats import norm
 
-    guarantee = model("objpert", epsilon=1.0).fit(RAW, Y).guarantee_
+    fitted = model("objpert", epsilon=1.0, relation="add_remove").fit(RAW, Y)
+    guarantee = fitted.guarantee_
     assert guarantee.measure == "approximate"
-    losses = [(use.count, use.mechanism.loss) for use in guarantee.mechanisms]
-    before = [(count, loss) for count, loss in losses if math.isfinite(loss.mu)]
-    after = [(count, loss) for count, loss in losses if not math.isfinite(loss.mu)]
-    mu = math.sqrt(sum(count * loss.mu**2 for count, loss in before))
-    epsilon = sum(count * loss.epsilon for count, loss in after)
-    delta = sum(count * loss.delta for count, loss in after)
-    total = delta_with_gaussian(mu, epsilon, delta, 1.0)
-    assert 0.5e-6 <= total <= 1e-6
-    gaussian = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-5)
-    other = pld.from_privacy_parameters(
-        DifferentialPrivacyParameters(epsilon, delta), value_discretization_interval=1e-5
+    *before, last = guarantee.mechanisms
+    minimum = last.mechanism
+    square = sum(use.count * use.mechanism.loss.mu**2 for use in before) + minimum.output_mu**2
+    grid, s, cost = 1e-5, minimum.noise_ratio, minimum.curvature_cost
+    edges = np.arange(round(cost / grid), round((cost + 9 * s) / grid))
+    above = norm.sf((edges * grid - cost - s * s / 2) / s)
+    mass = np.concatenate([[1 - above[0]], above[:-1] - above[1:]])
+    losses = dict(zip(edges.tolist(), mass.tolist(), strict=True))
+    other = pld.PrivacyLossDistribution(pld_pmf.SparsePLDPmf(losses, grid, float(above[-1]), True))
+    gaussian = pld.from_gaussian_mechanism(
+        1 / math.sqrt(square), value_discretization_interval=grid
     )
-    assert gaussian.compose(other).get_epsilon_for_delta(1e-6) <= 1.001
+    assert 0.99 <= gaussian.compose(other).get_epsilon_for_delta(1e-6) <= 1.001
 
 
 def test_a_sampled_fit_recomputed_from_its_mechanisms():

@@ -6,13 +6,16 @@ In one dimension the density of the minimum follows from a change of variables, 
 
 import itertools
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from discreet.errors import PrivacyError
 from discreet.objectives import Huber, HuberHinge, Logistic, Softmax
 from discreet.privacy import PrivacyFilter, Relation
-from discreet.privacy.conversions import delta_from_mu, epsilon_from_mu
+from discreet.privacy.conversions import delta_from_mu, epsilon_from_mu, mu_from_epsilon
 from discreet.privacy.objective_perturbation import (
     ObjectivePerturbation,
     curvature_cost,
@@ -22,6 +25,7 @@ from discreet.privacy.objective_perturbation import (
     ridge_for,
     true_epsilon,
 )
+from discreet.privacy.profiles import Profile
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 
@@ -121,8 +125,64 @@ def test_gradients_that_follow_the_noise_cost_two_corners():
     true = np.maximum(p - math.exp(epsilon) * q, 0) @ step
     shifted = delta_from_mu(1 / sigma, epsilon)
     assert true == pytest.approx(2 * shifted, rel=1e-3)
-    bound = profile(epsilon, noise_ratio=1 / sigma, curvature_cost=0.0, relation=ADD, corners=2)
-    assert true <= bound * (1 + 1e-6)
+    bound = profile(noise_ratio=1 / sigma, curvature_cost=0.0, relation=ADD, corners=2)
+    assert true <= bound.delta(epsilon) * (1 + 1e-6)
+
+
+AFTER = [(0.3, 1e-3, 0.1, 0.2), (3.0, 1e-4, 0.4, 0.05), (1.0, 1e-4, 0.05, 0.6)]
+
+
+@pytest.mark.parametrize(("loss", "pair"), CASES, ids=repr)
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize(("epsilon", "delta", "curvature", "share"), AFTER)
+def test_no_minimum_after_a_gaussian_tells_more_than_both_were_promised(
+    loss, relation, pair, epsilon, delta, curvature, share
+):
+    """The exact δ of both: hockey sticks of the minima at ε − L, averaged over the loss L."""
+    first, second = PAIRS[pair]
+    if relation is REPLACE:
+        first, second = (*first, (1.0, -1.0)), (*first, (1.0, 1.0))
+    ridge = ridge_for(curvature * epsilon, rank=1, trace=loss.curvature_bound)
+    facts = {"curvature_cost": curvature_cost(ridge, rank=1, trace=loss.curvature_bound)}
+    facts |= {"relation": relation, "corners": loss.gradient_corners}
+    mu = math.sqrt(share) * mu_from_epsilon(epsilon, delta)
+    ratio = noise_ratio(epsilon, delta, before=Fraction(mu) ** 2, **facts)
+    sigma = loss.slope_bound / ratio
+    found = after_gaussian(first, second, loss, ridge, sigma, mu, epsilon)
+    assert found <= delta * (1 + 1e-5)
+
+
+def after_gaussian(first, second, loss, ridge, sigma, mu, epsilon):
+    w, step = midpoints([*first, *second], loss, (10 * sigma + 4) / ridge, count=20_000)
+    p, q = (density(w, rows, loss, ridge, gaussian(sigma)) * step for rows in (first, second))
+    x = np.linspace(-9, 9, 1801)
+    weights = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * (x[1] - x[0])
+    factors = np.exp(epsilon - mu * mu / 2 - mu * x)
+
+    def excess(a, b):
+        """Σ (a − f·b)₊ for all factors f: over the points whose ratio is above f."""
+        order = np.argsort(a / b)
+        above_a, above_b = (np.append(np.cumsum(v[order][::-1])[::-1], 0.0) for v in (a, b))
+        start = np.searchsorted((a / b)[order], factors)
+        return weights @ (above_a[start] - factors * above_b[start])
+
+    return max(excess(p, q), excess(q, p))
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_after_a_gaussian_the_bound_is_nearly_attained(relation):
+    loss, ridge, epsilon, delta = HuberHinge(0.1), 1e4, 1.0, 1e-3
+    mu = 0.5 * mu_from_epsilon(epsilon, delta)
+    facts = {"curvature_cost": curvature_cost(ridge, rank=1, trace=5.0), "relation": relation}
+    ratio = noise_ratio(epsilon, delta, before=Fraction(mu) ** 2, corners=1, **facts)
+    first = [] if relation is ADD else [(1.0, -1.0)]
+    arguments = (first, [(1.0, 1.0)], loss, ridge)
+    assert 0.98 * delta <= after_gaussian(*arguments, 1 / ratio, mu, epsilon) <= delta
+    assert after_gaussian(*arguments, 0.9 / ratio, mu, epsilon) > 1.2 * delta
+    # what is left for the minimum is nearly all that a Gaussian would have left
+    changed = relation.rows_changed
+    ideal = math.sqrt(0.75) * mu_from_epsilon(epsilon, delta)
+    assert 0.97 * ideal <= changed * ratio <= ideal
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
@@ -185,12 +245,13 @@ def test_by_hand():
     # add/remove, one corner: the Gaussian's own δ at ε − c; replace: twice the shift and a bit.
     arguments = {"noise_ratio": 0.4, "curvature_cost": 0.25}
     single, double = delta_from_mu(0.4, 0.75), delta_from_mu(0.8, 0.75)
-    one = profile(1.0, relation=ADD, corners=1, **arguments)
+    one = profile(relation=ADD, corners=1, **arguments).delta(1.0)
     assert one == pytest.approx(single, rel=1e-9)
     assert one >= single
-    three = profile(1.0, relation=REPLACE, corners=3, **arguments)
-    assert three == pytest.approx(9 * double + 6 * single, rel=1e-9)
-    assert profile(0.2, relation=ADD, corners=1, **arguments) == 1.0
+    three = profile(relation=REPLACE, corners=3, **arguments)
+    assert three.delta(1.0) == pytest.approx(9 * double + 6 * single, rel=1e-9)
+    assert three.delta(0.2) == 1.0
+    assert [count for count, _ in three.terms] == [Fraction(1, 2), 6, 9]
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
@@ -199,13 +260,23 @@ def test_by_hand():
     ("epsilon", "delta"), [(0.01, 1e-8), (1.0, 1e-6), (30.0, 1e-2), (1e6, 1e-5)]
 )
 def test_inverses_are_on_the_safe_side(relation, corners, epsilon, delta):
-    arguments = {"curvature_cost": 0.1 * min(epsilon, 5), "relation": relation, "corners": corners}
-    ratio = noise_ratio(epsilon, delta, **arguments)
-    assert profile(epsilon, noise_ratio=ratio, **arguments) <= delta
-    assert profile(epsilon, noise_ratio=ratio * (1 + 1e-6), **arguments) > delta
-    spent = true_epsilon(delta, noise_ratio=ratio, **arguments)
-    assert spent == pytest.approx(epsilon, rel=1e-6)
-    assert profile(spent, noise_ratio=ratio, **arguments) <= delta
+    facts = {"curvature_cost": 0.1 * min(epsilon, 5), "relation": relation, "corners": corners}
+    mu = 0.3 * mu_from_epsilon(epsilon, delta)
+    for others in ({}, {"output_mu": 0.1 * mu, "releases": 3, "before": Fraction(mu) ** 2}):
+        arguments = facts | others
+        if others:
+            arguments["curvature_cost"] /= 3
+
+        def spent(ratio, arguments=arguments):
+            own = {"releases", "before"}
+            one = profile(noise_ratio=ratio, **{k: v for k, v in arguments.items() if k not in own})
+            before = Profile.gaussian(arguments.get("before", Fraction(0)))
+            return before.then(one.times(arguments.get("releases", 1))).delta(epsilon)
+
+        ratio = noise_ratio(epsilon, delta, **arguments)
+        assert spent(ratio) <= delta < spent(ratio * (1 + 1e-6))
+        found = true_epsilon(delta, noise_ratio=ratio, **arguments)
+        assert found == pytest.approx(epsilon, rel=1e-6)
 
 
 def test_the_gaussian_profile_is_the_limit_without_curvature():
@@ -214,9 +285,17 @@ def test_the_gaussian_profile_is_the_limit_without_curvature():
     assert spent >= epsilon_from_mu(0.3, 1e-6)
 
 
-def test_curvature_beyond_the_budget_is_refused():
-    with pytest.raises(ValueError, match="raise the penalty"):
-        noise_ratio(1.0, 1e-6, curvature_cost=1.0, relation=ADD, corners=1)
+def test_where_nothing_is_left_there_is_no_noise_that_does():
+    facts = {"relation": ADD, "corners": 1}
+    assert noise_ratio(1.0, 1e-6, curvature_cost=1.0, **facts) == 0
+    whole = Fraction(mu_from_epsilon(1.0, 1e-6)) ** 2
+    assert noise_ratio(1.0, 1e-6, curvature_cost=0.0, before=whole, **facts) == 0
+    # the counts of many minima need more room than is left
+    nearly = whole * Fraction(99, 100)
+    assert noise_ratio(1.0, 1e-6, curvature_cost=0.0, before=nearly, releases=9, **facts) == 0
+
+
+def test_curvature_beyond_a_pure_budget_is_refused():
     with pytest.raises(ValueError, match="raise the penalty"):
         pure_scale(1.0, lipschitz=1.0, curvature_cost=1.2, relation=ADD)
 
@@ -230,6 +309,27 @@ def test_the_mechanism_is_charged_as_a_whole():
     pure = ObjectivePerturbation(0.5)
     assert pure.event().rho == pure.loss.rho > 0.1
     PrivacyFilter("pure", 0.5).charge(pure)
+    with pytest.raises(PrivacyError, match="nothing but"):
+        _ = pure.profile
     for bad in ((0.0, 0.0), (math.inf, 0.1), (1.0, 1.0), (1.0, -0.1)):
         with pytest.raises(ValueError, match="epsilon must be"):
             ObjectivePerturbation(*bad)
+
+
+def test_a_gaussian_minimum_says_how_it_composes():
+    facts = {"noise_ratio": 0.2, "curvature_cost": 0.05, "corners": 2, "output_mu": 0.01}
+    minimum = ObjectivePerturbation.gaussian(1e-6, relation="replace_one", **facts)
+    assert minimum.relation is REPLACE
+    assert minimum.profile == profile(relation=REPLACE, **facts)
+    assert minimum.profile.delta(minimum.epsilon) <= 1e-6
+    assert minimum.epsilon == pytest.approx(
+        true_epsilon(1e-6, relation=REPLACE, **facts), rel=1e-12
+    )
+    PrivacyFilter("approximate", minimum.epsilon, 1e-6).charge(minimum)
+    with pytest.raises(ValueError, match="does not keep"):
+        replace(minimum, epsilon=0.99 * minimum.epsilon)
+    with pytest.raises(ValueError, match="does not keep"):
+        replace(minimum, noise_ratio=0.3)
+    for field, value in (("corners", None), ("relation", None), ("output_mu", -0.1)):
+        with pytest.raises(ValueError, match="all of its numbers"):
+            replace(minimum, **{field: value})

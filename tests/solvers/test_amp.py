@@ -14,7 +14,8 @@ from discreet.privacy import Account, Budget, Curator
 from discreet.privacy.bits import SeededBits
 from discreet.privacy.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.privacy.noise import Noise
-from discreet.privacy.objective_perturbation import true_epsilon
+from discreet.privacy.objective_perturbation import profile
+from discreet.privacy.profiles import Profile
 from discreet.rows import as_rows
 from discreet.solvers.amp import AMP, AMPHF
 
@@ -99,10 +100,11 @@ def test_tight_constants_by_hand():
     entry = run(AMP(), REPLACE)[0].trace[0]
     ridge = 0.5 / math.expm1(0.0099)
     assert entry.ridge == pytest.approx(ridge, rel=1e-6)
-    mu = mu_from_epsilon(0.0891, 0.99e-6)
+    output = mu_from_epsilon(0.001, 1e-8)
+    assert entry.output_noise == pytest.approx(2 * 1e-6 * ROOT / ridge / output, rel=1e-3)
+    # Part 1: what the squares leave of a Gaussian at ε − c; the terms of one row alone are small.
+    mu = math.sqrt(mu_from_epsilon(0.0901, 1e-6) ** 2 - output**2)
     assert entry.noise_scale == pytest.approx(2 * ROOT / mu, rel=1e-3)
-    output = 2 * 1e-6 * ROOT / ridge / mu_from_epsilon(0.001, 1e-8)
-    assert entry.output_noise == pytest.approx(output, rel=1e-3)
 
 
 @pytest.mark.parametrize("budget", [REPLACE, ADD])
@@ -113,19 +115,36 @@ def test_both_parts_together_keep_the_budget(budget, parts, loss):
     entry = solution.trace[0]
     rank = loss.hessian_rank
     cost = rank * math.log1p(2 * loss.hessian_trace_bound / (rank * entry.ridge))
-    first = true_epsilon(
-        0.99e-6 / parts,
+    distance = 2 * entry.gradient_bound * 2000 / entry.ridge
+    one = profile(
         noise_ratio=loss.slope_bound * ROOT / entry.noise_scale,
         curvature_cost=cost,
         relation=budget.relation,
         corners=loss.gradient_corners,
+        output_mu=distance / entry.output_noise,
     )
-    distance = 2 * entry.gradient_bound * 2000 / entry.ridge
-    second = epsilon_from_mu(distance / entry.output_noise, 1e-8 / parts)
-    assert 0.999 * 0.1 / parts < first + second <= 0.1 / parts * (1 + 1e-9)
+    assert 0.999e-6 < one.times(parts).delta(0.1) <= 1e-6 * (1 + 1e-6)
     (use,) = guarantee.mechanisms
-    assert use.mechanism.loss.epsilon <= 0.1 / parts
+    assert use.mechanism.loss.epsilon <= 0.1
+    assert use.mechanism.profile.times(parts).delta(0.1) <= 1e-6
     assert curator.spent_share == pytest.approx(1)
+
+
+@pytest.mark.parametrize("solver", [AMP(), AMPHF(), AMP("published")], ids=repr)
+def test_after_a_preparation_everything_together_keeps_the_budget(solver):
+    X, y = make_rows()
+    rows = as_rows(X, y, row_norm=1.0)
+    problem = Problem(LOGISTIC, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
+    account = Account(ADD)
+    models = account.set_aside([("centre", 0.05)], solver.composes)
+    assert solver.prepare(problem, models) == models
+    before = account.open_aside(0).total
+    solver.solve(problem, Curator(rows, account, Noise(SeededBits(0))), models)
+    (use,) = account.guarantee(secure=False).mechanisms
+    delta = Profile.gaussian(before).then(use.mechanism.profile).delta(0.1)
+    assert delta <= 1e-6
+    if solver.calibration == "tight":
+        assert delta > 0.999e-6
 
 
 def test_rules_without_hyper_parameters_by_hand():

@@ -251,7 +251,7 @@ def _split(guarantee: Guarantee) -> Section:
         "zcdp": f"What adds up over the parts is ρ of zCDP: {guarantee.rho or 0:.6g} in total.",
         "gdp": f"What adds up over the parts is μ² of Gaussian DP: {(guarantee.mu or 0) ** 2:.6g} "
         "in total.",
-    }.get(guarantee.measure or "", f"Shares are of ε = {guarantee.epsilon:.6g}.")
+    }.get(guarantee.measure or "", "Shares are of what was asked for; parts do not add up.")
     return Section(
         "split",
         heading,

@@ -21,6 +21,7 @@ from discreet.privacy.filters import (
     Unique,
 )
 from discreet.privacy.guarantee import Guarantee, tally
+from discreet.privacy.profiles import Profile
 
 __all__ = ["Account"]
 
@@ -119,7 +120,14 @@ class Account(Unique):
     def open_plan(
         self, step: PlannedStep, count: int, share: Fraction = Fraction(1)
     ) -> PlannedFilter:
-        """Open a filter for ``count`` uses of ``step``, of ``count / share`` in the whole fit."""
+        """Open a filter for ``count`` uses of ``step``, of ``count / share`` in the whole fit.
+
+        Privacy
+        -------
+        A step with a profile is composed with the preparation here, before it opens. That holds
+        for a plan that does not depend on what the preparation released: solvers are given
+        nothing of it before they open (docs/proofs/preparation.md).
+        """
         share = Fraction(share)
         with self._lock:
             self._check_share(share)
@@ -127,8 +135,6 @@ class Account(Unique):
             if self._opened is None:
                 self._check_plan(step, math.ceil(count / share))
                 self._total = Fraction(self.models.epsilon)
-                if self._division is not None:
-                    self._division.check("approximate", self._total)
                 self._charge_accountant("approximate", self._total)
                 self._opened = ("approximate", "tight")
                 self._plan = plan
@@ -142,11 +148,27 @@ class Account(Unique):
                 f"The plan is accounted under {str(step.relation)!r}, but this budget is for "
                 f"{str(self.budget.relation)!r}."
             )
+        if hasattr(step, "profile"):
+            self._check_profile(step.profile.times(count))
+            return
         epsilon = step.epsilon(count, self.models.delta)
         if not epsilon <= self.models.epsilon:
             raise BudgetExceeded(
                 f"{count} uses of {step!r} are ({epsilon:.6g}, {self.models.delta:g})-DP; the "
                 f"budget is ε = {self.models.epsilon:.6g}. Nothing was spent."
+            )
+        if self._division is not None:
+            self._division.check("approximate", Fraction(self.models.epsilon))
+
+    def _check_profile(self, models: Profile) -> None:
+        if self._division is not None:
+            self._division.check_profile(models)
+            return
+        delta = models.delta(self.budget.epsilon)
+        if not delta <= self.budget.delta:
+            raise BudgetExceeded(
+                f"This plan is ({self.budget.epsilon:.6g}, {delta:.6g})-DP; the budget's δ is "
+                f"{self.budget.delta:.6g}. Nothing was spent."
             )
 
     def waive(self) -> None:
@@ -187,6 +209,8 @@ class Account(Unique):
         self._charged = True
 
     def _convert(self, measure: Measure, conversion: Conversion) -> Fraction:
+        if measure == "profile":
+            raise PrivacyError("A profile does not add up; it is opened as a plan.")
         if measure == "zcdp":
             return Fraction(self.models.to_zcdp(conversion).rho)
         if measure == "gdp":
@@ -209,8 +233,8 @@ class Account(Unique):
     def _split(self) -> tuple[tuple[str, float], ...]:
         """The parts of the budget by name; none if it was not divided.
 
-        Shares of what adds up (ρ, μ², or ε of a pure budget); of ε as asked for where nothing
-        does.
+        Shares of what adds up (ρ, μ², or ε of a pure budget); where nothing does, of what was
+        asked for: μ² before models with a profile, else ε.
         """
         division = self._division
         if division is None:

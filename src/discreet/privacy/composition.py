@@ -2,7 +2,8 @@
 
 The preparation runs first, in zCDP, Gaussian DP or pure privacy; the models run on what it made of
 the rows, in a measure of their solver's choice. `divide` fixes what each may spend before anything
-is looked at, so that both together keep the budget. In one measure that is a sum. Where of the
+is looked at, so that both together keep the budget. In one measure that is a sum. Models that have
+a bound on δ at every ε are composed with the Gaussians before them by that bound. Where of the
 models nothing is known but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
 
 Proof: docs/proofs/preparation.md.
@@ -14,13 +15,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
-from discreet.errors import PrivacyError
+from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.privacy import conversions
 from discreet.privacy.budget import Budget
 from discreet.privacy.filters import Measure
+from discreet.privacy.profiles import Profile, root_up, up
 
-__all__ = ["Division", "delta_with_gaussian", "divide"]
+__all__ = ["Division", "Remainder", "delta_with_gaussian", "divide"]
 
 _UP = 1.0 + 2.0**-46
 """More than what a few dozen roundings make of a sum of positive terms."""
@@ -65,6 +68,25 @@ def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsil
 
 
 @dataclass(frozen=True)
+class Remainder(Budget):
+    """What models have that are composed by their profile: a budget that others count towards.
+
+    ε and δ are those of Gaussian-DP models after the same preparation; they are for orientation.
+    Models are calibrated so that they and the preparation together keep ``whole``.
+
+    Attributes
+    ----------
+    whole
+        The budget of both parts.
+    before
+        μ² of the preparation.
+    """
+
+    whole: Budget
+    before: Fraction
+
+
+@dataclass(frozen=True)
 class Division:
     """What a preparation and the models after it may spend; together they keep ``whole``.
 
@@ -74,7 +96,7 @@ class Division:
         The budget of both.
     share
         The share that was asked for: of ρ where the models compose in zCDP, of μ² where they do in
-        Gaussian DP, else of ε.
+        Gaussian DP or by a profile, else of ε.
     measures
         In which measures the models may compose.
     measure, total
@@ -92,19 +114,33 @@ class Division:
 
     def check(self, measure: Measure, total: Fraction) -> None:
         """Refuse models that would not fit: another measure, or a total that breaks the promise."""
+        self._check_measure(measure)
+        if not _keeps(self, measure, total):
+            raise PrivacyError("The preparation and the models together would exceed the budget.")
+
+    def check_profile(self, models: Profile) -> None:
+        """Refuse models that would break the promise after the preparation, by their profile."""
+        self._check_measure("profile")
+        delta = Profile.gaussian(self.total).then(models).delta(self.whole.epsilon)
+        if not delta <= self.whole.delta:
+            raise BudgetExceeded(
+                f"The preparation and the models together are ({self.whole.epsilon:.6g}, "
+                f"{delta:.6g})-DP; the budget's δ is {self.whole.delta:.6g}. Nothing was spent on "
+                "the models."
+            )
+
+    def _check_measure(self, measure: Measure) -> None:
         if measure not in self.measures:
             known = " or ".join(repr(name) for name in self.measures)
             raise PrivacyError(
                 f"This budget was divided for models that compose in {known}; they cannot be "
                 f"opened in {measure!r}. Declare it in the solver's `composes`."
             )
-        if not _keeps(self, measure, total):
-            raise PrivacyError("The preparation and the models together would exceed the budget.")
 
     def rho(self, measure: Measure, total: Fraction) -> Fraction:
         """The zCDP total of both parts; models that have a δ of their own keep it apart."""
         squared = total * total / 2
-        own = {"zcdp": total, "gdp": total / 2, "pure": squared, "approximate": squared}[measure]
+        own = {"zcdp": total, "gdp": total / 2}.get(measure, squared)
         return self.preparation_rho + own
 
     @property
@@ -118,7 +154,7 @@ class Division:
         """The models' total in a measure, by its best conversion."""
         if measure == "zcdp":
             return Fraction(self.models.to_zcdp().rho)
-        if measure == "gdp":
+        if measure in ("gdp", "profile"):
             return Fraction(self.models.to_gdp().mu) ** 2
         return Fraction(self.models.epsilon)
 
@@ -129,6 +165,8 @@ class Division:
         """
         if self.whole.pure:
             return "pure", Fraction(self.whole.epsilon), Fraction(0)
+        if self.measures == ("profile",):  # of both together an (ε, δ) is known
+            return "approximate", Fraction(self.whole.epsilon), Fraction(self.whole.delta)
         rho = max(self.rho(measure, self.models_total(measure)) for measure in self.measures)
         own = self.models.delta if "approximate" in self.measures else 0.0
         return "zcdp", rho, Fraction(own)
@@ -143,16 +181,18 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
         What both together may spend.
     share : Fraction
         Strictly between 0 and 1. It is a share of ρ if models compose in zCDP alone, of μ² if they
-        compose in Gaussian DP alone, and else of ε: a preparation that is μ-GDP with the μ that
-        (share·ε, δ) allows, and models that keep a little less than (1 − share)·ε.
+        compose in Gaussian DP alone or by a profile, and else of ε: a preparation that is μ-GDP
+        with the μ that (share·ε, δ) allows, and models that keep a little less than (1 − share)·ε.
     measures : sequence of Measure
         In which measures the models may compose; for δ = 0 that is pure privacy, whatever is
-        listed.
+        listed. ``"profile"`` stands alone, and gives the models a `Remainder`.
 
     Privacy
     -------
     Whatever the models then open in one of ``measures``, both parts together are (ε, δ)-DP under
-    the budget's relation. Proof: docs/proofs/preparation.md.
+    the budget's relation; with ``"profile"``, whatever plan passes `Division.check_profile`, if
+    which plan it is does not depend on what the preparation released. Proof:
+    docs/proofs/preparation.md.
     """
     share = Fraction(share)
     if not 0 < share < 1:
@@ -164,11 +204,17 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
         raise PrivacyError("A budget cannot be divided for models that compose in no measure.")
     if budget.pure:
         return _pure(budget, share)
-    measures = tuple(dict.fromkeys(measures))
+    return _divide(budget, share, tuple(dict.fromkeys(measures)))
+
+
+@lru_cache(maxsize=256)
+def _divide(budget: Budget, share: Fraction, measures: tuple[Measure, ...]) -> Division:
+    if "profile" in measures and len(measures) > 1:
+        raise PrivacyError("Models that compose by a profile cannot compose otherwise as well.")
     measure: Measure = "zcdp" if measures == ("zcdp",) else "gdp"
     if measures == ("zcdp",):
         total = share * Fraction(budget.to_zcdp().rho)
-    elif measures == ("gdp",):
+    elif measures in (("gdp",), ("profile",)):
         total = share * Fraction(budget.to_gdp().mu) ** 2
     else:
         epsilon = float(share) * budget.epsilon
@@ -191,6 +237,10 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
             f"After a preparation with {float(share):g} of the budget nothing is left for the "
             "model. Give the preparation a smaller share, or leave it out."
         )
+    if measures == ("profile",):
+        left = best.models
+        rest = Remainder(left.epsilon, left.delta, left.relation, whole=budget, before=total)
+        best = replace(best, models=rest)
     return best
 
 
@@ -236,23 +286,10 @@ def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
     # A preparation that composes in zCDP is not known to be Gaussian DP.
     if division.measure != "gdp":
         return False
-    if measure == "gdp":
+    if measure in ("gdp", "profile"):
         return division.total + total <= Fraction(whole.to_gdp().mu) ** 2
     if total > Fraction(whole.epsilon):
         return False
-    mu = _root_up(division.total)
+    mu = root_up(division.total)
     delta = division.models.delta if measure == "approximate" else 0.0
-    return delta_with_gaussian(mu, _up(total), delta, whole.epsilon) <= whole.delta
-
-
-def _up(value: Fraction) -> float:
-    number = float(value)
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
-
-
-def _root_up(square: Fraction) -> float:
-    """A root that is not too small."""
-    root = math.sqrt(_up(square))
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
+    return delta_with_gaussian(mu, up(total), delta, whole.epsilon) <= whole.delta

@@ -18,20 +18,27 @@ from typing import Any, Literal, Protocol
 
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.privacy.budget import Relation
+from discreet.privacy.profiles import Profile
 
 __all__ = [
+    "CountedStep",
     "Measure",
     "Mechanism",
     "PlannedFilter",
     "PlannedStep",
     "PrivacyFilter",
     "PrivacyLoss",
+    "ProfiledStep",
     "Unique",
 ]
 
-Measure = Literal["pure", "approximate", "zcdp", "gdp"]
+Measure = Literal["pure", "approximate", "zcdp", "gdp", "profile"]
+"""How parts compose. In ``"profile"`` nothing adds up and no filter can be opened: a plan is.
 
-_UNITS: dict[Measure, str] = {"pure": "ε", "approximate": "ε", "zcdp": "ρ", "gdp": "μ²"}
+Its steps have a bound on δ for every ε (`Profile`), which composes with Gaussian releases.
+"""
+
+_UNITS: dict[str, str] = {"pure": "ε", "approximate": "ε", "zcdp": "ρ", "gdp": "μ²"}
 
 
 @dataclass(frozen=True)
@@ -181,7 +188,7 @@ class PrivacyFilter(Unique):
             return tuple(self._charged)
 
 
-class PlannedStep(Mechanism, Protocol):
+class CountedStep(Mechanism, Protocol):
     """A mechanism whose repeated use costs less than the sum of its costs."""
 
     @property
@@ -192,6 +199,24 @@ class PlannedStep(Mechanism, Protocol):
     def epsilon(self, count: int, delta: float) -> float:
         """The ε of ``count`` uses at this δ, or more, never less."""
         ...
+
+
+class ProfiledStep(Mechanism, Protocol):
+    """A mechanism with a bound on its δ that composes with others of the kind."""
+
+    @property
+    def relation(self) -> Relation | None:
+        """The relation its profile holds under."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """Its δ at every ε, or more, never less; `PrivacyError` if it has no such bound."""
+        ...
+
+
+PlannedStep = CountedStep | ProfiledStep
+"""What a budget can be spent on in advance."""
 
 
 class PlannedFilter(PrivacyFilter):

@@ -11,11 +11,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
 
+from scipy.optimize import brentq
+
+from discreet.errors import PrivacyError
 from discreet.privacy import conversions
 from discreet.privacy.budget import Relation
+from discreet.privacy.conversions.directed import lower_until
 from discreet.privacy.filters import PrivacyLoss
+from discreet.privacy.profiles import Profile
 
 __all__ = [
     "ObjectivePerturbation",
@@ -30,7 +37,8 @@ __all__ = [
 ROUNDING = 1e-12
 """Relative room for the rounding of closed formulas; their error is below 1e-14."""
 
-_BISECTIONS = 60
+SMALLEST_PART = 1e-6
+"""Ratios below this part of what one Gaussian could have are of no use and count as none."""
 
 
 def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:
@@ -57,19 +65,17 @@ def ridge_for(cost: float, *, rank: int, trace: float) -> float:
 
 
 def profile(
-    epsilon: float,
     *,
     noise_ratio: float,
     curvature_cost: float,
     relation: Relation,
     corners: int,
-) -> float:
-    """Bound the δ of objective perturbation with Gaussian noise at an ε.
+    output_mu: float = 0.0,
+) -> Profile:
+    """Bound the δ of one release with Gaussian noise at every ε.
 
     Parameters
     ----------
-    epsilon : float
-        ε.
     noise_ratio : float
         s = L/σ: the bound on one row's gradient over the noise's standard deviation.
     curvature_cost : float
@@ -78,85 +84,131 @@ def profile(
         Neighbours.
     corners : int
         m, the loss's ``gradient_corners``.
+    output_mu : float
+        The noise on the output hides the distance to the minimum so far that it is μ-GDP given
+        the exact minimum; 0 if the minimum itself is released.
+
+    Returns
+    -------
+    Profile
+        With H_μ(e) the δ of μ-GDP at e = ε − c: m·H_s + H_0/2 under add/remove, m²·H_2s + 2m·H_s
+        + H_0/2 under replace; ``output_mu``² is added to each square.
+
+    Privacy
+    -------
+    For every loss whose rows have gradients in hulls of m corners; no other assumption on how a
+    row's gradient depends on the weights, hence on the noise.
+    """
+    return _profile(Fraction(noise_ratio), curvature_cost, relation, corners, output_mu, 1)
+
+
+def _profile(
+    ratio: Fraction,
+    cost: float,
+    relation: Relation,
+    corners: int,
+    output_mu: float,
+    releases: int,
+) -> Profile:
+    """That of ``releases`` in a row: `Profile.times` with its counts at hand."""
+    square, output = ratio**2, releases * Fraction(output_mu) ** 2
+    counts = _counts(releases, relation, corners)
+    terms = tuple((count, output + j * square) for j, count in enumerate(counts) if count)
+    return Profile(releases * Fraction(cost), terms)
+
+
+@lru_cache(maxsize=256)
+def _counts(releases: int, relation: Relation, corners: int) -> tuple[Fraction, ...]:
+    """How many choices of one corner a release have squared lengths of j·L².
+
+    No corner counts as half a choice: at least as often some corner's loss is positive.
+    """
+    twice: tuple[int, ...] = (1, 2 * corners)
+    if relation is Relation.REPLACE_ONE:
+        twice = (1, 4 * corners, 0, 0, 2 * corners**2)
+    counts = [1]
+    for _ in range(releases):
+        longer = [0] * (len(counts) + len(twice) - 1)
+        for i, count in enumerate(counts):
+            for j, more in enumerate(twice):
+                longer[i + j] += count * more
+        counts = longer
+    return tuple(Fraction(count, 2**releases) for count in counts)
+
+
+@lru_cache(maxsize=4096)
+def noise_ratio(
+    epsilon: float,
+    delta: float,
+    *,
+    curvature_cost: float,
+    relation: Relation,
+    corners: int,
+    output_mu: float = 0.0,
+    releases: int = 1,
+    before: Fraction = Fraction(0),
+) -> float:
+    """Return the largest s = L/σ at which everything together keeps (ε, δ); 0 if there is none.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What all releases may spend.
+    curvature_cost, relation, corners, output_mu
+        As in `profile`.
+    releases : int
+        How many such minima are released.
+    before : Fraction
+        μ², if Gaussian releases come before them.
 
     Returns
     -------
     float
-        An upper bound. With H_μ(e) the δ of μ-GDP at e, and e = ε − c ≥ 0: m·H_s(e) under
-        add/remove, m²·H_2s(e) + 2m·H_s(e) under replace; 1 for ε < c.
-
-    Privacy
-    -------
-    For every loss whose rows have convex gradients hulls of m corners; no other assumption on how
-    a row's gradient depends on the weights, hence on the noise.
+        Rounded down.
     """
-    left = math.nextafter(epsilon - curvature_cost, -math.inf)
-    if not left >= 0:
-        return 1.0
-    single = corners * conversions.delta_from_mu(noise_ratio, left)
-    if relation is Relation.ADD_REMOVE:
-        return min(1.0, single * (1 + ROUNDING))
-    double = corners**2 * conversions.delta_from_mu(2 * noise_ratio, left)
-    return min(1.0, (double + 2 * single) * (1 + ROUNDING))
-
-
-def noise_ratio(
-    epsilon: float, delta: float, *, curvature_cost: float, relation: Relation, corners: int
-) -> float:
-    """Return the largest s = L/σ whose `profile` at ε is at most δ, rounded down."""
-    if not epsilon > curvature_cost:
-        raise ValueError(
-            f"the curvature cost {curvature_cost:.4g} must be below epsilon = {epsilon:.4g}; "
-            "raise the penalty."
-        )
-
-    def fits(ratio: float) -> bool:
-        return delta >= profile(
-            epsilon,
-            noise_ratio=ratio,
-            curvature_cost=curvature_cost,
-            relation=relation,
-            corners=corners,
-        )
-
+    left = epsilon - releases * curvature_cost
+    if not left > 0:
+        return 0.0
+    first = Profile.gaussian(before)
     changed = relation.rows_changed
-    left = epsilon - curvature_cost
-    high = conversions.mu_from_epsilon(left, delta / corners**changed) / changed
-    if fits(high):
+
+    def spent(ratio: float) -> float:
+        own = _profile(Fraction(ratio), curvature_cost, relation, corners, output_mu, releases)
+        return first.then(own).delta(epsilon)
+
+    # The longest corners alone: no ratio above this one can do.
+    part = max(delta / corners ** min(changed * releases, 100), 1e-300)
+    room = conversions.mu_from_epsilon(left, part) ** 2 - float(before) - releases * output_mu**2
+    high = math.sqrt(max(room, 0.0) / releases) / changed
+    if not high > 0 or spent(SMALLEST_PART * high) > delta:
+        return 0.0
+    if spent(high) <= delta:
         return high
     low = high * (1 - 1e-9)
-    while not fits(low):
-        low /= 2
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    while spent(low) > delta:
+        low = max(low / 2, SMALLEST_PART * high)
+    target = math.log(delta)
+    ratio = brentq(lambda at: math.log(spent(at)) - target, low, high, rtol=1e-12)
+    return lower_until(float(ratio), lambda at: spent(at) <= delta)
 
 
 def true_epsilon(
-    delta: float, *, noise_ratio: float, curvature_cost: float, relation: Relation, corners: int
+    delta: float,
+    *,
+    noise_ratio: float,
+    curvature_cost: float,
+    relation: Relation,
+    corners: int,
+    output_mu: float = 0.0,
+    releases: int = 1,
+    before: Fraction = Fraction(0),
 ) -> float:
-    """Return the smallest ε at which the `profile` is at most δ, rounded up."""
+    """Return the smallest ε at which everything together is (ε, δ)-DP, rounded up.
 
-    def fits(epsilon: float) -> bool:
-        return delta >= profile(
-            epsilon,
-            noise_ratio=noise_ratio,
-            curvature_cost=curvature_cost,
-            relation=relation,
-            corners=corners,
-        )
-
-    changed = relation.rows_changed
-    left = conversions.epsilon_from_mu(changed * noise_ratio, delta / corners**changed)
-    low = high = curvature_cost + left
-    width = 1e-15 * high
-    while not fits(high):
-        low, high, width = high, high + width, 2 * width
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    The parameters are those of `profile` and `noise_ratio`.
+    """
+    own = _profile(Fraction(noise_ratio), curvature_cost, relation, corners, output_mu, releases)
+    return Profile.gaussian(before).then(own).epsilon(delta)
 
 
 def pure_scale(
@@ -181,14 +233,27 @@ def pure_scale(
 class ObjectivePerturbation:
     """The release of a perturbed minimum, its output noise included.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        One release alone is (ε, δ)-DP.
+    noise_ratio, curvature_cost, corners, output_mu, relation : optional
+        Those of `profile`, for Gaussian noise: how it composes with other releases. All or none.
+
     Privacy
     -------
-    (ε, δ)-DP as a whole, by the calibration of the solver that runs it. No statement in another
-    measure is made, but that of pure privacy if δ = 0.
+    With a profile, by the profile, which (ε, δ) must follow from. Without one, (ε, δ)-DP by the
+    calibration of the solver that runs it, and no statement in another measure is made but that of
+    pure privacy if δ = 0.
     """
 
     epsilon: float
     delta: float = 0.0
+    noise_ratio: float | None = None
+    curvature_cost: float | None = None
+    corners: int | None = None
+    output_mu: float | None = None
+    relation: Relation | None = None
     name: ClassVar[str] = "objective_perturbation"
 
     def __post_init__(self) -> None:
@@ -201,6 +266,54 @@ class ObjectivePerturbation:
             )
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
+        numbers = (self.noise_ratio, self.curvature_cost, self.corners, self.output_mu)
+        if self.relation is None and all(number is None for number in numbers):
+            return
+        if self.relation is None or any(
+            number is None or not (math.isfinite(number) and number >= 0) for number in numbers
+        ):
+            raise ValueError("a profile needs all of its numbers, and none of them below 0.")
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        if not self.profile.delta(epsilon) <= delta:
+            raise ValueError(f"the profile does not keep ({epsilon:.6g}, {delta:g}).")
+
+    @classmethod
+    def gaussian(
+        cls,
+        delta: float,
+        *,
+        noise_ratio: float,
+        curvature_cost: float,
+        corners: int,
+        output_mu: float,
+        relation: Relation,
+    ) -> Self:
+        """One with Gaussian noise, and the ε that it has on its own at ``delta``."""
+        bound = profile(
+            noise_ratio=noise_ratio,
+            curvature_cost=curvature_cost,
+            corners=corners,
+            output_mu=output_mu,
+            relation=relation,
+        )
+        epsilon = bound.epsilon(delta)
+        return cls(epsilon, delta, noise_ratio, curvature_cost, corners, output_mu, relation)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """How one release composes with others."""
+        ratio, cost, corners, mu = (
+            self.noise_ratio, self.curvature_cost, self.corners, self.output_mu
+        )  # fmt: skip
+        if ratio is None or cost is None or corners is None or mu is None or self.relation is None:
+            raise PrivacyError("Of this release nothing but its own (ε, δ) is known.")
+        return profile(
+            noise_ratio=ratio,
+            curvature_cost=cost,
+            corners=int(corners),
+            output_mu=mu,
+            relation=self.relation,
+        )
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -214,7 +327,7 @@ class ObjectivePerturbation:
     def event(self) -> Any:
         """Return its zCDP cost if it is pure; else an event that `dp_accounting` refuses.
 
-        That package has no event for a mechanism of which only an (ε, δ) is known.
+        That package has no event for a mechanism of which an (ε, δ) or a profile is known.
         """
         from dp_accounting import UnsupportedDpEvent, ZCDpEvent
 

@@ -11,7 +11,8 @@ Where this differs from the paper:
   it until their optimiser succeeds, which makes it depend on the data;
 - two approximate minima can be 2nγ/Λ apart, not nγ/Λ: ``"published"`` keeps the printed noise and
   is held to the ε it really has; ``"tight"`` uses the true distance;
-- ``"tight"`` charges the determinants c = k·ln(1 + t/(kΛ)) instead of rβ/Λ.
+- ``"tight"`` charges the determinants c = k·ln(1 + t/(kΛ)) instead of rβ/Λ, and both parts are
+  composed by the bound on their δ at every ε, with a preparation and with each other.
 
 Proof: docs/proofs/amp.md.
 """
@@ -25,18 +26,20 @@ from typing import ClassVar, Literal, NamedTuple
 
 from discreet.objectives import Logistic, Loss, Problem
 from discreet.privacy import Budget, Curator, Gaussian, Relation, conversions
-from discreet.privacy.objective_perturbation import noise_ratio, ridge_for, true_epsilon
+from discreet.privacy.filters import Measure
+from discreet.privacy.objective_perturbation import ridge_for
 from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
 from discreet.solvers.minimise import Minimizer
 from discreet.solvers.perturbed import (
     SMALLEST_BOUND,
+    Room,
     Tilt,
     check_loss,
     check_tilt,
     constants,
     curvature_of,
+    open_minimum,
     run,
-    share,
 )
 from discreet.solvers.settings import choice, flags, functions, numbers
 
@@ -75,6 +78,7 @@ class _ApproximateMinima(Solver):
     needs_convex_loss: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True
     takes_outputs: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
@@ -84,13 +88,13 @@ class _ApproximateMinima(Solver):
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Calibrate, to see that it works; hold published constants to their claim."""
         super().prepare(problem, budget, parts)
-        part = part_of(budget, parts)
-        tilt = self._tilt(problem, part)
+        tilt = self._tilt(problem, budget, parts)
         if self.calibration == "tight":
             return budget
-        return true_budget(
-            self.name, budget, parts * _true_epsilon(tilt, problem, part), self.unsafe
-        )
+        room = Room.of(budget, parts)
+        epsilon = room.true_epsilon(constants(problem), tilt)
+        found = true_budget(self.name, room.whole, epsilon, self.unsafe)
+        return budget if found == room.whole else found
 
     def solve(
         self,
@@ -101,27 +105,26 @@ class _ApproximateMinima(Solver):
     ) -> Solution:
         """Tilt, minimise, add noise, release."""
         self.prepare(problem, budget, curator.parts)
-        spent = share(curator, budget, curator.open("approximate"))
-        part = spent if self.calibration == "tight" else part_of(budget, curator.parts)
-        tilt = self._tilt(problem, part)
-        split = self._split(problem, part.epsilon, part.delta)
+        tilt = self._tilt(problem, budget, curator.parts)
+        minimum, composed = open_minimum(tilt, problem, curator, budget)
         words = (
-            f"of ε, {split.epsilon1:.4g} go to the minimum (of which "
-            f"{split.epsilon1 - split.epsilon3:.4g} to curvature) and {split.epsilon2:.4g} to its "
-            "approximation",
+            f"of ε, {minimum.curvature_cost:.4g} go to curvature; the noise on the output is "
+            f"{minimum.output_mu:.4g}-GDP and hides the distance to the exact minimum",
             f"the sum over rows is penalised with λ = {tilt.ridge:.6g} and tilted by Gaussian "
             f"noise of standard deviation {tilt.scale:.6g}; each row's gradient has norm at most "
             f"{problem.lipschitz:.6g}",
+            *composed,
         )
-        return run(tilt, problem, curator, spent, self.minimizer, progress, words)
+        return run(tilt, problem, curator, minimum, self.minimizer, progress, words)
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
         raise NotImplementedError
 
-    def _tilt(self, problem: Problem, part: Budget) -> Tilt:
-        tight = self.calibration == "tight"
-        tilt = self._tight(problem, part) if tight else self._published(problem, part)
-        return check_tilt(tilt, problem)
+    def _tilt(self, problem: Problem, budget: Budget, parts: int) -> Tilt:
+        part = part_of(budget, parts)
+        if self.calibration == "published":
+            return check_tilt(self._published(problem, part), problem)
+        return check_tilt(self._tight(problem, part, Room.of(budget, parts)), problem)
 
     def _published(self, problem: Problem, part: Budget) -> Tilt:
         """Lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean."""
@@ -141,27 +144,21 @@ class _ApproximateMinima(Solver):
             gradient_bound=self._gradient_bound(problem),
         )
 
-    def _tight(self, problem: Problem, part: Budget) -> Tilt:
-        """Λ by the same split; the least noise for both parts."""
+    def _tight(self, problem: Problem, part: Budget, room: Room) -> Tilt:
+        """Λ and the output's noise by the same split; the least noise for the rest."""
         split = self._split(problem, part.epsilon, part.delta)
         facts = constants(problem)
         ridge = max(
             ridge_for(split.epsilon1 - split.epsilon3, rank=facts.rank, trace=facts.trace),
             problem.n_rows * problem.penalty.alpha,
         )
-        ratio = noise_ratio(
-            split.epsilon1,
-            split.delta1,
-            curvature_cost=facts.cost(ridge),
-            relation=part.relation,
-            corners=facts.corners,
-        )
         mu = conversions.mu_from_epsilon(split.epsilon2, split.delta2)
+        output = Gaussian(math.nextafter(1 / mu, math.inf))
         return Tilt(
             ridge=ridge,
-            scale=facts.lipschitz / ratio,
+            scale=room.scale(facts, ridge, output),
             pure=False,
-            output=Gaussian(math.nextafter(1 / mu, math.inf)),
+            output=output,
             gradient_bound=self._gradient_bound(problem),
         )
 
@@ -286,22 +283,3 @@ def _divide(epsilon: float, delta: float, output: float, noise: float) -> _Split
 def _spread(delta: float) -> float:
     """The paper's lemma III.1: σ = (Δ/ε)·(1 + √(2 ln(1/δ)))."""
     return 1 + math.sqrt(2 * math.log(1 / delta))
-
-
-def _true_epsilon(tilt: Tilt, problem: Problem, part: Budget) -> float:
-    """The ε of both parts at the budget's δ, over several ways to share δ among them."""
-    facts = constants(problem)
-    if not isinstance(tilt.output, Gaussian):
-        raise TypeError("the noise on the output must be Gaussian.")
-    best = math.inf
-    for fraction in (1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.5):
-        minimum = true_epsilon(
-            (1 - fraction) * part.delta * (1 - 2.0**-50),
-            noise_ratio=facts.lipschitz / tilt.scale,
-            curvature_cost=facts.cost(tilt.ridge),
-            relation=part.relation,
-            corners=facts.corners,
-        )
-        mu = math.nextafter(1 / tilt.output.noise_multiplier, math.inf)
-        best = min(best, minimum + conversions.epsilon_from_mu(mu, fraction * part.delta))
-    return math.nextafter(best, math.inf)

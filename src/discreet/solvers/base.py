@@ -110,7 +110,8 @@ class Solver:
         (`MovedRows`).
     composes
         Which measures it may open for δ > 0, where a preparation of the rows has a part of the
-        budget; a plan counts as ``"approximate"``. With δ = 0 that is pure privacy.
+        budget. A plan counts as ``"approximate"``, or as ``"profile"`` if its steps have one. With
+        δ = 0 that is pure privacy.
     """
 
     name: ClassVar[str]

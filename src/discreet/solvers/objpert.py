@@ -7,7 +7,8 @@ High-dimensional Regression", COLT 2012 (Gaussian noise).
 Where ``"tight"`` differs from the papers:
 
 - the noise comes from the profile of docs/proofs/objective_perturbation.md, which holds for noise
-  that the gradients depend on, instead of tail bounds;
+  that the gradients depend on, instead of tail bounds, and which composes with a preparation and
+  with the other models of a fit;
 - a small part of the budget buys noise that hides how far the computed point is from the exact
   minimum, which no computer finds;
 - the penalty follows from the noise: as strong as it takes to keep the weights moderate.
@@ -18,25 +19,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from typing import ClassVar, Literal
+
+from scipy.optimize import brentq
 
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, Gaussian, L2Norm, Relation, conversions
+from discreet.privacy.filters import Measure
 from discreet.privacy.objective_perturbation import (
-    noise_ratio,
+    ObjectivePerturbation,
     pure_scale,
     ridge_for,
-    true_epsilon,
 )
+from discreet.privacy.profiles import root_up
 from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
 from discreet.solvers.minimise import Minimizer
 from discreet.solvers.perturbed import (
     Constants,
+    Room,
     Tilt,
     check_loss,
     check_tilt,
     constants,
     curvature_of,
+    open_minimum,
     run,
     share,
 )
@@ -45,7 +52,7 @@ from discreet.solvers.settings import choice, flags, functions, numbers
 __all__ = ["ObjPert"]
 
 LARGEST_SHARE = 0.3
-"""The rule for the penalty spends no larger share of ε on curvature."""
+"""The rule for the penalty spends no larger share of the models' ε on curvature."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ class ObjPert(Solver):
         The penalty λ/2·‖w‖² on the *sum* over rows, instead of the rule. Only for ``"tight"``.
         In either case λ is at least n·alpha.
     output_fraction : float
-        Share of ε and δ for the noise on the output. Only for ``"tight"``.
+        Share for the noise on the output: of the μ² that Gaussian DP would allow the models, or of
+        ε of a pure budget. Only for ``"tight"``.
     gradient_bound : float, optional
         γ, the bound on the mean's gradient at the point found; as small as is worth it by
         default. Only for ``"tight"``, whose noise on the output hides what is left.
@@ -99,6 +107,7 @@ class ObjPert(Solver):
     needs_convex_loss: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True
     takes_outputs: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -124,23 +133,17 @@ class ObjPert(Solver):
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Calibrate, to see that it works; hold published constants to their claim."""
         super().prepare(problem, budget, parts)
-        part = part_of(budget, parts)
-        tilt = self._tilt(problem, part)
+        tilt = self._tilt(problem, budget, parts)
         if self.calibration == "tight":
             return budget
         facts = constants(problem)
-        cost = facts.cost(tilt.ridge)
         if budget.pure:
-            epsilon = budget.relation.rows_changed * facts.lipschitz / tilt.scale + cost
-        else:
-            epsilon = true_epsilon(
-                part.delta,
-                noise_ratio=facts.lipschitz / tilt.scale,
-                curvature_cost=cost,
-                relation=budget.relation,
-                corners=facts.corners,
-            )
-        return true_budget(self.name, budget, parts * epsilon, self.unsafe)
+            changed = budget.relation.rows_changed
+            epsilon = parts * (changed * facts.lipschitz / tilt.scale + facts.cost(tilt.ridge))
+            return true_budget(self.name, budget, epsilon, self.unsafe)
+        room = Room.of(budget, parts)
+        found = true_budget(self.name, room.whole, room.true_epsilon(facts, tilt), self.unsafe)
+        return budget if found == room.whole else found
 
     def solve(
         self,
@@ -151,22 +154,31 @@ class ObjPert(Solver):
     ) -> Solution:
         """Tilt, minimise, release."""
         self.prepare(problem, budget, curator.parts)
-        spent = share(curator, budget, curator.open("pure" if budget.pure else "approximate"))
-        tight = self.calibration == "tight"
-        tilt = self._tilt(problem, spent if tight else part_of(budget, curator.parts))
+        tilt = self._tilt(problem, budget, curator.parts)
+        composed: tuple[str, ...] = ()
+        if budget.pure:
+            spent = share(curator, budget, curator.open("pure"))
+            minimum = ObjectivePerturbation(spent.epsilon)
+        else:
+            minimum, composed = open_minimum(tilt, problem, curator, budget)
         words = (
             f"the sum over rows is penalised with λ = {tilt.ridge:.6g} and tilted by noise of "
             f"scale {tilt.scale:.6g}; each row's gradient has norm at most {problem.lipschitz:.6g}",
             "noise on the output hides the distance to the exact minimum"
-            if tight
+            if self.calibration == "tight"
             else "the released point is the exact minimum: it is as exact as floating point gets, "
             "and no noise hides what is left",
+            *composed,
         )
-        return run(tilt, problem, curator, spent, self.minimizer, progress, words)
+        return run(tilt, problem, curator, minimum, self.minimizer, progress, words)
 
-    def _tilt(self, problem: Problem, part: Budget) -> Tilt:
-        tight = self.calibration == "tight"
-        tilt = self._tight(problem, part) if tight else self._published(problem, part)
+    def _tilt(self, problem: Problem, budget: Budget, parts: int) -> Tilt:
+        if self.calibration == "published":
+            tilt = self._published(problem, part_of(budget, parts))
+        elif budget.pure:
+            tilt = self._pure(problem, part_of(budget, parts))
+        else:
+            tilt = self._gaussian(problem, budget, Room.of(budget, parts))
         return check_tilt(tilt, problem)
 
     def _published(self, problem: Problem, part: Budget) -> Tilt:
@@ -181,56 +193,68 @@ class ObjPert(Solver):
             scale = problem.lipschitz * spread / epsilon
         return Tilt(ridge, scale, part.pure, None, None)
 
-    def _tight(self, problem: Problem, part: Budget) -> Tilt:
+    def _pure(self, problem: Problem, part: Budget) -> Tilt:
         """The rule for λ, then the least noise at it."""
         facts = constants(problem)
-        fraction = self.output_fraction
-        keep = (1 - fraction) * (1 - 2.0**-40)
-        epsilon, delta = keep * part.epsilon, keep * part.delta
-        least = problem.n_rows * problem.penalty.alpha
+        epsilon = (1 - self.output_fraction) * (1 - 2.0**-40) * part.epsilon
 
         def scale(ridge: float) -> float:
-            cost = facts.cost(ridge)
-            if part.pure:
-                return pure_scale(
-                    epsilon,
-                    lipschitz=facts.lipschitz,
-                    curvature_cost=cost,
-                    relation=part.relation,
-                )
-            ratio = noise_ratio(
+            return pure_scale(
                 epsilon,
-                delta,
-                curvature_cost=cost,
+                lipschitz=facts.lipschitz,
+                curvature_cost=facts.cost(ridge),
                 relation=part.relation,
-                corners=facts.corners,
             )
-            return facts.lipschitz / ratio
 
+        length = float(problem.n_parameters)
+        ridge = self._ridge(problem, scale, length, LARGEST_SHARE * epsilon)
+        output = L2Norm(self.output_fraction * (1 - 2.0**-40) * part.epsilon)
+        return Tilt(ridge, scale(ridge), True, output, self.gradient_bound)
+
+    def _gaussian(self, problem: Problem, budget: Budget, room: Room) -> Tilt:
+        """The noise on the output, the rule for λ, then the least noise at it."""
+        facts, releases = constants(problem), room.releases
+        square = self.output_fraction * budget.to_gdp().mu ** 2 / releases
+        output = Gaussian(math.nextafter(1 / math.sqrt(square), math.inf))
+
+        def scale(ridge: float) -> float:
+            return room.scale(facts, ridge, output)
+
+        # What Gaussians take of ε on their own is not there for curvature.
+        mu = root_up(room.before + releases * Fraction(output.loss.mu) ** 2)
+        taken = conversions.epsilon_from_mu(mu, room.whole.delta)
+        most = min(LARGEST_SHARE * budget.epsilon, 0.5 * (room.whole.epsilon - taken)) / releases
+        ridge = self._ridge(problem, scale, math.sqrt(problem.n_parameters), most)
+        return Tilt(ridge, scale(ridge), False, output, self.gradient_bound)
+
+    def _ridge(
+        self, problem: Problem, scale: Callable[[float], float], length: float, most: float
+    ) -> float:
+        """λ as it was given, or by the rule; at least the problem's own penalty."""
         ridge = self.ridge
         if ridge is None:
-            size = problem.n_parameters
-            length = float(size) if part.pure else math.sqrt(size)
-            ridge = _fixed_point(
-                scale, length * problem.row_norm_bound / self.noise_reach, facts, epsilon
-            )
-        ridge = max(ridge, least)
-        output: Gaussian | L2Norm
-        if part.pure:
-            output = L2Norm(fraction * part.epsilon)
-        else:
-            mu = conversions.mu_from_epsilon(fraction * part.epsilon, fraction * part.delta)
-            output = Gaussian(math.nextafter(1 / mu, math.inf))
-        return Tilt(ridge, scale(ridge), part.pure, output, self.gradient_bound)
+            factor = length * problem.row_norm_bound / self.noise_reach
+            ridge = _fixed_point(scale, factor, constants(problem), most)
+        return max(ridge, problem.n_rows * problem.penalty.alpha)
 
 
 def _fixed_point(
-    scale: Callable[[float], float], factor: float, facts: Constants, epsilon: float
+    scale: Callable[[float], float], factor: float, facts: Constants, most: float
 ) -> float:
-    """Solve λ = factor·scale(λ), but spend at most a part of ε on curvature."""
-    low, high = -60.0, math.log(LARGEST_SHARE)  # ln(c / ε)
-    for _ in range(36):
-        middle = 0.5 * (low + high)
-        ridge = ridge_for(epsilon * math.exp(middle), rank=facts.rank, trace=facts.trace)
-        low, high = (middle, high) if ridge > factor * scale(ridge) else (low, middle)
-    return ridge_for(epsilon * math.exp(low), rank=facts.rank, trace=facts.trace)
+    """Solve λ = factor·scale(λ), but spend at most ``most`` of ε on curvature."""
+
+    def ridge_at(exponent: float) -> float:
+        return ridge_for(most * math.exp(exponent), rank=facts.rank, trace=facts.trace)
+
+    def excess(exponent: float) -> float:
+        ridge = ridge_at(exponent)
+        return math.log(ridge / (factor * scale(ridge)))
+
+    low, high = -60.0, 0.0
+    if math.isinf(scale(ridge_at(low))):
+        return ridge_at(low)
+    while math.isinf(scale(ridge_at(high))):
+        high -= 0.5  # so much curvature leaves no room for noise
+    if excess(high) >= 0:
+        return ridge_at(high)
+    return ridge_at(float(brentq(excess, low, high, xtol=1e-9)))

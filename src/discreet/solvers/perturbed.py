@@ -4,6 +4,10 @@ Both minimise Σℓ(w) + (λ/2)‖w‖² + b·w. No computer finds the exact min
 the proof is about this: b is rounded to a grid and the point that is found has a gradient of norm
 at most τ, certified; so it is within τ/λ of the exact minimum for the real b, and noise that hides
 2τ/λ is added to it. Proof: docs/proofs/objective_perturbation.md.
+
+With Gaussian noise such a release has a profile, a bound on its δ at every ε, which composes with
+the Gaussian releases of a preparation before it, with the noise on the output and with the other
+models of a fit: the account checks the whole of it before it opens.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,19 +23,27 @@ import numpy as np
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
 from discreet.privacy import Budget, Curator, Gaussian, L2Norm
+from discreet.privacy.composition import Remainder
 from discreet.privacy.noise import Noise, from_grid
-from discreet.privacy.objective_perturbation import ObjectivePerturbation, curvature_cost
+from discreet.privacy.objective_perturbation import (
+    ObjectivePerturbation,
+    curvature_cost,
+    noise_ratio,
+    true_epsilon,
+)
 from discreet.solvers.base import FloatArray, Progress, Solution, TraceEntry
 from discreet.solvers.minimise import Minimizer, PerturbedObjective, minimise
 
 __all__ = [
     "SMALLEST_BOUND",
     "Minimum",
+    "Room",
     "Tilt",
     "check_loss",
     "check_tilt",
     "constants",
     "curvature_of",
+    "open_minimum",
     "run",
     "share",
 ]
@@ -119,6 +132,99 @@ class Tilt:
     gradient_bound: float | None
 
 
+@dataclass(frozen=True)
+class Room:
+    """What the Gaussian minima of a fit may spend together, and what else counts towards it.
+
+    Attributes
+    ----------
+    whole
+        The budget of everything.
+    before
+        μ² of what is released before them.
+    releases
+        Number of minima.
+    """
+
+    whole: Budget
+    before: Fraction
+    releases: int
+
+    @classmethod
+    def of(cls, budget: Budget, releases: int) -> Room:
+        """The room in a solver's budget, which a preparation may have a part of."""
+        if isinstance(budget, Remainder):
+            return cls(budget.whole, budget.before, releases)
+        return cls(budget, Fraction(0), releases)
+
+    def scale(self, facts: Constants, ridge: float, output: Gaussian) -> float:
+        """The least noise at λ with which everything together keeps the budget, or infinity."""
+        ratio = noise_ratio(
+            self.whole.epsilon,
+            self.whole.delta,
+            curvature_cost=facts.cost(ridge),
+            relation=self.whole.relation,
+            corners=facts.corners,
+            output_mu=output.loss.mu,
+            releases=self.releases,
+            before=self.before,
+        )
+        return facts.lipschitz / ratio * ROOM if ratio else math.inf
+
+    def true_epsilon(self, facts: Constants, tilt: Tilt) -> float:
+        """The ε of everything together, at the budget's δ."""
+        return true_epsilon(
+            self.whole.delta,
+            noise_ratio=_ratio(facts, tilt),
+            curvature_cost=facts.cost(tilt.ridge),
+            relation=self.whole.relation,
+            corners=facts.corners,
+            output_mu=_output_mu(tilt),
+            releases=self.releases,
+            before=self.before,
+        )
+
+
+def _ratio(facts: Constants, tilt: Tilt) -> float:
+    return math.nextafter(facts.lipschitz / tilt.scale, math.inf)
+
+
+def _output_mu(tilt: Tilt) -> float:
+    return 0.0 if tilt.output is None else tilt.output.loss.mu
+
+
+def open_minimum(
+    tilt: Tilt, problem: Problem, curator: Curator, budget: Budget
+) -> tuple[ObjectivePerturbation, tuple[str, ...]]:
+    """Open the curator's budget for one Gaussian minimum; returns it and what holds, in words.
+
+    Privacy
+    -------
+    The account composes the profile of all minima with what came before and refuses what does not
+    keep the budget. The profile is that of ``tilt``, all of whose numbers are public and were
+    fixed by settings and the table's size.
+    """
+    facts, room = constants(problem), Room.of(budget, curator.parts)
+    minimum = ObjectivePerturbation.gaussian(
+        room.whole.delta,
+        noise_ratio=_ratio(facts, tilt),
+        curvature_cost=facts.cost(tilt.ridge),
+        corners=facts.corners,
+        output_mu=_output_mu(tilt),
+        relation=curator.relation,
+    )
+    curator.open_plan(minimum, 1)
+    if not room.before and room.releases == 1:
+        return minimum, ()
+    alone = f"on its own each minimum is ({minimum.epsilon:.6g}, {minimum.delta:g})-DP"
+    others = [f"{room.releases} minima"] if room.releases > 1 else []
+    if room.before:
+        others.append(f"a preparation of μ = {math.sqrt(room.before):.6g} in Gaussian DP")
+    return minimum, (
+        f"{alone}; the bound on its δ at every ε composes with {' and '.join(others)}",
+    )
+
+
 def check_loss(name: str, loss: Loss) -> None:
     """Refuse a loss whose gradients' hull is not known."""
     if loss.gradient_corners is None:
@@ -151,6 +257,13 @@ def constants(problem: Problem) -> Constants:
 
 def check_tilt(tilt: Tilt, problem: Problem) -> Tilt:
     """Refuse numbers that could overflow once rows are read; all of them are public."""
+    if math.isinf(tilt.scale):
+        cost = constants(problem).cost(tilt.ridge)
+        raise ValueError(
+            f"with a penalty of {tilt.ridge:.3g} on the sum, curvature costs {cost:.4g} of epsilon "
+            "for each model and nothing is left for noise; raise the penalty, or leave more of the "
+            "budget to the minimum."
+        )
     bound = tilt.gradient_bound or 1.0
     sizes = (tilt.ridge, tilt.scale, bound * problem.n_rows, _magnitude(tilt, problem))
     if not all(SMALLEST <= size <= LARGEST for size in sizes):
@@ -179,19 +292,19 @@ def run(
     tilt: Tilt,
     problem: Problem,
     curator: Curator,
-    spent: Budget,
+    mechanism: ObjectivePerturbation,
     minimizer: Minimizer | None,
     progress: Callable[[Progress], None] | None,
     conditions: tuple[str, ...],
 ) -> Solution:
-    """Charge ``spent`` and release the perturbed minimum.
+    """Charge ``mechanism`` and release the perturbed minimum.
 
     Privacy
     -------
-    The caller has proven that ``tilt`` keeps ``spent``. τ, the grid and the output's magnitude
-    are functions of public numbers. τ is never below what can be certified for every table, so
-    that no row decides whether a fit succeeds; only draws of b beyond 64 standard deviations can
-    leave nothing to release.
+    The caller has proven that ``tilt`` is what ``mechanism`` says. τ, the grid and the output's
+    magnitude are functions of public numbers. τ is never below what can be certified for every
+    table, so that no row decides whether a fit succeeds; only draws of b beyond 64 standard
+    deviations can leave nothing to release.
     """
     if tilt.output is None and not (minimizer is None and tilt.gradient_bound is None):
         raise PrivacyError("Without noise on the output the minimum must be found exactly.")
@@ -229,7 +342,7 @@ def run(
         compute,
         size=size,
         proven_for=curator.relation,
-        mechanism=ObjectivePerturbation(spent.epsilon, spent.delta),
+        mechanism=mechanism,
     )
     mean = public["bound"] / problem.n_rows
     entry = Minimum(tilt.ridge, tilt.scale, mean, public["output"])
