@@ -34,7 +34,7 @@ def few_methods(monkeypatch):
 
 def test_every_method_is_searched_but_one_that_is_another():
     searched = {name.partition(",")[0] for name in METHODS}
-    assert set(names()) - searched == {"auto", "gd", "nonprivate", "sgd-ma"}
+    assert set(names()) - searched == {"auto", "gd", "newton", "nonprivate", "sgd-ma", "shrunk-gd"}
     sgd, moments = resolve("sgd"), resolve("sgd-ma")
     assert sgd.calibration == moments.calibration == "tight"
     assert dataclasses.asdict(sgd) == dataclasses.asdict(moments)

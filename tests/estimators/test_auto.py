@@ -21,9 +21,9 @@ from discreet import (
     Scale,
 )
 from discreet.estimators.auto import choose
-from discreet.objectives import Logistic, Squared
+from discreet.objectives import HuberHinge, Logistic, Squared
 from discreet.privacy.filters import PrivacyLoss
-from discreet.solvers import AGD, GD
+from discreet.solvers import AGD, GD, ShrunkGD
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 
@@ -32,9 +32,14 @@ def names(choice):
     return [step.name for step in choice.steps]
 
 
-def decide(n_rows=10_000, n_features=20, loss=None, budget=BUDGET, given=()):
+def decide(n_rows=10_000, n_features=20, loss=None, budget=BUDGET, given=(), **settings):
     return choose(
-        n_rows=n_rows, n_features=n_features, loss=loss or Logistic(), budget=budget, given=given
+        n_rows=n_rows,
+        n_features=n_features,
+        loss=loss or Logistic(),
+        budget=budget,
+        given=given,
+        **settings,
     )
 
 
@@ -61,9 +66,57 @@ def test_steps_of_the_caller_come_first_and_only_bounds_are_completed():
     assert names(decide(given=(Centre(),))) == ["centre"]
 
 
-def test_regression_and_pure_budgets_are_left_to_agd():
-    assert isinstance(decide(loss=Squared()).solver, AGD)
-    assert isinstance(decide(budget=Budget(1.0, 0.0, "add_remove")).solver, AGD)
+def test_pure_budgets_are_left_to_agd():
+    for loss in (Logistic(), Squared()):
+        assert isinstance(decide(loss=loss, budget=Budget(1.0, 0.0, "add_remove")).solver, AGD)
+
+
+def test_rows_are_clipped_further_out_where_noise_allows_it():
+    factors = [decide(n_rows=n).steps[0].factor for n in (100, 6000, 10_000, 10**6)]
+    assert factors == sorted(factors)
+    assert (factors[0], factors[-1]) == (1.1, 2.2)
+    reach = 6000 * BUDGET.to_gdp().mu
+    assert factors[1] == pytest.approx(np.sqrt(0.15 * reach * np.sqrt(0.05) / 20))
+
+
+def test_without_a_constant_nothing_is_subtracted():
+    for loss in (Logistic(), Squared()):
+        assert "centre" in names(decide(loss=loss))
+        assert "centre" not in names(decide(loss=loss, fit_intercept=False))
+
+
+def test_two_classes_start_from_their_balance():
+    shares = [decide(n_rows=n).solver.start_share for n in (10, 300, 10**6)]
+    assert (shares[0], shares[-1]) == (0.05, 0.002)
+    assert shares[1] == pytest.approx((10 / (300 * BUDGET.to_gdp().mu)) ** 2)
+    assert decide(loss=HuberHinge()).solver.start_share == 0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_very_wide_tables_are_for_shrunk_descent(relation):
+    budget = Budget(1.0, 1e-6, relation)
+    edge = 2 * 2000 * budget.to_gdp().mu / (1 if relation == "add_remove" else 2)
+    for columns, kind in ((int(edge), GD), (int(edge) + 1, ShrunkGD)):
+        choice = decide(n_rows=2000, n_features=columns, budget=budget)
+        assert type(choice.solver) is kind
+        assert names(choice) == ["radius", "centre", "scale"]
+    rich = Budget(10.0, 1e-6, relation)
+    for columns, kind in ((2000, GD), (2001, ShrunkGD)):
+        assert type(decide(n_rows=2000, n_features=columns, budget=rich).solver) is kind
+
+
+@pytest.mark.parametrize("table", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_few_columns_of_many_are_found(table, classes):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 2500)).astype(np.float32) * (rng.random((3000, 2500)) < 0.5)
+    y = X[:, :classes].argmax(axis=1)
+    model = LogisticRegression(4.0, 1e-7, classes=np.arange(classes), random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="random_state"):
+        model.fit(table(X[:2000]), y[:2000])
+    assert model.solver_ == "shrunk-gd"
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 1e-7)
+    assert model.score(table(X[2000:]), y[2000:]) > 0.7  # gd: 0.6 and 0.45
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +194,7 @@ def test_seeds_repeat_it_and_regressors_have_a_choice_too(rows):
     assert np.array_equal(*fits)
     target = np.clip(score / 10, -1, 1)
     model = LinearRegression(epsilon=1.0, target_bounds=(-1, 1)).fit(X / 1000, target)
-    assert model.solver_ == "agd"
+    assert model.solver_ == "newton"
 
 
 def test_a_bound_on_rows_is_for_what_comes_in(rows):

@@ -1,9 +1,19 @@
+import math
+import os
 import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
 
 from discreet import HuberRegressor, LinearRegression
+from discreet.estimators.auto import choose
+from discreet.estimators.preparation import Bounds, Centre, Radius
+from discreet.objectives import Huber
+from discreet.privacy import Budget
+from discreet.solvers import GD
+from discreet.solvers.newton import Newton
 
 # Fits that are scored have fixed seeds, which warns.
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
@@ -85,3 +95,109 @@ def test_bounds_hold_without_an_intercept_too():
     )
     model.fit(X, np.full(4000, -100.0))
     assert model.predict([[1.0]])[0] == pytest.approx(2.0, abs=0.3)
+
+
+BUDGET = Budget(1.0, 1e-6, "add_remove")
+RELATIONS = ["add_remove", "replace_one"]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("Regressor", REGRESSORS)
+def test_auto_is_close_to_what_privacy_costs_nothing_would_give(Regressor, relation, regression):
+    X, y = regression
+    for table in (X, sp.csr_array(X), X.astype(np.float32)):
+        model = Regressor(1.0, 1e-6, relation=relation, random_state=0, target_bounds=(0, 100))
+        model.fit(table, y)
+        assert model.solver_ == "newton"
+        assert [step.name for step in model.preparation_] == ["radius", "centre", "scale"]
+        assert model.score(X, y) > 0.97  # 0.996 without privacy
+        assert model.guarantee_.measure == "gdp"
+
+
+def test_columns_of_any_unit(regression):
+    X, y = regression
+    model = LinearRegression(1.0, random_state=0, target_bounds=(0, 100))
+    shifted = X * 1e3 + 5e3
+    assert model.fit(shifted, y).score(shifted, y) > 0.95
+    assert model.fit(X * 1e-3, y).score(X * 1e-3, y) > 0.95
+
+
+def test_a_penalty_above_the_noise_is_taken_at_its_word(regression):
+    """Then rows are as given, and the error is that of the objective on them."""
+    X, y = regression
+    bounds, alpha = (0, 100), 0.5
+    settings = {"relation": "replace_one", "target_bounds": bounds, "random_state": 0}
+    model = HuberRegressor(0.5, 1e-5, alpha=alpha, data_norm=1.0, **settings).fit(X, y)
+    assert model.preparation_ == ()
+    scaled = X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+    full, target = np.column_stack([scaled, np.ones(len(X))]), (y - 50) / 50
+
+    def objective(w):
+        value = Huber(0.5).value(full @ w, target).mean() + alpha / 2 * w @ w
+        return value, full.T @ Huber(0.5).derivative(full @ w, target) / len(X) + alpha * w
+
+    best = minimize(objective, np.zeros(5), jac=True, method="BFGS").fun
+    weights = np.append(model.coef_, model.intercept_ - 50) / 50
+    assert objective(weights)[0] - best < 1e-4
+    small = HuberRegressor(0.5, 1e-5, alpha=1e-4, data_norm=1.0, **settings).fit(X, y)
+    assert len(small.preparation_) == 3
+
+
+def rule(**changes):
+    public = {"n_rows": 10_000, "n_features": 16, "loss": Huber(), "budget": BUDGET, **changes}
+    choice = choose(**public)
+    return choice.steps, choice.solver
+
+
+def test_the_rule_by_hand():
+    mu = BUDGET.to_gdp().mu
+    steps, solver = rule()
+    assert [step.name for step in steps] == ["radius", "centre", "scale"]
+    assert solver == Newton()
+    assert steps[0].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
+    assert steps[0].factor == 2.0
+    few = Budget(0.1, 1e-6, "replace_one")
+    reach = 1e4 * few.to_gdp().mu
+    assert rule(budget=few)[0][0].factor == pytest.approx(max(1.1, reach / (50 * 2 * 4)))
+    assert rule(n_rows=10)[0][0].factor == 1.1
+    assert [step.name for step in rule(fit_intercept=False)[0]] == ["radius", "scale"]
+    # what the caller wants comes first, and more than bounds is left alone
+    bounded, _ = rule(given=[Bounds([0], share=0.2)])
+    assert [step.name for step in bounded] == ["bounds", "radius", "centre", "scale"]
+    assert sum(step.share for step in bounded) < 1
+    given = (Radius(), Centre())
+    assert rule(given=given)[0] == given
+    # the penalty against the noise on rows as they are
+    doubt = Newton().doubt(10_000, 17, math.sqrt(2), BUDGET)
+    assert rule(alpha=1.01 * doubt, data_norm=1.0) == ((), Newton())
+    for other in (
+        {"alpha": 0.99 * doubt, "data_norm": 1.0},
+        {"alpha": 1.01 * doubt},
+        {"alpha": 1.01 * doubt, "data_norm": 2.0},
+    ):
+        assert len(rule(**other)[0]) == 3
+
+
+def test_tables_too_wide_for_a_moment_are_descended_on():
+    _, solver = rule(n_features=2047)
+    assert isinstance(solver, Newton)
+    steps, solver = rule(n_features=2048)
+    assert len(steps) == 3
+    assert isinstance(solver, GD)
+    path = 0.03 * 1e4 * BUDGET.to_gdp().mu / (5 / 3)
+    assert solver.step_size == pytest.approx(min(1.5, path / 50))
+    assert rule(n_features=2048, n_rows=10**7)[1].step_size == 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("DISCREET_DATA" not in os.environ, reason="needs the data sets")
+@pytest.mark.parametrize(("epsilon", "least"), [(0.1, 0.1), (1.0, 0.26)])
+def test_wine(epsilon, least):
+    from discreet.tables import load
+
+    data = load("wine-quality")
+    order = np.random.default_rng(0).permutation(len(data.y))
+    train, test = order[:5200], order[5200:]
+    model = LinearRegression(epsilon, 1e-7, target_bounds=data.target_bounds, random_state=0)
+    model.fit(data.X[train], data.y[train])
+    assert model.score(data.X[test], data.y[test]) > least  # 0.30 without privacy

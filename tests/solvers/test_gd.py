@@ -240,3 +240,53 @@ def test_what_is_refused_costs_nothing():
     with pytest.raises(ValueError, match="noise_multiplier"):
         GD(10**6).solve(problem, curator, tiny)
     assert accountant.fits == 0
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_intercept_starts_from_the_balance_of_the_classes(relation):
+    budget = Budget(1.0, 1e-6, relation)
+    X, _ = make_rows(4000)
+    y = np.where(np.arange(4000) < 400, 1.0, -1.0)
+    short = GD(1, step_size=1e-6, averaging=0.0, start_share=0.1)  # descent does nothing
+    solution, guarantee, curator = run(short, budget, data=(X, y))
+    assert solution.weights[-1] == pytest.approx(math.log(0.1 / 0.9), abs=0.2)
+    assert np.abs(solution.weights[:-1]).max() < 1e-3
+    start, gradients = guarantee.mechanisms
+    square = budget.to_gdp().mu ** 2
+    assert start.mechanism.noise_multiplier**-2 == pytest.approx(0.1 * square)
+    assert gradients.mechanism.noise_multiplier**-2 == pytest.approx(0.9 * square)
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+    assert "targets" in solution.conditions[0]
+
+
+def test_a_class_that_may_not_be_there_is_not_ruled_out():
+    X, _ = make_rows(1000)
+    solution, _, _ = run(
+        GD(1, step_size=1e-6, averaging=0.0, start_share=0.5), RICH, data=(X, -np.ones(1000))
+    )
+    assert solution.weights[-1] == pytest.approx(math.log(0.001 / 0.999), rel=1e-3)
+
+
+def test_where_there_is_no_balance_nothing_is_spent_on_it():
+    for loss, task in ((HuberHinge(), "classification"), (Softmax(3), "classes")):
+        _, guarantee, curator = run(GD(5, start_share=0.3), loss=loss, data=make_rows(task=task))
+        assert len(guarantee.mechanisms) == 1
+        assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+
+
+def test_rare_classes_are_learnt_with_little_budget():
+    """Without a start the path is too short for the intercept, and everything looks even."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1000, 5)) * (10 / 3 / math.sqrt(5))
+    y = np.where(rng.random(1000) < 0.05, 1.0, -1.0)
+    budget = Budget(0.1, 1e-6, "replace_one")
+    rates = []
+    for share in (0.0, 0.05):
+        scores = []
+        for seed in range(10):
+            solution, _, _ = run(GD(start_share=share), budget, data=(X, y), seed=seed)
+            scores.append(
+                np.mean((X @ solution.weights[:-1] + solution.weights[-1] > 0) == (y > 0))
+            )
+        rates.append(np.mean(scores))
+    assert rates[0] < 0.85 < 0.9 < rates[1]

@@ -1,9 +1,9 @@
 """The rule behind ``solver="auto"``: what to run, decided by public numbers alone.
 
-It sees the size of the table, the number of classes, the budget and the loss, never a row. What
-it wants to know about the rows (how long they are, where they lie, how they vary) is asked for
-privately, by steps of a preparation that share the budget with the model. docs/auto.md has the
-rule in formulas and the experiments behind it.
+It sees the size of the table, the budget, the loss and other settings, never a row. What it wants
+to know about the rows (how long they are, where they lie, how they vary) is asked for privately, by
+steps of a preparation that share the budget with the model. docs/auto.md has the rule in formulas
+and the experiments behind it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from discreet.estimators.preparation import (
     Step,
     Whiten,
 )
-from discreet.objectives import Loss
+from discreet.objectives import Logistic, Loss
 from discreet.privacy import Budget, Relation
-from discreet.solvers import AGD, GD, Solver
+from discreet.solvers import AGD, GD, Newton, ShrunkGD, Solver
 
 __all__ = ["Choice", "choose"]
 
@@ -35,8 +35,32 @@ RADIUS_SHARES = (0.005, 0.1)
 RADIUS_PRECISION = 30.0
 """The median is off by about n·μ·√share/this of its noise: the share falls as n·μ grows."""
 
+SCALE_NOISE = 0.15
+"""Rows are clipped to a multiple of their median length that keeps the noise in the columns' second
+moments below this part of their mean, within the next limits."""
+
+RADIUS_FACTORS = (1.1, 2.2)
+REGRESSION_FACTORS = (1.1, 2.0)
+CENTRE_NOISE = 50.0
+"""In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
+tenth of it: a row that is scaled down no longer lies where its target says."""
+
+START_SHARES = (0.002, 0.05)
+START_PRECISION = 10.0
+"""Least and most of the model's μ² that goes to the balance of two classes; in between, what makes
+the noise in a class's share about a twentieth."""
+
+WIDE = 2.0
+"""Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: of all
+their weights next to nothing could be seen at once."""
+
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
+
+WIDE_STEP = 1.5
+WIDE_REACH = 0.03
+"""Step of descent for regression on tables too wide for a second moment, and its path over
+n·μ/(k·C): noise then moves a usual row's prediction by about a tenth of the target's bounds."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +78,9 @@ def choose(
     loss: Loss,
     budget: Budget,
     given: Sequence[Step] = (),
+    alpha: float = 0.0,
+    data_norm: float | None = None,
+    fit_intercept: bool = True,
 ) -> Choice:
     """Choose the steps and the solver for a table of this size.
 
@@ -68,26 +95,107 @@ def choose(
     given : sequence of Step
         Steps that the caller wants first. If they do more than bound columns, nothing is added to
         them.
+    alpha : float
+        The penalty.
+    data_norm : float, optional
+        Public bound on a row's norm.
+    fit_intercept : bool
+        Whether there is a constant.
     """
-    if loss.task != "classification" or budget.pure:
+    if budget.pure:
         return Choice(tuple(given), AGD())
-    if not all(isinstance(step, Bounds) for step in given):
-        return Choice(tuple(given), GD())
-    left = 1.0 - sum(step.share for step in given)
-    reach = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
-    least, most = RADIUS_SHARES
-    radius = min(max((RADIUS_PRECISION / reach) ** 2, least), most)
-    steps: list[Step] = [
-        Radius(share=left * radius),
-        Centre(share=left * CENTRE_SHARE),
-        Scale(share=left * SCALE_SHARE),
-    ]
-    if 1 < n_features <= WIDEST and _whitening_noise(n_features, reach, budget) < WHITEN_NOISE:
-        steps.append(Whiten(share=left * WHITEN_SHARE))
-    return Choice((*given, *steps), GD())
+    table = _Table(n_rows, n_features, budget, tuple(given), fit_intercept)
+    if loss.task == "regression":
+        return _regression(table, alpha, data_norm)
+    return _classification(table, loss)
 
 
-def _whitening_noise(n_features: int, reach: float, budget: Budget) -> float:
-    """The largest eigenvalue of the noise on the second moment, over the moment's mean one."""
-    apart = 1.0 if budget.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-    return apart * math.sqrt(2.0) * n_features**1.5 / (reach * math.sqrt(WHITEN_SHARE))
+@dataclass(frozen=True)
+class _Table:
+    """Public numbers, and what follows from them."""
+
+    n_rows: int
+    n_features: int
+    budget: Budget
+    given: tuple[Step, ...]
+    fit_intercept: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether the caller has decided how rows are prepared."""
+        return not all(isinstance(step, Bounds) for step in self.given)
+
+    @property
+    def left(self) -> float:
+        """The share of the budget that the caller's steps leave."""
+        return 1.0 - sum(step.share for step in self.given)
+
+    @property
+    def reach(self) -> float:
+        """n·μ for what is left: one over the noise in the mean of numbers in [0, 1]."""
+        return max(self.n_rows, 1) * self.budget.to_gdp().mu * math.sqrt(self.left)
+
+    @property
+    def apart(self) -> float:
+        """How far second moments of two rows can be apart, over that of one."""
+        return 1.0 if self.budget.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+
+    def usual(self, factor: float) -> list[Step]:
+        """Length, place and scale: rows are clipped to so many times their median length."""
+        share = _within((RADIUS_PRECISION / self.reach) ** 2, RADIUS_SHARES)
+        steps: list[Step] = [
+            Radius(share=self.left * share, factor=factor),
+            Centre(share=self.left * CENTRE_SHARE),
+            Scale(share=self.left * SCALE_SHARE),
+        ]
+        if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
+            del steps[1]
+        return steps
+
+
+def _classification(table: _Table, loss: Loss) -> Choice:
+    share = _within((START_PRECISION / table.reach) ** 2, START_SHARES)
+    known = {"start_share": share} if isinstance(loss, Logistic) else {}
+    seen = min(WIDE * table.reach / table.budget.relation.rows_changed, table.n_rows)
+    wide = table.n_features > seen
+    solver = ShrunkGD(**known) if wide else GD(**known)
+    if table.complete:
+        return Choice(table.given, solver)
+    noise = table.apart * table.n_features / (table.reach * math.sqrt(SCALE_SHARE))
+    steps = table.usual(_within(math.sqrt(SCALE_NOISE / noise), RADIUS_FACTORS))
+    noise = table.apart * math.sqrt(2.0) * table.n_features**1.5
+    noise /= table.reach * math.sqrt(WHITEN_SHARE)
+    if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
+        steps.append(Whiten(share=table.left * WHITEN_SHARE))
+    return Choice((*table.given, *steps), solver)
+
+
+def _regression(table: _Table, alpha: float, data_norm: float | None) -> Choice:
+    """Newton's steps, where the table is narrow enough for a second moment.
+
+    A penalty that is larger than what the noise in a second moment of the rows *as they are* calls
+    for is taken at its word: rows are scaled down to ``data_norm`` and not prepared, and the model
+    is the minimum of the objective on them. Otherwise rows are prepared, and the penalty is on the
+    weights of prepared rows.
+    """
+    size = table.n_features + int(table.fit_intercept)
+    narrow = size <= Newton.widest
+    if data_norm is not None and not table.given and narrow:
+        length = math.hypot(data_norm, 1.0) if table.fit_intercept else data_norm
+        if alpha >= Newton().doubt(table.n_rows, size, length, table.budget):
+            return Choice((), Newton())
+    changed = table.budget.relation.rows_changed
+    solver: Solver = Newton()
+    if not narrow:
+        plain = GD()
+        path = WIDE_REACH * table.reach / (changed * plain.gradient_clip)
+        solver = GD(step_size=max(min(WIDE_STEP, path / plain.iterations), 1e-6))
+    if table.complete:
+        return Choice(table.given, solver)
+    factor = table.reach / (CENTRE_NOISE * changed * math.sqrt(table.n_features))
+    steps = table.usual(_within(factor, REGRESSION_FACTORS))
+    return Choice((*table.given, *steps), solver)
+
+
+def _within(value: float, limits: tuple[float, float]) -> float:
+    return min(max(value, limits[0]), limits[1])

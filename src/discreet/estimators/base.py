@@ -136,6 +136,9 @@ class PrivateLinearModel(BaseEstimator):
             loss=settings.loss,
             budget=settings.budget,
             given=settings.steps,
+            alpha=settings.penalty.alpha,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
         )
         preparing.check_steps(choice.steps, self.data_norm)
         models = self._models_budget(settings.budget, choice.solver, choice.steps)

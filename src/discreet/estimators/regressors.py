@@ -86,14 +86,23 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
 class LinearRegression(_LinearRegressor):
     """Least squares under differential privacy.
 
+    Minimises half the mean squared error plus ``alpha/2·‖w‖²`` (intercept included), on a target
+    brought to [-1, 1].
+
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, random_state, \
+    epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, random_state, \
 accountant, progress
-        As in `LogisticRegression`.
+        As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
+        and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
+    alpha : float, default=1e-4
+        Strength of the penalty, in units of the rows that the model sees. With ``solver="auto"``
+        these are prepared rows, unless ``data_norm`` is given and alpha is larger than the ridge
+        that noise would call for: then they are the rows as given, scaled down to ``data_norm``.
+        Where noise calls for a larger ridge, it is used.
     target_bounds : (float, float), optional
-        Public bounds of the target. Give them: they bring the target to a scale on which the
-        clipping of gradients and losses loses little.
+        Public bounds of the target. Give them: without, targets beyond [-1, 1] are cut short by
+        what every private method must clip.
 
     Attributes
     ----------
@@ -145,12 +154,13 @@ accountant, progress
 class HuberRegressor(_LinearRegressor):
     """Robust regression with the Huber loss under differential privacy.
 
+    Minimises the mean Huber loss plus ``alpha/2·‖w‖²`` (intercept included), on a target brought to
+    [-1, 1].
+
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, random_state, \
-accountant, progress
-        As in `LogisticRegression`.
-    target_bounds : (float, float), optional
+accountant, progress, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if

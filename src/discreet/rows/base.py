@@ -24,8 +24,10 @@ from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Sigmoi
 from discreet.rows.bounds import gradient_error, line_error
 from discreet.rows.checks import Vector, check_clip, check_steps, check_targets, check_vector
 from discreet.rows.choices import Choices
+from discreet.rows.columns import Columns
 from discreet.rows.curvature import Curvature
 from discreet.rows.descents import Descents
+from discreet.rows.joint import Joint
 from discreet.rows.margins import Line, Point
 from discreet.rows.moments import Moments
 from discreet.rows.outputs import refuse_outputs
@@ -61,7 +63,7 @@ class Sum(NamedTuple):
     error: float
 
 
-class Rows(Descents, Curvature, Choices, Moments, ABC):
+class Rows(Descents, Curvature, Choices, Moments, Joint, Columns, ABC):
     """A table with targets; made by :func:`discreet.rows.as_rows`.
 
     The table is not copied, so it must not be changed while the rows are in use: norms are computed

@@ -16,7 +16,13 @@ from discreet.rows.checks import Vector, check_targets
 __all__ = ["DenseRows"]
 
 TILE_ENTRIES = 2**16
-"""Entries of X (half a megabyte) converted at a time, where its own memory cannot be used."""
+"""Entries of X (half a megabyte) that are converted at a time."""
+
+PIECE_ENTRIES = 2**17
+"""Entries of X that are used at a time: few enough to be read from cache twice."""
+
+WIDE_ROWS, WIDE_ENTRIES = 64, 2**18
+"""Wide tables have as many rows at a time, if that is at most so many entries (2 MB)."""
 
 
 class DenseRows(Rows):
@@ -58,6 +64,9 @@ class DenseRows(Rows):
         self._table.flags.writeable = False
         plain = X.dtype == np.float64 and X.flags.aligned
         self._by_row = plain and X.flags.c_contiguous
+        self._as_stored = X.flags.aligned and X.flags.c_contiguous  # kernels take single precision
+        columns = max(1, X.shape[1])
+        self._height = max(1, TILE_ENTRIES // columns, min(WIDE_ROWS, WIDE_ENTRIES // columns))
         self._by_column = plain and X.flags.f_contiguous and not X.flags.c_contiguous
 
     def _tiles(self, start: int, stop: int) -> Any:
@@ -65,7 +74,7 @@ class DenseRows(Rows):
         if self._by_row:
             yield start, self._table[start:stop]
             return
-        height = max(1, TILE_ENTRIES // max(1, self.n_features))
+        height = self._height
         buffer = np.empty((min(height, stop - start), self.n_features))
         for first in range(start, stop, height):
             tile = buffer[: min(height, stop - first)]
@@ -81,12 +90,14 @@ class DenseRows(Rows):
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
         if self._by_column:
             yield start, stop, self._table[start:stop]
-            return
-        height = max(1, TILE_ENTRIES // self.n_features)  # small enough to be read twice from cache
-        for first, tile in self._tiles(start, stop):
-            for row in range(0, len(tile), height):
-                piece = tile[row : row + height]
-                yield first + row, first + row + len(piece), piece
+        elif self._as_stored:
+            height = max(self._height, PIECE_ENTRIES // self.n_features)
+            for first in range(start, stop, height):
+                last = min(first + height, stop)
+                yield first, last, self._table[first:last]
+        else:
+            for first, tile in self._tiles(start, stop):
+                yield first, first + len(tile), tile
 
     def _piece_products(self, piece: Any, vector: Vector, out: Vector) -> None:
         from discreet.rows import kernels

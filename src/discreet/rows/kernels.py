@@ -33,11 +33,13 @@ def _eight_sums(_context, table, start, vector, eighths):
     """Return eight interleaved dot products: of entries start + 0, 8, …, start + 1, 9, … etc.
 
     Written with vector instructions, in strict arithmetic: without ``fastmath`` the compiler finds
-    none by itself. ``table`` and ``vector`` are contiguous arrays of float64; ``eighths`` counts
-    the terms of each sum.
+    none by itself. ``table`` is a contiguous array of float32 or float64 and ``vector`` one of
+    float64; ``eighths`` counts the terms of each sum. Single precision is widened first, exactly.
     """
-    if any(a.layout != "C" or a.dtype != types.float64 for a in (table, vector)):
+    known = table.dtype in (types.float32, types.float64) and vector.dtype == types.float64
+    if not known or any(a.layout != "C" for a in (table, vector)):
         return None  # numba reports that no such function exists
+    single = table.dtype == types.float32
     result = types.UniTuple(types.float64, 8)
 
     def generate(context, builder, signature, arguments):
@@ -47,7 +49,8 @@ def _eight_sums(_context, table, start, vector, eighths):
             context.make_array(signature.args[k])(context, builder, arguments[k]).data
             for k in (0, 2)
         )
-        left = builder.bitcast(builder.gep(left, [index]), eight.as_pointer())
+        stored = ir.VectorType(ir.FloatType(), 8) if single else eight
+        left = builder.bitcast(builder.gep(left, [index]), stored.as_pointer())
         right = builder.bitcast(right, eight.as_pointer())
         nothing, zero = ir.Constant(eight, [0.0] * 8), ir.Constant(count.type, 0)
         before = builder.block
@@ -55,10 +58,10 @@ def _eight_sums(_context, table, start, vector, eighths):
         builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
         builder.position_at_end(loop)
         k, sums = builder.phi(count.type), builder.phi(eight)
-        terms = builder.fmul(
-            builder.load(builder.gep(left, [k]), align=8),
-            builder.load(builder.gep(right, [k]), align=8),
-        )
+        entries = builder.load(builder.gep(left, [k]), align=4 if single else 8)
+        if single:
+            entries = builder.fpext(entries, eight)
+        terms = builder.fmul(entries, builder.load(builder.gep(right, [k]), align=8))
         new_sums, new_k = builder.fadd(sums, terms), builder.add(k, ir.Constant(count.type, 1))
         builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
         builder.position_at_end(after)

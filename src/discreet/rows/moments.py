@@ -187,10 +187,10 @@ class Moments:
         """Return the rows' norms, at most ``row_norm`` where there is one (private; a new array).
 
         They are upper bounds on the true norms, by a few roundings, and computed from each row
-        alone. The constant feature is not a part of them, so rows that have it are refused.
+        alone. A constant feature is taken out of them again, which rounds short ones.
         """
         if self.fit_intercept:
-            raise ValueError("norms are of rows without a constant feature.")
+            return np.sqrt(np.maximum(np.square(self._norms) - 1.0, 0.0))
         return self._norms.copy()
 
     def _outer_block(self, start: int, stop: int) -> Vector:

@@ -18,11 +18,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.errors import NotSupported
 from discreet.objectives import Loss
 from discreet.rows.base import Rows, Sum
 from discreet.rows.bounds import SLACK, UNIT_ROUNDOFF, gamma, norm_inflation, sum_depth
 from discreet.rows.checks import Vector, check_clip, check_vector
 from discreet.rows.curvature import _one_thread
+from discreet.rows.joint import MovedJoint
 from discreet.rows.moments import OUTER_ROWS, outer_error, triangle
 from discreet.rows.parts import in_parts
 
@@ -94,7 +96,7 @@ class Move:
         return np.hstack([carried - totals * self.offset, totals])
 
 
-class MovedRows:
+class MovedRows(MovedJoint):
     """Rows of a table, moved; what a curator can ask of them is a part of what `Rows` answers.
 
     Parameters
@@ -163,6 +165,27 @@ class MovedRows:
         sums = self._stored.gradient_sum(np.nan_to_num(carried.ravel()), loss, clip)
         values = self._move.push(sums.values.reshape(count, -1))[:, : self.n_parameters]
         return Sum(values.ravel(), self._error(clip, self._stored.block_rows))
+
+    def norms(self) -> Vector:
+        """Return upper bounds on the lengths of moved rows, without a constant feature (private).
+
+        Each is computed from its row alone.
+        """
+        return self._lengths.copy()
+
+    def columns(self, index: NDArray[np.intp], factor: float) -> Self:
+        """Return moved rows with the named columns only, multiplied by ``factor``.
+
+        What was done to whole rows stays: their scales are not computed anew.
+        """
+        move = self._move
+        if move.linear.ndim > 1:
+            raise NotSupported(
+                "columns can be left out of rows that were scaled, not of turned ones."
+            )
+        stored = self._stored._narrowed(index)
+        narrow = Move(move.row_norm, factor * move.linear[index], factor * move.offset[index])
+        return type(self)(stored, narrow, fit_intercept=self.fit_intercept)
 
     def row_sum(self) -> Sum:
         """Sum the moved rows, each scaled down to ``row_norm`` where it is longer.

@@ -15,6 +15,7 @@ from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.gd import GD
 from discreet.solvers.laplace_sgd import LaplaceSGD
 from discreet.solvers.majority import Majority
+from discreet.solvers.newton import Newton
 from discreet.solvers.nonprivate import NonPrivate
 from discreet.solvers.objpert import ObjPert
 from discreet.solvers.outpert import OutPert
@@ -25,6 +26,7 @@ from discreet.solvers.rrpsgd import RRPSGD
 from discreet.solvers.sgd import SGD
 from discreet.solvers.sgd_adv import SGDAdv
 from discreet.solvers.sgd_ma import SGDMA
+from discreet.solvers.shrunk_gd import ShrunkGD
 
 __all__ = [
     "AGD",
@@ -38,6 +40,7 @@ __all__ = [
     "FrankWolfe",
     "LaplaceSGD",
     "Majority",
+    "Newton",
     "NonPrivate",
     "ObjPert",
     "OutPert",
@@ -45,6 +48,7 @@ __all__ = [
     "PrivGene",
     "Progress",
     "SGDAdv",
+    "ShrunkGD",
     "Solution",
     "Solver",
     "TraceEntry",

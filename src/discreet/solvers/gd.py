@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.objectives import Loss, Problem
+from discreet.objectives import Logistic, Loss, Problem
 from discreet.privacy import Budget, Curator, Gaussian, Relation
 from discreet.privacy.filters import Measure
 from discreet.solvers import settings
@@ -33,6 +33,9 @@ square norm 10/3 by about 1 (standard deviation) over the whole run."""
 CONVERGED_PATH = 18.0
 """Per weight of one output: where descent on rows of that norm, alike in all directions, is done.
 A longer path only adds noise."""
+
+LEAST_RARE = 0.002
+"""Twice the smallest share of a class that the intercept may start from."""
 
 CURVATURE = 1.3
 """Times 1/weights: the usual curvature of the loss at such rows, which pulls noise back."""
@@ -78,6 +81,11 @@ class GD(Solver):
     averaging : float
         The result is the mean of the weights after the last iterations, this share of all of
         them; 0 for the last weights.
+    start_share : float
+        Share of the budget (of μ²) that buys a noisy balance of two classes, from which the
+        intercept starts: with few rows or a small budget, and one class much rarer, the path may
+        be too short to find it. For logistic losses of one output with an intercept; else nothing
+        is spent on it.
     gradient_clip : float
         C: bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
         replaces it. For losses with several margins a row, it bounds the gradient of all outputs
@@ -89,6 +97,7 @@ class GD(Solver):
     step_size: float | None = None
     momentum: float = 0.8
     averaging: float = 0.2
+    start_share: float = 0.0
     gradient_clip: float = 5 / 3
 
     name: ClassVar[str] = "gd"
@@ -107,12 +116,16 @@ class GD(Solver):
         settings.numbers(self, "step_size", least=1e-6, most=1e6, optional=True)
         settings.numbers(self, "momentum", least=0.0, most=0.999)
         settings.numbers(self, "averaging", least=0.0, most=1.0)
+        settings.numbers(self, "start_share", least=0.0, most=0.9)
         settings.numbers(self, "gradient_clip", least=1e-6, most=1e6)
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
         """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
         super().check(loss, budget, parts)
-        self._mechanism(budget.to_gdp().mu ** 2 / parts)
+        total = budget.to_gdp().mu ** 2 / parts
+        self._mechanism((1 - self.start_share) * total)
+        if self.start_share:
+            _balance_mechanism(self.start_share * total)
 
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Refuse a step under which the penalty alone would make the weights grow for ever."""
@@ -138,13 +151,13 @@ class GD(Solver):
         """Measure, step, T times."""
         self.prepare(problem, budget, curator.parts)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
+        weights, balance, total = self._start(problem, curator, total)
         mechanism = self._mechanism(total)
         clip = self._clip(problem)
         step = self.step_size
         if step is None:
             step = self._default_step(problem, math.sqrt(total), clip, curator.relation)
         averaged = max(1, round(self.averaging * self.iterations))
-        weights: FloatArray = np.zeros(problem.n_parameters)
         velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
         trace: list[GradientStep] = []
         for t in range(1, self.iterations + 1):
@@ -160,10 +173,20 @@ class GD(Solver):
         return Solution(
             weights=ends / averaged,
             trace=tuple(trace),
-            conditions=self._conditions(clip, mechanism),
+            conditions=(*balance, *self._conditions(clip, mechanism)),
             clip=clip,
             deviation=self._deviation(problem, math.sqrt(total), clip, curator.relation, step),
         )
+
+    def _start(
+        self, problem: Problem, curator: Curator, total: float
+    ) -> tuple[FloatArray, tuple[str, ...], float]:
+        """Where descent starts, what that rests on in words, and what is left of the total μ²."""
+        weights: FloatArray = np.zeros(problem.n_parameters)
+        if not (self.start_share and problem.fit_intercept and isinstance(problem.loss, Logistic)):
+            return weights, (), total
+        weights[-1], words = _log_odds(curator, self.start_share * total)
+        return weights, (words,), (1 - self.start_share) * total
 
     def _mechanism(self, total: float) -> Gaussian:
         """One measurement, T of which cost the total μ² and no more."""
@@ -200,3 +223,27 @@ class GD(Solver):
             f"{mechanism.noise_multiplier:.6g} times what one row can move it by, composed exactly "
             "in Gaussian DP",
         )
+
+
+def _balance_mechanism(total: float) -> Gaussian:
+    """The measurement that costs the total μ² and no more."""
+    return Gaussian((1 + 1e-12) / math.sqrt(total))
+
+
+def _log_odds(curator: Curator, total: float) -> tuple[float, str]:
+    """The intercept of a model that knows the classes' shares and nothing else; what it rests on.
+
+    The mean m of targets −1 and 1 is shrunk by its known noise and kept off ±1 by as much.
+    """
+    mechanism = _balance_mechanism(total)
+    noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
+    mean, noise = float(noisy.values[0]) / curator.n_rows, noisy.deviation / curator.n_rows
+    mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
+    most = max(1 - max(noise, LEAST_RARE), 0.0)
+    mean = min(max(mean, -most), most)
+    words = (
+        f"the sum of the targets −1 and 1 was released with Gaussian noise of "
+        f"{mechanism.noise_multiplier:.6g} times what one row can move it by; the intercept starts "
+        "from it"
+    )
+    return math.log1p(mean) - math.log1p(-mean), words

@@ -21,6 +21,7 @@ from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.gd import GD
 from discreet.solvers.laplace_sgd import LaplaceSGD
 from discreet.solvers.majority import Majority
+from discreet.solvers.newton import Newton
 from discreet.solvers.nonprivate import NonPrivate
 from discreet.solvers.objpert import ObjPert
 from discreet.solvers.outpert import OutPert
@@ -30,6 +31,7 @@ from discreet.solvers.rrpsgd import RRPSGD
 from discreet.solvers.sgd import SGD
 from discreet.solvers.sgd_adv import SGDAdv
 from discreet.solvers.sgd_ma import SGDMA
+from discreet.solvers.shrunk_gd import ShrunkGD
 
 __all__ = ["Description", "describe", "names", "resolve"]
 
@@ -46,6 +48,7 @@ _SOLVERS: dict[str, type[Solver]] = {
         GD,
         LaplaceSGD,
         Majority,
+        Newton,
         NonPrivate,
         ObjPert,
         OutPert,
@@ -55,6 +58,7 @@ _SOLVERS: dict[str, type[Solver]] = {
         SGD,
         SGDAdv,
         SGDMA,
+        ShrunkGD,
     )
 }
 _AUTO = GD.name

@@ -1,8 +1,9 @@
 """The curator: the only code that sees rows, and it charges before it looks."""
 
+from discreet.privacy.curator.columns import Columns
 from discreet.privacy.curator.descents import Descents
 from discreet.privacy.curator.gradients import Gradients, NoisyGradient
-from discreet.privacy.curator.moments import Moments
+from discreet.privacy.curator.joint import JointMoments
 from discreet.privacy.curator.protocols import Rows, Sum
 from discreet.privacy.curator.releases import Releases
 from discreet.privacy.curator.selections import Selections
@@ -10,7 +11,7 @@ from discreet.privacy.curator.selections import Selections
 __all__ = ["Curator", "NoisyGradient", "Rows", "Sum"]
 
 
-class Curator(Gradients, Selections, Descents, Moments, Releases):
+class Curator(Gradients, Selections, Descents, JointMoments, Columns, Releases):
     """Answers private questions about rows within a budget.
 
     Parameters

@@ -1,0 +1,397 @@
+"""Descent along a noisy second moment: two releases of moments, then a few noisy gradients.
+
+A small part of the budget buys mean and spread of the target, another the second moment of the
+rows with their targets. That gives a first solution (that of least squares with a ridge), the size
+of what it leaves unexplained, hence a clip, and the curvature. The rest buys T gradients, and each
+step divides by the curvature, as Newton's does. Noise in the moment only slows the descent down;
+noise in the result is that of clipped gradients of residuals, which is far smaller.
+
+Wang 2018 has least squares from noisy moments with a ridge that follows from their noise. Avella-
+Medina, Bradshaw & Loh 2023 and Ganesh et al. 2023 have private Newton steps, with a noisy Hessian
+at each of them.
+
+Proof: docs/proofs/newton.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from discreet.errors import NotSupported
+from discreet.objectives import Loss, Problem
+from discreet.privacy import Budget, Curator, Gaussian, Relation
+from discreet.privacy.curator.moments import NoisyMoment
+from discreet.privacy.filters import Measure
+from discreet.solvers import settings
+from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+
+__all__ = ["Newton", "NewtonStep"]
+
+USUAL_NORM = 10 / 3
+"""Root mean square norm of rows of which nothing is known; `Scale` brings rows to it."""
+
+ROOM = 1.2
+"""The clip of the moment, over the usual length of a row with its constant."""
+
+TARGET_LENGTH = 0.6
+"""Length that usual targets are given in the moment, over that of a row with its constant."""
+
+SIGNAL = 0.25
+"""Share of the target's variance that weights are taken to explain where noise wants a ridge. It is
+rather small: a model that explains nothing is better than one made of noise."""
+
+USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
+"""What the variance of a target in [-1, 1] is taken to be while noise hides it: that of a quarter,
+give or take the second number."""
+
+CLIPS = (1.25, 4.0)
+"""Least and most clip of a gradient, over the usual residual times the usual length of a row."""
+
+NOISE_SHARE = 0.05
+"""The clip grows between these while noise adds less than the square of this to the mean squared
+residual: rows are left as they are where that is cheap."""
+
+STEP = 0.8
+"""Of Newton's step: stable where the curvature is up to 2.5 times what the moment says, as it can
+be if many rows are longer than the clip."""
+
+ITERATIONS = (10, 40)
+"""Least and most gradients; the least do where the second moment is known well."""
+
+GRADIENT_NOISE = 1 / 30
+"""Noise in one mean gradient, over the clip, beyond which more of them are no better."""
+
+LEAST_LEFT = 0.05
+"""Share of the target's variance that is taken to be left unexplained at least."""
+
+
+@dataclass(frozen=True)
+class NewtonStep(TraceEntry):
+    """One gradient; all of it was paid for.
+
+    Attributes
+    ----------
+    clip
+        The bound on a row's gradient norm.
+    gradient_norm
+        Norm of the noisy mean gradient, penalty included.
+    """
+
+    clip: float
+    gradient_norm: float
+
+
+@dataclass(frozen=True)
+class Newton(Solver):
+    """Noisy second moments of rows and targets, then noisy gradients divided by them.
+
+    For regression, on targets within about [-1, 1] and rows whose length is known: bounded by
+    ``data_norm``, or brought to a root mean square of 10/3 by a `Scale`. It minimises the mean loss
+    plus alpha/2·‖w‖², or more than alpha where noise calls for a larger ridge.
+
+    Parameters
+    ----------
+    iterations : int, optional
+        T: how many gradients are measured, each at the same cost. Default: 10, or up to 40 if
+        noise in the second moment is larger than twice its mean eigenvalue, so that descent is
+        slower: as many as leave the noise in each below a thirtieth of the clip.
+    target_share : float
+        Share of the budget (of μ²) that buys mean and spread of the target.
+    moment_share : float
+        Share that buys the second moment.
+    averaging : float
+        The result is the mean of the weights after the last iterations, this share of all of
+        them; 0 for the last weights.
+    row_length : float, optional
+        Root mean square norm of the rows, without a constant. Default: ``data_norm``, else 10/3.
+        It decides what is clipped, nothing else.
+    """
+
+    iterations: int | None = None
+    _: KW_ONLY
+    target_share: float = 0.08
+    moment_share: float = 0.2
+    averaging: float = 0.8
+    row_length: float | None = None
+
+    name: ClassVar[str] = "newton"
+    paper: ClassVar[str] = (
+        "this library; noisy moments: Wang 2018; private Newton steps: Avella-Medina, Bradshaw, "
+        "Loh 2023, Ganesh et al. 2023"
+    )
+    demands: ClassVar[tuple[str, ...]] = (
+        "rows with their targets are scaled down to a length in the moments, and each row's "
+        "gradient is clipped",
+    )
+    needs_delta: ClassVar[bool] = True
+    needs_smooth_loss: ClassVar[bool] = True
+    needs_convex_loss: ClassVar[bool] = True
+    takes_moved_rows: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
+    widest: ClassVar[int] = 2048
+    """Weights that it takes at most: the moment has about half their square."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        settings.wholes(self, "iterations", most=10**6, optional=True)
+        settings.numbers(self, "target_share", "moment_share", least=1e-3, most=1 - 1e-3)
+        settings.numbers(self, "averaging", least=0.0, most=1.0)
+        settings.numbers(self, "row_length", least=1e-6, most=1e6, optional=True)
+        if self.target_share + self.moment_share > 1 - 1e-3:
+            raise ValueError(
+                "target_share and moment_share must leave a part of the budget to gradients; got "
+                f"{self.target_share:g} and {self.moment_share:g}. Usual are 0.08 and 0.2."
+            )
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
+        super().check(loss, budget, parts)
+        self._mechanisms(budget.to_gdp().mu ** 2 / parts, self.iterations or max(ITERATIONS))
+
+    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+        """Refuse tables that are too wide."""
+        spent = super().prepare(problem, budget, parts)
+        if problem.n_parameters > self.widest:
+            raise NotSupported(
+                f"solver={self.name!r} takes at most {self.widest} weights; the table has "
+                f"{problem.n_parameters}. Use fewer columns, or solver='gd'."
+            )
+        return spent
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Ask for the moments, then measure and step T times."""
+        self.prepare(problem, budget, curator.parts)
+        total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
+        length, alpha = self._length(problem), problem.penalty.alpha
+        iterations = self.iterations or self._iterations(problem, total, curator.relation)
+        costs = self._mechanisms(total, iterations)
+        target = self._target(problem, curator, costs.target)
+        weight = TARGET_LENGTH * length / target.spread
+        noisy = curator.joint_sum(
+            clip=ROOM * length,
+            target_weight=weight,
+            target_centre=target.centre,
+            mechanism=costs.moment,
+        )
+        moment = _Moment.of(noisy, problem, weight, length)
+        weights, left = moment.least_squares(alpha, target)
+        noise = costs.gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
+        noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
+        clip = self._clip(problem, left * length, noise)
+        ridge = moment.ridge(alpha, noise * clip, target)
+        curved = _curvature(problem.loss, left)
+        divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
+        inverse = STEP * np.linalg.inv(divisor)
+        averaged = max(1, round(self.averaging * iterations))
+        ends = np.zeros_like(weights)
+        trace: list[NewtonStep] = []
+        for t in range(1, iterations + 1):
+            measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=costs.gradient)
+            gradient = measured.values / problem.n_rows + ridge * weights
+            weights = weights - inverse @ gradient
+            if t > iterations - averaged:
+                ends += weights
+            trace.append(NewtonStep(clip=clip, gradient_norm=float(np.linalg.norm(gradient))))
+            if progress is not None:
+                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
+        conditions = self._conditions(ROOM * length, clip, costs, iterations)
+        return Solution(ends / averaged, tuple(trace), conditions)
+
+    def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
+        """Half of the largest eigenvalue of the noise in the second moment; a public number.
+
+        ``length`` is the usual length of a row with its constant, or a bound on it.
+        """
+        mu = budget.to_gdp().mu * math.sqrt(self.moment_share)
+        return _doubt(n_parameters, budget.relation, length) / (max(n_rows, 1) * mu)
+
+    def _iterations(self, problem: Problem, total: float, relation: Relation) -> int:
+        """T, from public numbers only."""
+        largest = 2 * _doubt(problem.n_parameters, relation, length := self._length(problem))
+        largest /= problem.n_rows * math.sqrt(self.moment_share * total)
+        least, most = ITERATIONS
+        if largest < 2 * length**2 / problem.n_parameters:
+            return least
+        reach = problem.n_rows * math.sqrt((1 - self.target_share - self.moment_share) * total)
+        known = (GRADIENT_NOISE * reach / relation.rows_changed) ** 2
+        return round(min(max(known, least), most))
+
+    def _mechanisms(self, total: float, iterations: int) -> _Costs:
+        """What the questions use; all of them together cost the total μ², or a hair less."""
+        gradients = 1 - self.target_share - self.moment_share
+        parts = (self.target_share, self.moment_share, gradients / iterations)
+        return _Costs(*(Gaussian((1 + 1e-12) / math.sqrt(part * total)) for part in parts))
+
+    def _length(self, problem: Problem) -> float:
+        """The usual length of a row with its constant."""
+        norm = self.row_length or problem.row_norm or USUAL_NORM
+        return math.hypot(norm, 1.0) if problem.fit_intercept else norm
+
+    def _target(self, problem: Problem, curator: Curator, mechanism: Gaussian) -> _Target:
+        """Mean and spread of the target, each shrunk by its noise towards what is usual."""
+        noisy = curator.joint_sum(
+            clip=math.sqrt(2.0), target_weight=1.0, features=False, mechanism=mechanism
+        )
+        _, mean, square = noisy.values / problem.n_rows
+        deviation = noisy.deviation / problem.n_rows
+        mean, noise = float(mean) / math.sqrt(2.0), deviation / math.sqrt(2.0)
+        if not problem.fit_intercept:
+            mean = 0.0
+        mean = mean * max(0.0, 1 - noise**2 / mean**2) if mean else 0.0
+        found = min(max(float(square) - mean**2, 0.0), 1.0)
+        trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
+        return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
+
+    def _clip(self, problem: Problem, usual: float, noise: float) -> float:
+        """The clip for gradients whose usual norm is ``usual``, from public and released numbers.
+
+        ``noise`` is the deviation of the noise in the mean of all gradients, over the clip.
+        """
+        least, most = CLIPS
+        room = min(max(NOISE_SHARE / (noise * problem.n_parameters), least), most)
+        return max(min(room * usual, problem.lipschitz), 1e-6)
+
+    def _conditions(
+        self, length: float, clip: float, costs: _Costs, iterations: int
+    ) -> tuple[str, ...]:
+        return (
+            "in the second moments, each row with its target is scaled down to norm "
+            f"{length:.4g}, and a target with a constant 1 to √2",
+            f"each row's gradient is clipped to norm {clip:.4g}",
+            "Gaussian noise of so many times what one row can move: "
+            f"{costs.target.noise_multiplier:.6g} on the moments of the target, "
+            f"{costs.moment.noise_multiplier:.6g} on the second moment and "
+            f"{costs.gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
+            "composed exactly in Gaussian DP",
+        )
+
+
+class _Costs(NamedTuple):
+    """The mechanisms of the three questions."""
+
+    target: Gaussian
+    moment: Gaussian
+    gradient: Gaussian
+
+
+class _Target(NamedTuple):
+    """A mean of the target, and a root mean square distance from it: both public by now."""
+
+    centre: float
+    spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Moment:
+    """What a noisy second moment tells: post-processing, nothing private.
+
+    Attributes
+    ----------
+    matrix
+        The second moment of the rows, moved to one that rows can have.
+    product
+        Mean of a row times its target's distance from the centre.
+    square
+        Mean of the square of that distance.
+    doubt
+        Half of the largest eigenvalue that the noise in the matrix has.
+    deviation
+        Standard deviation of the noise in each entry of ``product``.
+    intercept
+        Whether the last entry belongs to a constant.
+    """
+
+    matrix: FloatArray
+    product: FloatArray
+    square: float
+    doubt: float
+    deviation: float
+    intercept: bool
+
+    @classmethod
+    def of(cls, noisy: NoisyMoment, problem: Problem, weight: float, length: float) -> _Moment:
+        """Read a noisy sum."""
+        size = problem.n_parameters
+        rows, columns = np.triu_indices(size + 1)
+        full = np.empty((size + 1, size + 1))
+        means = noisy.values / problem.n_rows / np.where(rows == columns, 1.0, math.sqrt(2.0))
+        full[rows, columns] = full[columns, rows] = means
+        deviation = noisy.deviation / problem.n_rows
+        values, vectors = np.linalg.eigh(full[:size, :size])
+        trace = float(np.clip(values.sum(), LEAST_LEFT * length**2, (ROOM * length) ** 2))
+        matrix = (vectors * _nearest(values, trace)) @ vectors.T
+        return cls(
+            matrix=(matrix + matrix.T) / 2,
+            product=full[:size, size] / weight,
+            square=float(full[size, size]) / weight**2,
+            doubt=0.5 * deviation * math.sqrt(2 * size),
+            deviation=deviation / (math.sqrt(2.0) * weight),
+            intercept=problem.fit_intercept,
+        )
+
+    def ridge(self, alpha: float, deviation: float, target: _Target) -> FloatArray:
+        """The penalty on each weight: alpha, or what noise in the mean gradient calls for.
+
+        If p weights explain a variance v in equal parts, a ridge of p·s²/v balances what it takes
+        from them against the noise s that it keeps out. A constant has none of it.
+        """
+        size = self.product.size
+        noise = size * deviation**2 / (SIGNAL * target.spread**2)
+        ridge = np.full(size, max(alpha, noise))
+        if self.intercept:
+            ridge[-1] = alpha
+        return ridge
+
+    def least_squares(self, alpha: float, target: _Target) -> tuple[FloatArray, float]:
+        """Weights of least squares, and the root mean square of what they leave unexplained."""
+        ridge = self.ridge(alpha, self.deviation, target)
+        product = self.product.copy()
+        if self.intercept:
+            product[-1] -= alpha * target.centre  # the penalty is on the whole intercept
+        divisor = self.matrix + np.diag(ridge + self.doubt)
+        weights = np.linalg.solve(divisor, product)
+        left = self.square - 2 * weights @ self.product + weights @ self.matrix @ weights
+        left = float(np.clip(left, LEAST_LEFT * target.spread**2, target.spread**2))
+        if self.intercept:
+            weights[-1] += target.centre
+        return weights, math.sqrt(left)
+
+
+def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
+    """Half of the largest eigenvalue of the noise in a sum of outer products, at μ = 1.
+
+    A symmetric matrix of p rows whose numbers have deviation s on the diagonal and s/√2 off it has
+    eigenvalues of up to about s·√(2p).
+    """
+    apart = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+    return 0.5 * apart * (ROOM * length) ** 2 * math.sqrt(2 * n_parameters)
+
+
+def _curvature(loss: Loss, left: float) -> float:
+    """What to expect of φ'': the share of normal residuals below Huber's threshold, or its bound.
+
+    Not less than a half, as a step of more than twice Newton's may not be stable.
+    """
+    bound = loss.curvature_bound or 1.0
+    if loss.task != "regression" or not math.isfinite(loss.slope_bound):
+        return bound
+    return bound * max(0.5, math.erf(loss.slope_bound / (left * math.sqrt(2.0))))
+
+
+def _nearest(values: FloatArray, total: float) -> FloatArray:
+    """The nearest numbers that are not negative and have this sum."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    kept = np.flatnonzero(ordered > excess)
+    return np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)

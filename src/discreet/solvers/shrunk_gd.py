@@ -1,0 +1,331 @@
+"""Noisy gradient descent whose weights are shrunk by what their noise calls for: for wide tables.
+
+Descent as in `discreet.solvers.gd`, with one difference: gradients are not measured at the sum z of
+all steps so far, but at an estimate of what z would be without its noise. Each coordinate of z is a
+number of interest plus Gaussian noise of one known deviation, so how many of these numbers are
+large, small or none at all can be read off z itself (empirical Bayes), and each is replaced by its
+posterior mean. Where few columns matter, nearly all noise is taken out; where all matter, or noise
+is small, next to nothing changes. It is computed from noisy gradients alone and costs nothing.
+
+Half-way, columns that look like noise are left out. Rows are shorter without them, so they can be
+stretched, and the second half measures the columns that are left with less noise: distilled
+sensing (Haupt, Castro & Nowak 2011).
+
+The estimate is adaptive shrinkage: Stephens, "False discovery rates: a new deal", Biostatistics
+2017, with normal components; its use on a sum of gradients is dual averaging (Nesterov 2009) with
+that shrinkage as the map from sums to weights.
+
+Proof: docs/proofs/shrunk_gd.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from discreet.objectives import L2, Loss, Problem
+from discreet.privacy import Budget, Curator, ExponentialMechanism, Gaussian
+from discreet.solvers import settings
+from discreet.solvers.base import FloatArray, Progress, Solution
+from discreet.solvers.gd import CONVERGED_PATH, GD, GradientStep
+from discreet.solvers.shrinkage import Shrinkage, worth_measuring
+
+__all__ = ["ShrunkGD", "ShrunkStep"]
+
+NOISE_REACH = 0.6
+"""The default path is so many times n·μ/(k·C), twice that of `GD`: most of the noise is taken out
+of the weights, and where none is, margins of rows of norm 10/3 move by about 2."""
+
+NORM = 10 / 3
+"""What the median length of rows is brought to when columns are left out."""
+
+LENGTH_SHARES = (0.005, 0.1)
+LENGTH_PRECISION = 30.0
+"""The share of μ² for that median is (this/(n·μ))², within these limits."""
+
+
+@dataclass(frozen=True)
+class ShrunkStep(GradientStep):
+    """One iteration; all of it was paid for.
+
+    Attributes
+    ----------
+    columns
+        How many columns were measured.
+    deviation
+        Standard deviation of the noise in each coordinate of the sum of steps.
+    kept
+        Norm of the weights over that of the sum of steps, without intercepts.
+    """
+
+    columns: int
+    deviation: float
+    kept: float
+
+
+@dataclass(frozen=True)
+class ShrunkGD(GD):
+    """Gradient descent on noisy gradients of all rows, at weights that are shrunk by their noise.
+
+    For tables with more columns than n·μ/k, of which few or many may matter: n rows, μ the budget
+    in Gaussian DP, k = 1 under add/remove and 2 under replace. Columns should be scaled alike, as
+    a weight's size is compared with that of all others. Intercepts are not shrunk.
+
+    What `GD` says of the default step holds here too.
+
+    Parameters
+    ----------
+    iterations : int
+        T: how many gradients are measured, the same number in each stage.
+    step_size : float, optional
+        η: step size for mean gradients. Default: τ/T for a path of length
+        τ = min(0.6·n·μ/(k·C), 18·p) in a stage of T iterations and budget μ, and at most 1/alpha,
+        in the terms of `GD`.
+    momentum : float
+        m: v ← m·v + gradient, z ← z − η·(1 − m)·v; the weights are z, shrunk.
+    averaging : float
+        The result is the mean of the weights after the last iterations, this share of all of
+        them; 0 for the last weights.
+    gradient_clip : float
+        C: bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
+        replaces it. For losses with several margins a row, it bounds the gradient of all outputs
+        together.
+    first_share : float
+        Share of μ² for a first half of the iterations, after which columns that look like noise
+        are left out and rows are stretched to a median length of 10/3. 1: there is only one
+        stage, on all columns.
+    """
+
+    first_share: float = 0.5
+
+    name: ClassVar[str] = "shrunk-gd"
+    paper: ClassVar[str] = (
+        "as gd; shrinkage: Stephens, False discovery rates: a new deal, 2017; dual averaging: "
+        "Nesterov 2009; distilled sensing: Haupt, Castro & Nowak 2011"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        super().__post_init__()
+        settings.numbers(self, "first_share", least=0.05, most=1.0)
+        if 0.85 < self.first_share < 1:
+            raise ValueError(
+                "first_share must leave something to the second stage: at most 0.85, or 1 for one "
+                f"stage only; got {self.first_share!r}."
+            )
+        if self.first_share < 1 and self.iterations < 2:
+            raise ValueError("iterations must be at least 2 for two stages; or pass first_share=1.")
+
+    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+        """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
+        super().check(loss, budget, parts)
+        total = budget.to_gdp().mu ** 2 / parts
+        for share in (self.first_share, 0.5 * (1 - self.first_share)):
+            if share > 0:
+                _measurement(self.iterations, share * total)
+        if self.first_share < 1:
+            _selection(LENGTH_SHARES[0] * total)
+
+    def solve(
+        self,
+        problem: Problem,
+        curator: Curator,
+        budget: Budget,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Solution:
+        """Measure, step, shrink; leave columns out; measure, step, shrink."""
+        self.prepare(problem, budget, curator.parts)
+        total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
+        start, balance, total = self._start(problem, curator, total)
+        outputs = problem.loss.n_outputs
+
+        def tell(entry: ShrunkStep, weights: FloatArray) -> None:
+            if progress is not None:
+                progress(Progress(entry, weights, curator.spent_share))
+
+        one_stage = self.first_share == 1
+        half = self.iterations if one_stage else self.iterations // 2
+        first = _Stage(self, problem, curator, self.first_share * total, half, start)
+        first.conditions = balance + first.conditions
+        first.run(lambda entry, weights: tell(entry, weights.copy()))
+        if one_stage:
+            return Solution(first.result, tuple(first.trace), first.conditions)
+
+        least, most = LENGTH_SHARES
+        precise = (LENGTH_PRECISION / problem.n_rows) ** 2 / total
+        length = min(max(precise, least), most) * (1 - self.first_share)
+        left = 1 - self.first_share - length
+        keep = worth_measuring(first.squares(), self.first_share, left)
+        if keep.size == problem.n_features:
+            first.extend((1 - self.first_share) * total, self.iterations - half)
+            first.run(lambda entry, weights: tell(entry, weights.copy()))
+            return Solution(first.result, tuple(first.trace), first.conditions)
+        median = curator.columns(keep).median_norm(mechanism=_selection(length * total))
+        factor = NORM / median
+        narrow = replace(
+            problem,
+            n_features=keep.size,
+            row_norm=None,
+            penalty=L2(problem.penalty.alpha * factor**2),  # on weights of rows as they were
+        )
+
+        def whole(weights: FloatArray) -> FloatArray:
+            """Weights of all columns: those that were left out keep what they had."""
+            all_weights = first.result.reshape(outputs, -1).copy()
+            found = weights.reshape(outputs, -1)
+            all_weights[:, keep] = factor * found[:, : keep.size]
+            all_weights[:, problem.n_features :] = found[:, keep.size :]
+            return all_weights.ravel()
+
+        stretched = curator.columns(keep, factor=factor)
+        again = np.zeros(narrow.n_parameters)
+        again.reshape(outputs, -1)[:, keep.size :] = start.reshape(outputs, -1)[
+            :, problem.n_features :
+        ]
+        second = _Stage(self, narrow, stretched, left * total, self.iterations - half, again)
+        second.run(lambda entry, weights: tell(entry, whole(weights)))
+        conditions = (
+            *first.conditions,
+            f"then, on {keep.size} of {problem.n_features} columns that were chosen by what had "
+            "been released, one private choice of the rows' median length, and "
+            f"{second.conditions[1][0].lower()}{second.conditions[1][1:]}",
+        )
+        return Solution(whole(second.result), (*first.trace, *second.trace), conditions)
+
+
+class _Stage:
+    """Some iterations on some columns, with a part of the budget.
+
+    Attributes
+    ----------
+    result, trace
+        What `run` found: the mean of the last weights, and one entry an iteration.
+    """
+
+    def __init__(
+        self,
+        solver: ShrunkGD,
+        problem: Problem,
+        curator: Curator,
+        total: float,
+        iterations: int,
+        start: FloatArray,
+    ) -> None:
+        self._solver, self._problem, self._curator = solver, problem, curator
+        self._clip = solver._clip(problem)
+        self._shrinkage = Shrinkage()
+        self._total, self._path = 0.0, 0.0
+        self._steps = start  # z: the sum of all steps
+        self._velocity: FloatArray = np.zeros(problem.n_parameters)
+        # of the noise of each measurement: its deviation, and its factors in the velocity and in z
+        self._noises: FloatArray = np.zeros((0, 3))
+        self._weights = self.result = self._steps
+        self.trace: list[ShrunkStep] = []
+        self.conditions: tuple[str, ...] = (
+            f"each row's gradient is clipped to norm {self._clip:g}",
+        )
+        self.extend(total, iterations)
+
+    def extend(self, total: float, iterations: int) -> None:
+        """Plan further iterations, with a further part of the budget.
+
+        The path is then that of all of them together, and at least 0.4 of the first ones' again.
+        """
+        alpha = self._problem.penalty.alpha
+        self._iterations = iterations
+        self._mechanism = _measurement(iterations, total)
+        self._total += total
+        path = max(self._longest_path(math.sqrt(self._total)) - self._path, 0.4 * self._path)
+        self._path += path
+        step = self._solver.step_size or path / iterations
+        self._step = min(step, 1 / alpha) if alpha > 0 else step
+        self.conditions += (
+            f"Gaussian noise on each of {iterations} sums over all rows, of "
+            f"{self._mechanism.noise_multiplier:.6g} times what one row can move it by, composed "
+            "exactly in Gaussian DP",
+        )
+
+    def run(self, tell: Callable[[ShrunkStep, FloatArray], None]) -> None:
+        """Measure, step, shrink, as often as planned."""
+        problem, momentum = self._problem, self._solver.momentum
+        averaged = max(1, round(self._solver.averaging * self._iterations))
+        weights, ends = self._weights, np.zeros_like(self._steps)
+        for t in range(1, self._iterations + 1):
+            noisy = self._curator.gradient(
+                problem.loss, weights, clip=self._clip, mechanism=self._mechanism
+            )
+            gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
+            self._velocity = momentum * self._velocity + gradient
+            self._steps = self._steps - self._step * (1 - momentum) * self._velocity
+            self._noises[:, 1] *= momentum
+            new = (noisy.noise_scale / problem.n_rows, 1.0, 0.0)
+            self._noises = np.vstack([self._noises, new])
+            self._noises[:, 2] += self._step * (1 - momentum) * self._noises[:, 1]
+            weights, kept = self._shrunk()
+            if t > self._iterations - averaged:
+                ends += weights
+            size = float(np.linalg.norm(gradient))
+            entry = ShrunkStep(
+                step=self._step,
+                gradient_norm=size,
+                columns=problem.n_features,
+                deviation=self._deviation,
+                kept=kept,
+            )
+            self.trace.append(entry)
+            tell(entry, weights)
+        self._weights, self.result = weights, ends / averaged
+
+    @property
+    def _deviation(self) -> float:
+        """Standard deviation of the noise in each coordinate of z."""
+        return float(np.linalg.norm(self._noises[:, 0] * self._noises[:, 2]))
+
+    def squares(self) -> FloatArray:
+        """For each column, what its squared weights are expected to be, over the noise's variance.
+
+        The mean over outputs.
+        """
+        seen = self._table(self._steps)
+        squares: FloatArray = self._shrinkage.squares(seen, self._deviation).mean(axis=0)
+        return squares
+
+    def _shrunk(self) -> tuple[FloatArray, float]:
+        """The weights that the sum of steps stands for, and how much of its length they keep."""
+        weights = self._steps.copy()
+        seen = self._table(self._steps)
+        self._table(weights)[:] = self._shrinkage.means(seen, self._deviation)
+        before, after = np.linalg.norm(seen), np.linalg.norm(self._table(weights))
+        return weights, float(after / before) if before > 0 else 1.0
+
+    def _table(self, weights: FloatArray) -> FloatArray:
+        """A view of weights without intercepts, one row an output."""
+        return weights.reshape(self._problem.loss.n_outputs, -1)[:, : self._problem.n_features]
+
+    def _longest_path(self, mu: float) -> float:
+        """τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons."""
+        problem = self._problem
+        width = problem.n_parameters / problem.loss.n_outputs
+        changed = self._curator.relation.rows_changed
+        noise = NOISE_REACH * problem.n_rows * mu / (changed * self._clip)
+        return min(noise, CONVERGED_PATH * width)
+
+
+def _measurement(iterations: int, total: float) -> Gaussian:
+    """One measurement, so many of which cost the total μ² and no more: costs are rounded up."""
+    return Gaussian(math.sqrt(iterations / total) * (1 + 1e-12))
+
+
+def _selection(total: float) -> ExponentialMechanism:
+    """The choice that costs the total μ² and no more.
+
+    ε-bounded range is μ-GDP for μ = 2·Φ⁻¹(1/(1 + e^(−ε/2))): here ε is what gives this μ.
+    """
+    half = 0.5 * math.sqrt(total)
+    epsilon = 2 * float(log_ndtr(half) - log_ndtr(-half))
+    return ExponentialMechanism(epsilon * (1 - 1e-9), monotone=False)

@@ -1,0 +1,56 @@
+"""Some columns of a table are rows of their own, each a function of the row it was."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet.errors import NotSupported
+from discreet.objectives import Logistic
+from discreet.rows import Move, MovedRows, as_rows
+
+RNG = np.random.default_rng(0)
+TABLE = RNG.standard_normal((500, 7)) * (RNG.random((500, 7)) < 0.6) * 2.0
+TARGETS = np.where(RNG.random(500) < 0.5, 1.0, -1.0)
+INDEX = np.array([0, 2, 5])
+NORMS = np.linalg.norm(TABLE, axis=1, keepdims=True)
+MOVE = Move.to_norm(1.5, 7).shifted(np.linspace(0, 0.3, 7)).stretched(np.linspace(1, 2, 7))
+LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
+
+
+def gradient(rows):
+    weights = np.linspace(-1, 1, rows.n_parameters)
+    return rows.gradient_sum(weights, Logistic(), 0.8).values
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("row_norm", [None, 1.5])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_keep_the_scale_of_the_whole_row(layout, row_norm, intercept):
+    rows = as_rows(layout(TABLE), TARGETS, fit_intercept=intercept, row_norm=row_norm)
+    narrow = rows.columns(INDEX, 3.0)
+    scales = 1.0 if row_norm is None else row_norm / np.maximum(NORMS, row_norm)
+    expected = 3.0 * (TABLE * scales)[:, INDEX]
+    assert np.allclose(narrow.norms(), np.linalg.norm(expected, axis=1), atol=1e-6)
+    plain = as_rows(expected, TARGETS, fit_intercept=intercept)
+    assert np.allclose(gradient(narrow), gradient(plain), rtol=1e-9)
+    assert narrow.n_parameters == 3 + intercept
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_moved_rows_too(layout):
+    stored = as_rows(layout(TABLE), TARGETS, row_norm=1.5)
+    narrow = MovedRows(stored, MOVE, fit_intercept=True).columns(INDEX, 0.5)
+    moved = TABLE * (1.5 / np.maximum(NORMS, 1.5)) - np.linspace(0, 0.3, 7)
+    expected = 0.5 * (moved * np.linspace(1, 2, 7))[:, INDEX]
+    assert np.allclose(narrow.norms(), np.linalg.norm(expected, axis=1), atol=1e-5)
+    assert np.allclose(gradient(narrow), gradient(as_rows(expected, TARGETS)), rtol=1e-9)
+
+
+def test_what_makes_no_sense_is_refused():
+    rows = as_rows(TABLE, TARGETS, row_norm=1.5)
+    for index in ([], [7], [-1], [[0]]):
+        with pytest.raises(ValueError, match="columns"):
+            rows.columns(np.array(index, dtype=int), 1.0)
+    turned = MovedRows(rows, MOVE.turned(np.eye(7)), fit_intercept=True)
+    with pytest.raises(NotSupported, match="turned"):
+        turned.columns(INDEX, 1.0)

@@ -1,0 +1,226 @@
+"""Newton steps from a noisy moment: what they spend, which noise, and what they find."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from discreet.errors import NotSupported
+from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Squared
+from discreet.privacy import Account, Accountant, Budget, Curator
+from discreet.privacy.bits import SeededBits
+from discreet.privacy.noise import Noise
+from discreet.rows import as_rows
+from discreet.solvers.newton import Newton
+
+BUDGET = Budget(1.0, 1e-6, "add_remove")
+RICH = Budget(1e6, 1e-6, "add_remove")
+RELATIONS = ["add_remove", "replace_one"]
+
+
+def make_rows(n=3000, d=5, seed=0, noise=0.1, centre=0.3):
+    """Rows of root mean square norm 10/3 with correlated columns, targets within [-1, 1]."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + rng.normal(size=(n, 1))
+    X *= 10 / 3 / math.sqrt(2 * d)
+    score = X @ np.linspace(-1, 1, d)
+    score *= 0.15 / score.std()
+    return X, np.clip(score + centre + noise * rng.normal(size=n), -1, 1)
+
+
+def run(solver, budget=BUDGET, loss=None, data=None, alpha=0.0, seed=0, parts=1, **settings):
+    """Fit ``parts`` models that share a budget; the last solution, and what was promised."""
+    X, y = data if data is not None else make_rows()
+    progress = settings.pop("progress", None)
+    rows = as_rows(X, y, **settings)
+    problem = Problem(loss or Squared(), L2(alpha), rows.n_rows, rows.n_features, **settings)
+    account = Account(solver.prepare(problem, budget, parts))
+    for part in range(parts):
+        noise = Noise(SeededBits(seed + part))
+        curator = Curator(rows, account, noise, Fraction(1, parts))
+        solution = solver.solve(problem, curator, budget, progress)
+    return solution, account.guarantee(secure=False), curator
+
+
+def excess(solution, data, loss, alpha=0.0, intercept=True):
+    """The objective at the solution, minus its minimum."""
+    X, y = data
+    full = np.column_stack([X, np.ones(len(X))]) if intercept else X
+
+    def objective(w):
+        value = loss.value(full @ w, y).mean() + alpha / 2 * w @ w
+        return value, full.T @ loss.derivative(full @ w, y) / len(y) + alpha * w
+
+    best = minimize(objective, np.zeros(full.shape[1]), jac=True, method="BFGS", tol=1e-9).fun
+    return objective(solution.weights)[0] - best
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_another_accountant_recomputes_the_guarantee(relation, parts):
+    from dp_accounting import ComposedDpEvent, GaussianDpEvent, NeighboringRelation
+    from dp_accounting.pld import PLDAccountant
+
+    budget = Budget(1.0, 1e-6, relation)
+    solver = Newton(7, target_share=0.1, moment_share=0.3)
+    _, guarantee, curator = run(solver, budget, parts=parts)
+    multipliers = [
+        use.mechanism.noise_multiplier for use in guarantee.mechanisms for _ in range(use.count)
+    ]
+    assert len(multipliers) == 9 * parts
+    costs = sorted(1 / z**2 * parts / budget.to_gdp().mu ** 2 for z in multipliers)
+    assert costs[: 7 * parts] == pytest.approx([0.6 / 7] * 7 * parts, rel=1e-9)
+    assert costs[7 * parts :] == pytest.approx([0.1] * parts + [0.3] * parts, rel=1e-9)
+    # Noise is in units of what one row can move, so each is a Gaussian of sensitivity 1.
+    event = ComposedDpEvent([GaussianDpEvent(z) for z in multipliers])
+    for found in (event, guarantee.event):
+        accountant = PLDAccountant(
+            NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4
+        )
+        accountant.compose(ComposedDpEvent([found]))
+        assert 0.995 < accountant.get_epsilon(1e-6) < 1.002
+    assert guarantee.measure == "gdp"
+    assert sum(1 / z**2 for z in multipliers) <= budget.to_gdp().mu ** 2
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Huber(0.1)], ids=repr)
+def test_huge_budgets_reach_the_optimum(loss, alpha, intercept, sparse):
+    X, y = make_rows(centre=0.3 if intercept else 0.0)
+    data = (sp.csr_array(X) if sparse else X), y
+    solution, _, _ = run(Newton(40), RICH, loss, data, alpha, fit_intercept=intercept)
+    assert excess(solution, (X, y), loss, alpha, intercept) < 2e-5
+
+
+def test_rows_of_a_known_bound_are_used_as_they_are():
+    X, y = make_rows()
+    X = X / np.linalg.norm(X, axis=1).max()
+    solution, _, _ = run(Newton(40), RICH, Huber(0.5), (X, y), 0.5, row_norm=1.0)
+    assert excess(solution, (X, y), Huber(0.5), 0.5) < 1e-7
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("centre", [0.0, -0.6])
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.5)], ids=repr)
+def test_defaults_learn(loss, centre, relation):
+    data = make_rows(5000, centre=centre)
+    solution, _, _ = run(Newton(), Budget(1.0, 1e-6, relation), loss, data)
+    # half of the variance of residuals is 0.005, that of what can be explained 0.011
+    assert excess(solution, data, loss) < 5e-4
+
+
+def test_a_wide_table_of_correlated_columns():
+    data = make_rows(20_000, d=200)
+    solution, _, _ = run(Newton(), BUDGET, Squared(), data)
+    assert excess(solution, data, Squared()) < 1.5e-3
+
+
+def test_iterations_follow_from_public_numbers():
+    """10, or more where the moment's noise, σ√(2p), is above twice the mean eigenvalue, L²/p."""
+    length2, found = (10 / 3) ** 2 + 1, []
+    mu = BUDGET.to_gdp().mu
+    for n, d in ((3000, 5), (1000, 60), (3000, 60), (10_000, 400)):
+        largest = 1.44 * length2 * math.sqrt(2 * (d + 1)) / (n * mu * math.sqrt(0.2))
+        expected = 10
+        if largest > 2 * length2 / (d + 1):
+            expected = round(min(max((n * mu * math.sqrt(0.72) / 30) ** 2, 10), 40))
+        problem = Problem(Squared(), L2(0.0), n, d)
+        found.append(Newton()._iterations(problem, mu**2, BUDGET.relation))
+        assert found[-1] == expected
+        assert Newton().doubt(n, d + 1, math.sqrt(length2), BUDGET) == pytest.approx(largest / 2)
+    assert found[0] == 10
+    assert found[-1] == 40
+    assert 10 < max(found[1:3]) < 41
+    assert len(run(Newton(), data=make_rows(1000, 60))[0].trace) == found[1]
+    replaced = Budget(1.0, 1e-6, "replace_one")
+    one, other = (Newton().doubt(100, 5, 1.0, budget) for budget in (BUDGET, replaced))
+    assert other / one * replaced.to_gdp().mu / BUDGET.to_gdp().mu == pytest.approx(math.sqrt(2))
+
+
+def test_clips_follow_residuals_and_known_bounds():
+    data = make_rows(50_000, noise=0.05)
+    few = run(Newton(), data=data)[0].trace[0].clip
+    many = run(Newton(), data=make_rows(50_000, noise=0.3))[0].trace[0].clip
+    assert 3 < many / few < 7
+    capped = run(Newton(), loss=Huber(0.01), data=data, row_norm=2.0)[0].trace[0].clip
+    assert capped == pytest.approx(0.01 * math.sqrt(5))
+
+
+def test_long_rows_and_wild_targets_do_no_harm_to_numbers():
+    X, y = make_rows()
+    for table, targets in ((X * 1e6, y), (X * 1e-9, y), (X, y * 1e9), (X * 0.0, y * 0.0)):
+        solution, _, _ = run(Newton(), data=(table, targets))
+        assert np.isfinite(solution.weights).all()
+
+
+def test_averaging_and_progress():
+    seen = []
+    last, _, _ = run(Newton(20, averaging=0.0), progress=seen.append, alpha=0.1)
+    path = np.array([at.weights for at in seen])
+    np.testing.assert_array_equal(last.weights, path[-1])
+    assert [at.entry for at in seen] == list(last.trace)
+    spent = 0.28 + 0.72 * np.arange(1, 21) / 20
+    assert [at.spent_share for at in seen] == pytest.approx(spent, abs=1e-9)
+    mean, _, _ = run(Newton(20, averaging=0.25), alpha=0.1)
+    np.testing.assert_allclose(mean.weights, path[-5:].mean(axis=0), rtol=1e-12)
+
+
+def test_it_learns_classes_as_well():
+    rng = np.random.default_rng(0)
+    X, score = make_rows(5000, centre=0.0)
+    y = np.where(score + 0.05 * rng.logistic(size=5000) > 0, 1.0, -1.0)
+    solution, _, _ = run(Newton(), loss=Logistic(), data=(X, y))
+    full = np.column_stack([X, np.ones(5000)])
+    best = minimize(lambda w: Logistic().value(full @ w, y).mean(), np.zeros(6)).x
+    right = [np.mean(np.sign(full @ w) == y) for w in (solution.weights, best)]
+    assert right[0] > right[1] - 0.01
+
+
+def test_conditions_name_clips_and_noise():
+    solution, guarantee, _ = run(Newton(5))
+    text = " ".join(solution.conditions)
+    for use in guarantee.mechanisms:
+        assert f"{use.mechanism.noise_multiplier:.6g}" in text
+    assert f"clipped to norm {solution.trace[0].clip:.4g}" in text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("iterations", 0),
+        ("iterations", 2.5),
+        ("moment_share", 0.0),
+        ("moment_share", 0.95),
+        ("target_share", 1.0),
+        ("averaging", 1.1),
+        ("row_length", 0.0),
+        ("row_length", math.nan),
+    ],
+)
+def test_bad_settings(field, value):
+    with pytest.raises(ValueError, match=field):
+        Newton(**{field: value})
+
+
+def test_what_is_refused_costs_nothing():
+    problem = Problem(Squared(), L2(0.0), 100, 5)
+    with pytest.raises(NotSupported, match="delta > 0"):
+        Newton().prepare(problem, Budget(1.0, 0.0, "add_remove"))
+    for loss in (Hinge(), Sigmoid()):
+        with pytest.raises(NotSupported):
+            Newton().check(loss, BUDGET)
+    with pytest.raises(NotSupported, match="2048"):
+        Newton().prepare(Problem(Squared(), L2(0.0), 100, 2048), BUDGET)
+    tiny = Budget(1e-9, 1e-12, "add_remove")
+    accountant = Accountant()
+    X, y = make_rows(100)
+    curator = Curator(as_rows(X, y), Account(tiny, accountant), Noise(SeededBits(0)))
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        Newton(10**6).solve(problem, curator, tiny)
+    assert accountant.fits == 0
