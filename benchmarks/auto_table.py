@@ -115,13 +115,19 @@ def timed_noise() -> Iterator[list[float]]:
 
 
 def plain_seconds(X: Any, y: Any) -> float:
-    """How long scikit-learn's fit takes on the same matrix, to its default tolerance."""
+    """How long scikit-learn's fit takes on the same matrix, to its default tolerance.
+
+    The median of five fits; one, if it takes more than two seconds.
+    """
     train, _, y_train, _ = train_test_split(X, y, test_size=0.2, random_state=0)
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where 100 iterations are not enough, that is its time
-        PlainLogisticRegression().fit(train, y_train)
-    return time.perf_counter() - start
+    seconds: list[float] = []
+    while len(seconds) < 5 and (not seconds or seconds[0] < 2):
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where 100 iterations are not enough, that is its time
+            PlainLogisticRegression().fit(train, y_train)
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds))
 
 
 def lines(names: list[str], seeds: int) -> Iterator[str]:

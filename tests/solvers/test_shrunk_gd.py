@@ -184,8 +184,8 @@ def test_finds_the_columns_that_matter(relation):
     assert shrunk > wide + 0.02
     assert set(np.argsort(-np.abs(solution.weights[:600]))[:4]) == {0, 1, 2, 3}
     columns = [entry.columns for entry in solution.trace]
-    assert columns[:25] == [600] * 25
-    assert len(set(columns[25:])) == 1
+    assert columns[:15] == [600] * 15
+    assert len(set(columns[15:])) == 1
     assert columns[-1] < 200
 
 

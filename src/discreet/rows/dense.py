@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.rows.base import Rows
 from discreet.rows.bounds import norm_inflation
 from discreet.rows.checks import Vector, check_targets
+from discreet.rows.parts import in_parts
 
 __all__ = ["DenseRows"]
 
@@ -49,10 +50,15 @@ class DenseRows(Rows):
         super().__init__(X.shape[0], X.shape[1], targets, fit_intercept, row_norm)
         self._set_table(X)
         inflation = norm_inflation(self.n_features)
-        finite = True
-        for start, tile in self._tiles(0, self.n_rows):
-            finite &= kernels.dense_norms(tile, inflation, self._norms[start : start + len(tile)])
-        if not finite:
+
+        def part(first: int, last: int) -> bool:
+            finite = True
+            for start, tile in self._tiles(first, last):
+                norms = self._norms[start : start + len(tile)]
+                finite &= kernels.dense_norms(tile, inflation, norms)
+            return finite
+
+        if not all(in_parts(part, self.n_rows, self._n_entries, self.block_rows)):
             raise ValueError(
                 "X must be finite; it has NaN or infinite entries. "
                 "Impute them or remove those rows."

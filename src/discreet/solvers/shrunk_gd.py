@@ -101,6 +101,7 @@ class ShrunkGD(GD):
         stage, on all columns.
     """
 
+    iterations: int = 30
     first_share: float = 0.5
 
     name: ClassVar[str] = "shrunk-gd"
