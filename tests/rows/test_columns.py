@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.errors import NotSupported
 from discreet.objectives import Logistic
 from discreet.rows import Move, MovedRows, as_rows
 
@@ -51,6 +50,36 @@ def test_what_makes_no_sense_is_refused():
     for index in ([], [7], [-1], [[0]]):
         with pytest.raises(ValueError, match="columns"):
             rows.columns(np.array(index, dtype=int), 1.0)
-    turned = MovedRows(rows, MOVE.turned(np.eye(7)), fit_intercept=True)
-    with pytest.raises(NotSupported, match="turned"):
-        turned.columns(INDEX, 1.0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_turned_rows_keep_some_of_what_they_were_turned_to(layout):
+    matrix = np.random.default_rng(1).standard_normal((7, 7))
+    move = MOVE.turned(matrix)
+    rows = MovedRows(as_rows(layout(TABLE), TARGETS, row_norm=1.5), move, fit_intercept=True)
+    narrow = rows.columns(INDEX, 0.5)
+    moved = TABLE * (1.5 / np.maximum(NORMS, 1.5)) - np.linspace(0, 0.3, 7)
+    expected = 0.5 * (moved * np.linspace(1, 2, 7) @ matrix.T)[:, INDEX]
+    assert np.allclose(narrow.norms(), np.linalg.norm(expected, axis=1), atol=1e-5)
+    assert np.allclose(gradient(narrow), gradient(as_rows(expected, TARGETS)), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("row_norm", [None, 1.0])
+def test_no_row_is_too_long(layout, kind, row_norm):
+    table = TABLE.astype(kind)
+    table[3] = np.finfo(kind).max
+    table[4] = 1e-45 if kind is np.float32 else 5e-324
+    rows = as_rows(layout(table), TARGETS, row_norm=row_norm)
+    narrow = rows.columns(INDEX, 3.5e6)
+    assert np.isfinite(narrow.norms()[:3]).all()
+    assert np.isfinite(gradient(narrow)).all()
+    assert np.isfinite(
+        gradient(
+            MovedRows(
+                as_rows(layout(table), TARGETS, row_norm=1.5), MOVE, fit_intercept=True
+            ).columns(INDEX, 3.5e6)
+        )
+    ).all()

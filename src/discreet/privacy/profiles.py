@@ -22,8 +22,8 @@ from discreet.privacy.conversions.directed import raise_until
 
 __all__ = ["Profile", "root_up", "up"]
 
-ROOM = 1 + 1e-12
-"""More than what rounding makes of a sum of some thousand positive products."""
+ROOM = 2.0**-50
+"""Times the number of terms: more than the share by which rounding changes their sum."""
 
 MOST = 2**1000
 """A count beyond it does not fit a float; nothing is promised then."""
@@ -88,7 +88,7 @@ class Profile:
         if left < 0:
             return 1.0
         total = sum(count * conversions.delta_from_mu(mu, left) for count, mu in self._rounded)
-        return min(1.0, total * ROOM)
+        return min(1.0, total * (1 + (len(self.terms) + 8) * ROOM))
 
     @cached_property
     def _rounded(self) -> tuple[tuple[float, float], ...]:

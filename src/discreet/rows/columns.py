@@ -17,6 +17,9 @@ from discreet.rows.checks import Vector
 
 __all__ = ["Columns"]
 
+LARGEST = 1e150
+"""What entries of narrower rows are cut to."""
+
 
 class Columns:
     """Narrower tables."""
@@ -41,16 +44,17 @@ class Columns:
         """Return the rows with the named columns only, multiplied by ``factor``, as rows.
 
         Rows that are scaled down to ``row_norm`` keep the scale of the whole row; the new rows have
-        no ``row_norm``. A constant feature stays as it is.
+        no ``row_norm``. A constant feature stays as it is. Numbers beyond `LARGEST` are cut to it:
+        no row can make it fail.
         """
-        table = self._some_columns(index)
+        table = self._some_columns(index).astype(np.float64)
         factors = np.full(self.n_rows, float(factor))
-        if self._scales.size:
-            factors *= self._scales
-        if self.dense:
-            table = table * factors[:, None].astype(table.dtype)
-        else:
-            table.data = table.data * np.repeat(factors, np.diff(table.indptr))
+        with np.errstate(all="ignore"):  # a warning about one row would be about that row
+            if self._scales.size:
+                factors *= self._scales
+            values = table if self.dense else table.data
+            values *= factors[:, None] if self.dense else np.repeat(factors, np.diff(table.indptr))
+            np.clip(values, -LARGEST, LARGEST, out=values)
         new: Any = type(self)
         narrow: Self = new(table, self._targets, fit_intercept=self.fit_intercept, row_norm=None)
         narrow._public_rows = self._public_rows

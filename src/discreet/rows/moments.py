@@ -190,7 +190,8 @@ class Moments:
         alone. A constant feature is taken out of them again, which rounds short ones.
         """
         if self.fit_intercept:
-            return np.sqrt(np.maximum(np.square(self._norms) - 1.0, 0.0))
+            with np.errstate(all="ignore"):  # a warning about one row would be about that row
+                return np.sqrt(np.maximum(np.square(self._norms) - 1.0, 0.0))
         return self._norms.copy()
 
     def _outer_block(self, start: int, stop: int) -> Vector:

@@ -18,7 +18,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.errors import NotSupported
 from discreet.objectives import Loss
 from discreet.rows.base import Rows, Sum
 from discreet.rows.bounds import SLACK, UNIT_ROUNDOFF, gamma, norm_inflation, sum_depth
@@ -46,7 +45,7 @@ class Move:
     row_norm
         Norm that longer rows are scaled down to before anything else.
     linear
-        L: the diagonal, as a vector, or a square matrix.
+        L: the diagonal, as a vector, or a matrix.
     offset
         b.
     """
@@ -120,7 +119,7 @@ class MovedRows(MovedJoint):
         if not (np.isfinite(move.linear).all() and np.isfinite(move.offset).all()):
             raise ValueError("rows can only be moved by finite numbers.")
         self.n_rows = stored.n_rows
-        self.n_features = stored.n_features
+        self.n_features = move.offset.size
         self.fit_intercept = fit_intercept
         self.row_norm = row_norm
         self._move = move
@@ -179,12 +178,9 @@ class MovedRows(MovedJoint):
         What was done to whole rows stays: their scales are not computed anew.
         """
         move = self._move
-        if move.linear.ndim > 1:
-            raise NotSupported(
-                "columns can be left out of rows that were scaled, not of turned ones."
-            )
-        stored = self._stored._narrowed(index)
         narrow = Move(move.row_norm, factor * move.linear[index], factor * move.offset[index])
+        # Each column of rows that were turned is made of all stored ones.
+        stored = self._stored._narrowed(index) if move.linear.ndim == 1 else self._stored
         return type(self)(stored, narrow, fit_intercept=self.fit_intercept)
 
     def row_sum(self) -> Sum:
@@ -198,7 +194,7 @@ class MovedRows(MovedJoint):
         scaled = factors * stored._scales
 
         def part(first: int, last: int) -> Vector:
-            values = np.zeros(self.n_features + 1)
+            values = np.zeros(stored.n_features + 1)
             for start in range(first, last, stored.block_rows):
                 block = slice(start, min(start + stored.block_rows, last))
                 values[:-1] += stored._weighted_sum(start, scaled[block])
@@ -282,11 +278,11 @@ class MovedRows(MovedJoint):
 
         stored, move = self._stored, self._move
         for first, tile in stored._dense_tiles(start, stop):
-            height = max(1, min(len(tile), 2**17 // self.n_features))
+            height = max(1, min(len(tile), 2**17 // tile.shape[1]))
             for row in range(first, first + len(tile), height):
                 part = tile[row - first : row - first + height]
                 scales = stored._scales[row : row + len(part)]
-                moved = np.empty(part.shape)
+                moved = np.empty((len(part), self.n_features))
                 if move.linear.ndim == 1:
                     moved_kernels.move_rows(part, scales, move.linear, move.offset, moved)
                 else:
@@ -317,10 +313,10 @@ class MovedRows(MovedJoint):
         entries = stored._n_entries * (1 if move.linear.ndim == 1 else self.n_features)
         in_parts(part, self.n_rows, entries, stored.block_rows)
         if sparse:  # squares so far, of which differences of large numbers may be left
-            lengths += 16 * gamma(2 * self.n_features + 32) * spread**2
+            lengths += 16 * gamma(2 * stored.n_features + 32) * spread**2
             np.sqrt(lengths, out=lengths)
             lengths *= 1 + 16 * UNIT_ROUNDOFF
-        lengths += 4 * gamma(self.n_features + 16) * spread
+        lengths += 4 * gamma(stored.n_features + 16) * spread
         lengths[stored._scales < SMALLEST_SCALE] = 2 * spread + 1
         return lengths
 
@@ -339,5 +335,5 @@ class MovedRows(MovedJoint):
     def _error(self, factor: float, block_rows: int) -> float:
         """Bound the error of a sum of moved rows whose factors are at most ``factor``."""
         rows = self._stored._public_rows + 1
-        depth = gamma(sum_depth(rows, block_rows)) + gamma(self.n_features + 16)
+        depth = gamma(sum_depth(rows, block_rows)) + gamma(self._stored.n_features + 16)
         return SLACK * rows * factor * depth * (self._move.spread + 1.0)
