@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         LogisticRegression,
     )
     from discreet.estimators.model_file import load, save
-    from discreet.estimators.preparation import Bounds, Centre, Radius, Scale, Whiten
+    from discreet.estimators.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
     from discreet.privacy import Accountant, Budget, Guarantee
     from discreet.solvers import AGD
 
@@ -48,6 +48,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "Radius",
     "Scale",
+    "Spread",
     "TableError",
     "Whiten",
     "card",

@@ -26,6 +26,7 @@ from discreet.privacy.filters import PrivacyLoss
 from discreet.solvers import AGD, GD, ShrunkGD
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
+TWICE = ["radius", "centre", "spread", "centre", "scale", "scale"]
 
 
 def names(choice):
@@ -44,9 +45,9 @@ def decide(n_rows=10_000, n_features=20, loss=None, budget=BUDGET, given=(), **s
 
 
 def test_a_large_narrow_table_is_whitened_and_a_wide_one_is_not():
-    assert names(decide()) == ["radius", "centre", "scale", "whiten"]
-    assert names(decide(n_features=500)) == ["radius", "centre", "scale"]
-    assert names(decide(n_rows=20_000, n_features=5000)) == ["radius", "centre", "scale"]
+    assert names(decide()) == [*TWICE, "whiten"]
+    assert names(decide(n_features=500)) == TWICE
+    assert names(decide(n_rows=20_000, n_features=5000)) == TWICE
     assert isinstance(decide().solver, GD)
 
 
@@ -61,8 +62,8 @@ def test_steps_of_the_caller_come_first_and_only_bounds_are_completed():
     bounds = Bounds(columns=[0], share=0.2)
     choice = decide(given=(bounds,))
     assert choice.steps[0] is bounds
-    assert names(choice)[1:] == ["radius", "centre", "scale", "whiten"]
-    assert choice.steps[2].share == pytest.approx(0.8 * 0.05)
+    assert names(choice)[1:] == [*TWICE, "whiten"]
+    assert choice.steps[2].share == pytest.approx(0.8 * 0.03)
     assert names(decide(given=(Centre(),))) == ["centre"]
 
 
@@ -222,13 +223,39 @@ def test_long_rows_are_predicted_as_they_were_fitted(rows, dtype, form):
     )
 
 
-def test_steps_are_not_repeated(rows):
+@pytest.mark.parametrize("step", [Radius(), Scale(share=0.03)])
+def test_steps_are_not_repeated_without_end(rows, step):
     X, score = rows
-    model = LogisticRegression(
-        classes=[False, True], preparation=[Radius(), Scale(share=0.03), Scale(share=0.03)]
-    )
+    steps = [Radius(), Scale(share=0.03), Scale(share=0.03), step]
     with pytest.raises(ValueError, match="once at most"):
-        model.fit(X, score > 0)
+        LogisticRegression(classes=[False, True], preparation=steps).fit(X, score > 0)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-7, 1.0, 1e7, 1e15])
+def test_rows_may_be_of_any_length(rows, unit):
+    X, score = rows
+    model = LogisticRegression(1.0, 1e-9, classes=[False, True]).fit(unit * X, score > 0)
+    assert model.score(unit * X, score > 0) > 0.9
+
+
+@pytest.mark.parametrize("offset", [0.0, 30.0, 1000.0])
+def test_columns_may_lie_far_from_zero(offset):
+    """Years, ids, body temperatures: a large mean next to a small spread."""
+    rng = np.random.default_rng(4)
+    Z = rng.normal(size=(8000, 8))
+    y, target = Z[:, 0] + Z[:, 1] > 0, Z[:, 0] / 4
+    X = Z * [1, 1, 5, 1, 1, 3, 1, 1] + offset * np.linspace(0, 1, 8)[::-1]
+    model = LogisticRegression(1.0, 1e-9, classes=[False, True]).fit(X, y)
+    assert model.score(X, y) > 0.92
+    line = LinearRegression(1.0, 1e-9, target_bounds=(-1, 1)).fit(X, target)
+    assert line.score(X, target) > 0.9
+
+
+def test_what_is_asked_twice_needs_a_first_answer():
+    assert names(decide(n_rows=1000, n_features=100)) == ["radius", "centre", "scale"]
+    assert names(decide(fit_intercept=False)) == ["radius", "scale", "scale", "whiten"]
+    choice = decide()
+    assert sum(step.share for step in choice.steps) < 0.25
 
 
 def test_budgets_too_extreme_for_a_step_are_refused_before_anything_is_spent(rows):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from discreet import HuberRegressor, LinearRegression
+from discreet import HuberRegressor, LinearRegression, PrivacyLeakWarning
 from discreet.estimators.auto import choose
 from discreet.estimators.preparation import Bounds, Centre, Radius
 from discreet.objectives import Huber
@@ -61,10 +61,107 @@ def test_huber_ignores_outliers_better_than_least_squares(regression):
     assert robust > plain
 
 
-@pytest.mark.parametrize("bounds", [(1, 1), (2, 1), (0, np.inf), (np.nan, 1)])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        *[(1, 1), (2, 1), (0, np.inf), (np.nan, 1), (0, 1, 2), (0,), (), 5, "ab", (None, 1)],
+        *[(0, 10**400), (False, True), ("0", "1"), [[0, 1]], {0, 1}, {0: 0, 1: 1}],
+        *[np.eye(2), (1j, 2), [(0, 1), (2, 3)], ([0], 1)],
+    ],
+    ids=repr,
+)
 def test_bad_bounds(bounds, regression):
-    with pytest.raises(ValueError, match="target_bounds"):
-        LinearRegression(target_bounds=bounds).fit(*regression)
+    for action in (lambda model: model.check_settings(), lambda model: model.fit(*regression)):
+        with pytest.raises(
+            ValueError, match=r"target_bounds must be two finite numbers \(low, high"
+        ):
+            action(LinearRegression(target_bounds=bounds))
+
+
+@pytest.mark.parametrize("bounds", [(0, 100), [0.0, 100], np.array([0, 100]), (np.float32(0), 100)])
+def test_bounds_may_be_any_pair(bounds, regression):
+    model = LinearRegression(5.0, target_bounds=bounds, random_state=0)
+    model.check_settings()
+    assert model.fit(*regression).score(*regression) > 0.8
+
+
+@pytest.mark.parametrize("Regressor", REGRESSORS)
+def test_predictions_stay_within_the_bounds(Regressor, regression):
+    X, y = regression
+    low, high = np.quantile(y, [0.2, 0.8])
+    model = Regressor(5.0, random_state=0, target_bounds=(low, high)).fit(X, y)
+    predicted = model.predict(X)
+    assert predicted.min() == low
+    assert predicted.max() == high
+    inside = (predicted > low) & (predicted < high)
+    model.set_params(target_bounds=None)
+    raw = model.predict(X)
+    assert np.array_equal(predicted[inside], raw[inside])
+    assert raw.min() < low < high < raw.max()
+
+
+@pytest.mark.parametrize("Regressor", REGRESSORS)
+def test_a_fit_without_bounds_warns_once_and_before_data_is_read(Regressor, regression):
+    with pytest.warns(UserWarning, match=r"target_bounds=\(low, high\)") as caught:
+        Regressor(5.0).fit(*regression)
+    assert sum("target_bounds" in str(warning.message) for warning in caught) == 1
+    assert caught[0].filename == __file__
+    with (
+        pytest.warns(UserWarning, match="target_bounds"),
+        pytest.raises(ValueError, match="y must be numbers"),
+    ):
+        Regressor(5.0).fit(regression[0], np.array(["secret"] * len(regression[0])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Regressor(5.0, target_bounds=(0, 100)).fit(*regression)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        Regressor(solver="nonprivate").fit(*regression)  # which clips nothing
+
+
+@pytest.mark.parametrize("n", [5000, 50_000])
+def test_bounds_much_wider_than_the_target(n):
+    """The noise in the target's variance is as large as that variance, with the larger table."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 5))
+    y = X @ [1, 0.5, 0, 0, 0] + 0.1 * rng.normal(size=n)
+    for seed in range(16):
+        model = LinearRegression(1.0, target_bounds=(-50, 50), random_state=seed).fit(X, y)
+        assert model.score(X, y) > 0.98  # 0.992 without privacy
+
+
+def test_a_large_penalty_on_a_constant_far_from_zero():
+    """The model is the minimum of the objective, although that is far from the targets."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20_000, 5))
+    y = X @ [1, 0.5, 0, 0, 0] + 0.1 * rng.normal(size=20_000) + 20
+    settings = {"alpha": 0.5, "target_bounds": (-25, 30)}
+    best = LinearRegression(solver="nonprivate", **settings).fit(X, y).predict(X).mean()
+    assert 13 < best < 15
+    for seed in range(8):
+        model = LinearRegression(1.0, random_state=seed, **settings).fit(X, y)
+        assert model.predict(X).mean() == pytest.approx(best, abs=0.3)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_newton_by_name(relation, regression):
+    """Seeds repeat a fit, secure fits differ, and the relation is kept."""
+
+    def fit(seed):
+        model = HuberRegressor(
+            2.0,
+            solver="newton",
+            relation=relation,
+            data_norm=1.0,
+            target_bounds=(0, 100),
+            random_state=seed,
+        )
+        return model.fit(*regression)
+
+    assert np.array_equal(fit(3).coef_, fit(3).coef_)
+    assert not np.array_equal(fit(None).coef_, fit(None).coef_)
+    assert fit(None).guarantee_.relation == relation
 
 
 def test_bad_threshold(regression):
@@ -75,7 +172,7 @@ def test_bad_threshold(regression):
 def test_text_targets_are_refused_without_showing_them(regression):
     X, _ = regression
     with pytest.raises(ValueError, match="y must be numbers") as caught:
-        LinearRegression().fit(X, np.array(["secret"] * len(X)))
+        LinearRegression(target_bounds=(0, 1)).fit(X, np.array(["secret"] * len(X)))
     assert "secret" not in str(caught.value)
 
 

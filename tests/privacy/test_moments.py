@@ -235,7 +235,12 @@ def test_rows_of_one_length_leave_no_doubt(kind):
     # any other candidate is 2000 rows short of it: a false alarm in less than 1e-40 of runs
     median = select_median_length(norms, None, mechanism, noise, replaced=True)
     assert median == pytest.approx(1.0, rel=1e-4)
-    for largest, want in ((0.5, 0.5 / 2 ** (1 / 16)), (1e-12, 2.0**-20), (1e9, 1.0)):
+    for largest, want in (
+        (0.5, 0.5 / 2 ** (1 / 16)),
+        (1e-25, 2.0**-64),
+        (1e-12, 2.0**-40),
+        (1e9, 1.0),
+    ):
         median = select_median_length(norms, largest, mechanism, noise, replaced=True)
         assert median <= max(largest, lengths()[0])
         assert median == pytest.approx(want, rel=1e-4)

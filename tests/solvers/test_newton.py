@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet.errors import NotSupported
-from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Squared
-from discreet.privacy import Account, Accountant, Budget, Curator
+from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Softmax, Squared
+from discreet.privacy import Account, Accountant, Budget, Curator, Gaussian
 from discreet.privacy.bits import SeededBits
+from discreet.privacy.curator.moments import NoisyMoment
 from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers.newton import Newton
@@ -171,15 +172,41 @@ def test_averaging_and_progress():
     np.testing.assert_allclose(mean.weights, path[-5:].mean(axis=0), rtol=1e-12)
 
 
-def test_it_learns_classes_as_well():
-    rng = np.random.default_rng(0)
-    X, score = make_rows(5000, centre=0.0)
-    y = np.where(score + 0.05 * rng.logistic(size=5000) > 0, 1.0, -1.0)
-    solution, _, _ = run(Newton(), loss=Logistic(), data=(X, y))
-    full = np.column_stack([X, np.ones(5000)])
-    best = minimize(lambda w: Logistic().value(full @ w, y).mean(), np.zeros(6)).x
-    right = [np.mean(np.sign(full @ w) == y) for w in (solution.weights, best)]
-    assert right[0] > right[1] - 0.01
+@pytest.mark.parametrize("mean", [0.0, 0.6])
+@pytest.mark.parametrize("deviation", [1e-4, 0.01, 0.3])
+def test_noise_alone_does_not_make_the_spread_collapse(deviation, mean):
+    """A variance below its noise counts as that noise, or as a usual one if that is smaller."""
+
+    class Answer:
+        def __init__(self, variance):
+            self.square = variance + mean**2
+
+        def joint_sum(self, **_):
+            means = np.array([1.0, math.sqrt(2.0) * mean, self.square])
+            return NoisyMoment(100 * means, 100 * deviation)
+
+    problem = Problem(Squared(), L2(0.0), 100, 5)
+    centre = mean * max(0.0, 1 - deviation**2 / 2 / mean**2) if mean else 0.0
+    noise = deviation * math.sqrt(1 + 2 * centre**2)
+    trust = 0.01 / (0.01 + noise**2)
+    usual = (1 - trust) * 0.06
+    for variance in (-2 * deviation, -(centre**2)):
+        found = Newton()._target(problem, Answer(variance), Gaussian(1.0))
+        assert found.centre == pytest.approx(centre)
+        assert found.spread**2 == pytest.approx(trust * min(noise, 0.06) + usual)
+    large = Newton()._target(problem, Answer(0.5), Gaussian(1.0))
+    assert large.spread**2 == pytest.approx(trust * (0.5 + mean**2 - centre**2) + usual)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("centre", [-0.7, 0.7])
+def test_penalties_may_keep_the_constant_far_from_the_targets(centre, loss):
+    """Residuals are then larger than the spread of the target, and so must the clip be."""
+    X, y = make_rows(20_000, noise=0.02, centre=0.0)
+    data = X, 0.3 * y + centre
+    for budget, most in ((BUDGET, 2e-4), (Budget(100.0, 1e-6, "add_remove"), 1e-5)):
+        solution, _, _ = run(Newton(), budget, loss, data, 0.5)
+        assert excess(solution, data, loss, 0.5) < most
 
 
 def test_conditions_name_clips_and_noise():
@@ -215,6 +242,10 @@ def test_what_is_refused_costs_nothing():
     for loss in (Hinge(), Sigmoid()):
         with pytest.raises(NotSupported):
             Newton().check(loss, BUDGET)
+    with pytest.raises(NotSupported, match=r"for regression.*Use solver='gd' or 'auto'"):
+        Newton().check(Logistic(), BUDGET)
+    with pytest.raises(NotSupported, match="one margin"):
+        Newton().check(Softmax(3), BUDGET)
     with pytest.raises(NotSupported, match="2048"):
         Newton().prepare(Problem(Squared(), L2(0.0), 100, 2048), BUDGET)
     tiny = Budget(1e-9, 1e-12, "add_remove")

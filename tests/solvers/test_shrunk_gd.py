@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from discreet.errors import NotSupported
-from discreet.objectives import L2, Logistic, Problem, Softmax
+from discreet.objectives import L2, Huber, Logistic, Problem, Softmax, Squared
 from discreet.privacy import Account, Accountant, Budget, Curator, Gaussian
 from discreet.privacy.bits import SeededBits
 from discreet.privacy.noise import Noise
@@ -167,7 +167,13 @@ def test_where_all_columns_matter_none_is_left_out():
     assert [entry.columns for entry in solution.trace] == [8] * 20
     assert sum(use.count for use in guarantee.mechanisms) == 20
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
-    assert [text.split()[0] for text in solution.conditions] == ["each", "Gaussian", "Gaussian"]
+    assert [text.split()[0] for text in solution.conditions] == ["each", "Gaussian"]
+    assert "each of 20 sums" in solution.conditions[1]
+    odd, guarantee, _ = run(ShrunkGD(21), data=(X, y))
+    assert [text.split()[0] for text in odd.conditions] == ["each", "Gaussian"]
+    for use in guarantee.mechanisms:
+        assert f"each of {use.count}" in odd.conditions[1]
+        assert f"{use.mechanism.noise_multiplier:.6g} times" in odd.conditions[1]
     deviations = [entry.deviation for entry in solution.trace]
     assert deviations == sorted(deviations)
 
@@ -187,6 +193,11 @@ def test_finds_the_columns_that_matter(relation):
     assert columns[:15] == [600] * 15
     assert len(set(columns[15:])) == 1
     assert columns[-1] < 200
+    clipped, noise, then = solution.conditions
+    assert clipped == "each row's gradient is clipped to norm 1.66667"
+    assert noise.startswith("Gaussian noise on each of 15 sums")
+    assert then.startswith(f"then, on {columns[-1]} of 600 columns")
+    assert "gradients clipped to norm 1.66667, and Gaussian noise on each of 15 sums" in then
 
 
 def test_classes_are_one_model():
@@ -274,6 +285,9 @@ def test_what_is_refused_costs_nothing():
     problem = Problem(Logistic(), L2(0.0), 100, 5)
     with pytest.raises(NotSupported, match="delta > 0"):
         ShrunkGD().prepare(problem, Budget(1.0, 0.0, "add_remove"))
+    for loss in (Squared(), Huber(0.5)):
+        with pytest.raises(NotSupported, match="'newton', 'gd' or 'auto'"):
+            ShrunkGD().check(loss, BUDGET)
     tiny = Budget(1e-9, 1e-12, "add_remove")
     accountant = Accountant()
     X, y = make_rows(100, 5)

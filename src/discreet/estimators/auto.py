@@ -18,6 +18,7 @@ from discreet.estimators.preparation import (
     Centre,
     Radius,
     Scale,
+    Spread,
     Step,
     Whiten,
 )
@@ -28,6 +29,13 @@ from discreet.solvers import AGD, GD, Newton, ShrunkGD, Solver
 __all__ = ["Choice", "choose"]
 
 CENTRE_SHARE = SCALE_SHARE = 0.05
+TWICE_SHARE = 0.03
+"""The share of each of two `Centre` and of two `Scale`, where the first mean is precise enough."""
+
+CENTRE_PRECISION = 0.15
+"""It is while its noise is below this part of the radius: then rows may turn out to be far shorter
+around it, and what is asked for a second time has far less noise."""
+
 WHITEN_SHARE = 0.10
 RADIUS_SHARES = (0.005, 0.1)
 """Least and most of μ² that goes to the median length of the rows."""
@@ -41,9 +49,11 @@ moments below this part of their mean, within the next limits."""
 
 RADIUS_FACTORS = (1.1, 2.2)
 REGRESSION_FACTORS = (1.1, 2.0)
+LARGEST_FACTOR = 10.0
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
-tenth of it: a row that is scaled down no longer lies where its target says."""
+tenth of it: a row that is scaled down no longer lies where its target says. Beyond 2, and up to the
+largest, it is so only where second moments allow it, too."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
@@ -56,6 +66,9 @@ their weights next to nothing could be seen at once."""
 
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
+
+NARROW = 1024
+"""Weights that Newton's steps are taken for: its moment has about half their square."""
 
 WIDE_STEP = 1.5
 WIDE_REACH = 0.03
@@ -142,15 +155,22 @@ class _Table:
 
     def usual(self, factor: float) -> list[Step]:
         """Length, place and scale: rows are clipped to so many times their median length."""
-        share = _within((RADIUS_PRECISION / self.reach) ** 2, RADIUS_SHARES)
-        steps: list[Step] = [
-            Radius(share=self.left * share, factor=factor),
-            Centre(share=self.left * CENTRE_SHARE),
-            Scale(share=self.left * SCALE_SHARE),
-        ]
+        share = self.left * _within((RADIUS_PRECISION / self.reach) ** 2, RADIUS_SHARES)
+        radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
-            del steps[1]
-        return steps
+            return [radius, Scale(share=twice), Scale(share=twice)]
+        noise = self.budget.relation.rows_changed * math.sqrt(self.n_features)
+        if noise < CENTRE_PRECISION * self.reach * math.sqrt(TWICE_SHARE):
+            around = [Centre(share=twice), Spread(share=share), Centre(share=twice)]
+            return [radius, *around, Scale(share=twice), Scale(share=twice)]
+        once = self.left * CENTRE_SHARE
+        return [radius, Centre(share=once), Scale(share=self.left * SCALE_SHARE)]
+
+    @property
+    def steady_factor(self) -> float:
+        """The multiple of the median length that keeps noise in second moments small enough."""
+        noise = self.apart * self.n_features / (self.reach * math.sqrt(SCALE_SHARE))
+        return math.sqrt(SCALE_NOISE / noise)
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
@@ -161,8 +181,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     solver = ShrunkGD(**known) if wide else GD(**known)
     if table.complete:
         return Choice(table.given, solver)
-    noise = table.apart * table.n_features / (table.reach * math.sqrt(SCALE_SHARE))
-    steps = table.usual(_within(math.sqrt(SCALE_NOISE / noise), RADIUS_FACTORS))
+    steps = table.usual(_within(table.steady_factor, RADIUS_FACTORS))
     noise = table.apart * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.reach * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
@@ -179,7 +198,7 @@ def _regression(table: _Table, alpha: float, data_norm: float | None) -> Choice:
     weights of prepared rows.
     """
     size = table.n_features + int(table.fit_intercept)
-    narrow = size <= Newton.widest
+    narrow = size <= NARROW
     if data_norm is not None and not table.given and narrow:
         length = math.hypot(data_norm, 1.0) if table.fit_intercept else data_norm
         if alpha >= Newton().doubt(table.n_rows, size, length, table.budget):
@@ -193,7 +212,8 @@ def _regression(table: _Table, alpha: float, data_norm: float | None) -> Choice:
     if table.complete:
         return Choice(table.given, solver)
     factor = table.reach / (CENTRE_NOISE * changed * math.sqrt(table.n_features))
-    steps = table.usual(_within(factor, REGRESSION_FACTORS))
+    usual = _within(factor, REGRESSION_FACTORS)
+    steps = table.usual(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
     return Choice((*table.given, *steps), solver)
 
 

@@ -24,7 +24,7 @@ from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
 from discreet.estimators import preparation as preparing
 from discreet.estimators.columns import check_table, check_target
-from discreet.estimators.moved import FittedStep
+from discreet.estimators.fitted_step import FittedStep
 from discreet.objectives import L2, Loss, Problem
 from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
@@ -93,6 +93,12 @@ class PrivateLinearModel(BaseEstimator):
         """Check every setting; nothing has been read yet."""
         budget = Budget(self.epsilon, self.delta, self.relation)
         solver = resolve(self.solver)
+        if self.solver == "auto" and budget.pure:
+            raise NotSupported(
+                "solver='auto' needs delta > 0; got delta=0. Give a delta well below 1/n, for "
+                "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
+                "'frank-wolfe' or 'laplace-sgd'."
+            )
         loss = self._loss()
         steps = preparing.check_steps(self.preparation, self.data_norm)
         models = self._models_budget(budget, solver, steps)

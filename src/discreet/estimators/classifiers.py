@@ -184,9 +184,9 @@ class LogisticRegression(_LinearClassifier):
     fit_intercept : bool, default=True
         Whether to fit a constant term.
     preparation : sequence of steps, optional
-        What is done to the rows first, on the same budget: `Bounds`, `Radius`, `Centre`, `Scale`,
-        `Whiten`, in the order given, each once at most. Each has a share of the budget; the model
-        gets the rest. ``solver="auto"`` adds its own.
+        What is done to the rows first, on the same budget: `Bounds`, `Radius`, `Centre`, `Spread`,
+        `Scale`, `Whiten`, in the order given. Each has a share of the budget; the model gets the
+        rest. ``solver="auto"`` adds its own.
     classes : array-like, optional
         The labels that exist (public). Taken from y, with a warning, if not given.
     random_state : int or RandomState, optional

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
-from discreet.estimators.steps import Bounds, Centre, Radius, Scale, Step, Whiten
+from discreet.estimators.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.privacy import Budget
 from discreet.solvers import Solver, resolve
 from discreet.solvers.settings import number
@@ -33,7 +33,7 @@ NOT_SETTINGS = ("accountant", "progress", "random_state")
 """Parameters of an estimator that belong to a process, not to a model."""
 
 _STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Bounds, Radius, Centre, Scale, Whiten)
+    step.name: step for step in (Bounds, Radius, Spread, Centre, Scale, Whiten)
 }
 
 

@@ -1,145 +1,27 @@
-"""Steps of a preparation as they were fitted: released numbers, and how they move rows.
-
-Everything here is public once the fit is done. The same code moves rows in a fit and in prediction,
-and treats every row alike: what becomes of a row depends on that row and the released numbers.
-"""
+"""Fitted steps that move rows: by a length, a mean, weights of columns or a matrix."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from discreet.estimators.bounded import FittedBounds
+from discreet.estimators.fitted_step import FittedStep, FloatArray, positive, truth, vector
 from discreet.rows import Move, as_rows
 
 __all__ = [
-    "FittedBounds",
     "FittedCentre",
     "FittedRadius",
     "FittedScale",
-    "FittedStep",
+    "FittedSpread",
     "FittedWhiten",
     "from_dict",
     "move_of",
 ]
-
-FloatArray = NDArray[np.float64]
-
-
-class FittedStep:
-    """Base class of fitted steps: frozen dataclasses of released numbers."""
-
-    name: ClassVar[str]
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Move the rows of X; ``in_place`` allows a dense X to be overwritten."""
-        raise NotImplementedError
-
-    def move(self, before: Move | None, columns: int) -> Move | None:
-        """What moves rows as ``before`` does and then as this step does; None if no `Move` can."""
-        return None
-
-    def fits(self, columns: int) -> bool:
-        """Whether it is for a table of so many columns."""
-        raise NotImplementedError
-
-    @property
-    def condition(self) -> str:
-        """What the privacy of the step rests on, in words."""
-        raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-        return {"step": self.name, **plain}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The step that `to_dict` was called on; anything else is a ``ValueError``."""
-        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
-        if set(data) != {"step", *known} or data["step"] != cls.name:
-            raise ValueError(
-                f"a fitted {cls.name!r} has exactly the entries: step, {', '.join(known)}."
-            )
-        return cls(**{name: data[name] for name in known})
-
-
-@dataclass(frozen=True, eq=False)
-class FittedBounds(FittedStep):
-    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1).
-
-    Attributes
-    ----------
-    columns
-        Which columns.
-    low, high
-        Their bounds.
-    """
-
-    columns: tuple[int, ...]
-    low: FloatArray
-    high: FloatArray
-    name: ClassVar[str] = "bounds"
-
-    def __post_init__(self) -> None:
-        """Refuse what no fit could have released."""
-        columns = tuple(_whole(column) for column in self.columns)
-        object.__setattr__(self, "columns", columns)
-        for name in ("low", "high"):
-            object.__setattr__(self, name, _vector(name, getattr(self, name), len(columns)))
-        if not (columns and len(set(columns)) == len(columns) and (self.low < self.high).all()):
-            raise ValueError("bounds must name each column once, with low < high.")
-
-    def fits(self, columns: int) -> bool:
-        """Whether it is for a table of so many columns."""
-        return max(self.columns) < columns
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Bring the columns to [0, 1]."""
-        if sp.issparse(X):
-            return self._apply_sparse(X)
-        out = X if in_place else np.array(X, order="C")
-        for at, column in enumerate(self.columns):
-            out[:, column] = self._moved(at, X[:, column])
-        return out
-
-    def _moved(self, at: int, values: NDArray[Any]) -> FloatArray:
-        low, high = self.low[at], self.high[at]
-        with np.errstate(over="ignore"):
-            moved = (np.asarray(values, dtype=np.float64) - low) / (high - low)
-        return np.clip(moved, 0.0, 1.0, out=moved)
-
-    def _apply_sparse(self, X: Any) -> Any:
-        """Replace the columns: 0 may become something else, so they are made dense on the way."""
-        kept = X.tocsr(copy=True)
-        ours = np.zeros(X.shape[1], dtype=bool)
-        ours[list(self.columns)] = True
-        kept.data[ours[kept.indices]] = 0
-        kept.eliminate_zeros()
-        dense = np.empty((X.shape[0], len(self.columns)), dtype=X.dtype)
-        for at, column in enumerate(self.columns):
-            dense[:, at] = self._moved(at, np.asarray(X[:, [column]].toarray())[:, 0])
-        new = sp.csr_array(dense)
-        new = sp.csr_array(
-            (new.data, np.array(self.columns, dtype=new.indices.dtype)[new.indices], new.indptr),
-            shape=X.shape,
-        )
-        total = sp.csr_array(kept) + new
-        total.sort_indices()
-        return total.astype(X.dtype, copy=False)
-
-    @property
-    def condition(self) -> str:
-        """What the privacy of the step rests on, in words."""
-        return (
-            f"bounds of {len(self.columns)} columns were chosen privately among public round "
-            "numbers, and values cut to them"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +39,9 @@ class FittedRadius(FittedStep):
 
     def __post_init__(self) -> None:
         """Refuse what no fit could have released."""
-        _positive(self, "radius")
-        if not 1e-13 <= self.radius <= 1e13:
-            raise ValueError("radius must be between 1e-13 and 1e13.")
+        positive(self, "radius")
+        if not 1e-21 <= self.radius <= 1e21:
+            raise ValueError("radius must be between 1e-21 and 1e21.")
 
     def fits(self, columns: int) -> bool:
         """Whether it is for a table of so many columns: it is for any."""
@@ -181,6 +63,44 @@ class FittedRadius(FittedStep):
         return (
             f"the radius {self.radius:.4g} was chosen privately by the median norm of the rows, "
             "among public candidates; rows were clipped to it and divided by it"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSpread(FittedStep):
+    """A length that most rows are below, where they lie now. Rows stay as they are.
+
+    Attributes
+    ----------
+    length
+        Rows are scaled down to it in the moments of later steps.
+    """
+
+    length: float
+    name: ClassVar[str] = "spread"
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit could have released."""
+        positive(self, "length")
+
+    def fits(self, columns: int) -> bool:
+        """Whether it is for a table of so many columns: it is for any."""
+        return True
+
+    def move(self, before: Move | None, columns: int) -> Move | None:
+        """As `FittedStep.move`."""
+        return before
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Leave the rows alone."""
+        return X
+
+    @property
+    def condition(self) -> str:
+        """What the privacy of the step rests on, in words."""
+        return (
+            f"the length {self.length:.4g} was chosen privately by the median norm of the rows, "
+            "among public candidates, and later moments clip rows to it"
         )
 
 
@@ -208,9 +128,9 @@ class FittedCentre(FittedStep):
 
     def __post_init__(self) -> None:
         """Refuse what no fit could have released."""
-        object.__setattr__(self, "mean", _vector("mean", self.mean))
-        _positive(self, "deviation", "row_norm")
-        _truth(self, "clips")
+        object.__setattr__(self, "mean", vector("mean", self.mean))
+        positive(self, "deviation", "row_norm")
+        truth(self, "clips")
 
     def fits(self, columns: int) -> bool:
         """Whether it is for a table of so many columns."""
@@ -263,11 +183,11 @@ class FittedScale(FittedStep):
 
     def __post_init__(self) -> None:
         """Refuse what no fit could have released."""
-        object.__setattr__(self, "weights", _vector("weights", self.weights))
+        object.__setattr__(self, "weights", vector("weights", self.weights))
         if not (self.weights > 0).all():
             raise ValueError("weights must be > 0.")
-        _positive(self, "deviation", "row_norm")
-        _truth(self, "clips")
+        positive(self, "deviation", "row_norm")
+        truth(self, "clips")
 
     def fits(self, columns: int) -> bool:
         """Whether it is for a table of so many columns."""
@@ -329,8 +249,8 @@ class FittedWhiten(FittedStep):
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
             raise ValueError("matrix must be a square of finite numbers.")
         object.__setattr__(self, "matrix", matrix)
-        _positive(self, "ridge", "deviation", "row_norm")
-        _truth(self, "clips")
+        positive(self, "ridge", "deviation", "row_norm")
+        truth(self, "clips")
 
     def fits(self, columns: int) -> bool:
         """Whether it is for a table of so many columns."""
@@ -357,7 +277,7 @@ class FittedWhiten(FittedStep):
 
 _STEPS: dict[str, type[FittedStep]] = {
     step.name: step
-    for step in (FittedBounds, FittedRadius, FittedCentre, FittedScale, FittedWhiten)
+    for step in (FittedBounds, FittedRadius, FittedSpread, FittedCentre, FittedScale, FittedWhiten)
 }
 
 
@@ -388,37 +308,3 @@ def _scaled_down(X: Any, row_norm: float, factor: float, in_place: bool) -> Any:
     """Rows scaled down to a norm, times a factor."""
     rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=row_norm)
     return rows.scaled(factor, out=X if in_place and not sp.issparse(X) else None)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else _list(value)
-
-
-def _list(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError("columns must be whole numbers, counted from 0.")
-    return value
-
-
-def _vector(name: str, value: Any, size: int | None = None) -> FloatArray:
-    vector = np.array(value, dtype=np.float64)
-    if vector.ndim != 1 or not np.isfinite(vector).all() or size not in (None, vector.size):
-        raise ValueError(f"{name} must be a vector of finite numbers, one for each column.")
-    return vector
-
-
-def _positive(step: Any, *names: str) -> None:
-    for name in names:
-        value = float(getattr(step, name))
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be > 0 and finite.")
-        object.__setattr__(step, name, value)
-
-
-def _truth(step: Any, name: str) -> None:
-    if not isinstance(getattr(step, name), bool):
-        raise ValueError(f"{name} must be true or false.")

@@ -21,9 +21,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.errors import NotSupported
+from discreet.estimators.bounded import FittedBounds
+from discreet.estimators.fitted_step import FittedStep
 from discreet.estimators.lengths import Lengths
-from discreet.estimators.moved import FittedBounds, FittedStep, move_of
-from discreet.estimators.steps import WIDEST, Bounds, Centre, Radius, Scale, Step, Whiten
+from discreet.estimators.moved import move_of
+from discreet.estimators.steps import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.privacy import Account, Curator
 from discreet.privacy.noise import Noise
 from discreet.rows import Move, MovedRows, Rows, as_rows
@@ -36,6 +38,7 @@ __all__ = [
     "Prepared",
     "Radius",
     "Scale",
+    "Spread",
     "Step",
     "Whiten",
     "check_steps",
@@ -56,6 +59,9 @@ LARGEST_DENSE = 2**32
 BLOCK_ENTRIES = 2**22
 """Entries of new rows (32 MB) that are prepared at a time."""
 
+MOST = {"spread": 2, "centre": 2, "scale": 2}
+"""How often a kind of step may occur, where it is not once."""
+
 NORMS = (1e-12, 1e12)
 """Bounds on a row's norm with which moved rows stay finite, in single precision as well."""
 
@@ -71,9 +77,11 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
             f"Centre(), Whiten()], or None; got {preparation!r}."
         )
     kinds = [step.name for step in steps]
-    if len(set(kinds)) < len(kinds):
+    if any(kinds.count(kind) > MOST.get(kind, 1) for kind in kinds):
         # Each step stretches what the one before left: many could make a single row overflow.
-        raise ValueError("preparation must have each kind of step once at most.")
+        raise ValueError(
+            "preparation must have each kind of step once at most, Spread, Centre and Scale twice."
+        )
     total = sum((Fraction(step.share) for step in steps), Fraction(0))
     if total >= 1:
         raise ValueError(

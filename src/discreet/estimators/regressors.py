@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -42,12 +45,14 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         """
         centre, scale = self._target_units()
         settings = self._settings()
+        if self.target_bounds is None and settings.solver.private:
+            self._warn_about_bounds()
         X, y = self._read(X, y, numbers=True)
         settings = self._choose(settings, X)
         target = np.asarray(y, dtype=np.float64)
         public: tuple[str, ...] = ()
         if self.target_bounds is not None:
-            target = (np.clip(target, *self.target_bounds) - centre) / scale
+            target = (np.clip(target, *self._bounds()) - centre) / scale
             public = ("the bounds of the target",)
         weights = self._fit_models(settings, X, lambda _: target, 1, public)
         coefficients, intercepts = self._split_intercept(weights)
@@ -56,24 +61,51 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """The predicted target of each row."""
+        """The predicted target of each row, cut to ``target_bounds`` if they are given.
+
+        Rows are prepared as they were in the fit, and longer ones are scaled down to the same
+        length: for rows much longer than most, predictions level off.
+        """
         check_is_fitted(self, "coef_")
-        return self._margins(self._read_new(X), self.coef_[None, :], np.array([self.intercept_]))[
-            :, 0
-        ]
+        intercepts = np.array([self.intercept_])
+        predicted = self._margins(self._read_new(X), self.coef_[None, :], intercepts)[:, 0]
+        return predicted if self.target_bounds is None else np.clip(predicted, *self._bounds())
+
+    def check_settings(self) -> None:
+        """Raise if a setting is wrong, as `fit` would, without any data."""
+        self._target_units()
+        super().check_settings()
+
+    def _bounds(self) -> tuple[float, float]:
+        """The public bounds of the target, which are given."""
+        bounds: Any = self.target_bounds
+        pair = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
+        sized = isinstance(pair, tuple | list) and len(pair) == 2
+        if not (sized and all(_is_finite(bound) for bound in pair) and pair[0] < pair[1]):
+            raise ValueError(
+                "target_bounds must be two finite numbers (low, high), low < high, or None; got "
+                f"{bounds!r}."
+            )
+        return float(pair[0]), float(pair[1])
 
     def _target_units(self) -> tuple[float, float]:
         """Centre and half-width of the public bounds; without an intercept the centre stays 0."""
         if self.target_bounds is None:
             return 0.0, 1.0
-        low, high = self.target_bounds
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise ValueError(
-                f"target_bounds must be two finite numbers, low < high; got {self.target_bounds!r}."
-            )
+        low, high = self._bounds()
         if self.fit_intercept:
             return (low + high) / 2, (high - low) / 2
         return 0.0, max(abs(low), abs(high))
+
+    @staticmethod
+    def _warn_about_bounds() -> None:
+        warnings.warn(
+            "Without target_bounds, targets are taken as they are, and private methods are made "
+            "for targets in [-1, 1]: larger ones are cut short by clipping, and much smaller ones "
+            "drown in noise. Pass target_bounds=(low, high), public bounds of the target.",
+            UserWarning,
+            stacklevel=3,
+        )
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what to expect."""
@@ -81,6 +113,16 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         # Privacy on a few dozen rows leaves little accuracy: that is the promise, not a bug.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether it is a number that a double can hold."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
 
 
 class LinearRegression(_LinearRegressor):
@@ -101,21 +143,24 @@ accountant, progress
         that noise would call for: then they are the rows as given, scaled down to ``data_norm``.
         Where noise calls for a larger ridge, it is used.
     target_bounds : (float, float), optional
-        Public bounds of the target. Give them: without, targets beyond [-1, 1] are cut short by
-        what every private method must clip.
+        Public bounds of the target; targets in the fit and predictions are cut to them. Give them:
+        without, targets are taken as they are, those far beyond [-1, 1] are cut short by what
+        every private method must clip, and a fit warns.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Coefficients in the target's own units.
+        Coefficients in the target's own units. If ``preparation_`` is not empty, they belong to
+        prepared rows: use `predict`, which is then not ``X @ coef_ + intercept_``.
     intercept_ : float
-        Constant term.
+        Constant term, for the same rows.
     guarantee_, trace_, preparation_
         As in `LogisticRegression`.
 
     Privacy
     -------
-    As in `LogisticRegression`; the bounds of the target are public.
+    As in `LogisticRegression`; the bounds of the target are public, so cutting predictions to them
+    costs nothing.
     """
 
     def __init__(

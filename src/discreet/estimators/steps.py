@@ -18,26 +18,30 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import NotSupported
+from discreet.estimators.bounded import FittedBounds
+from discreet.estimators.fitted_step import FittedStep
 from discreet.estimators.lengths import Lengths, column_weights, shrunk, whitening
 from discreet.estimators.moved import (
-    FittedBounds,
     FittedCentre,
     FittedRadius,
     FittedScale,
-    FittedStep,
+    FittedSpread,
     FittedWhiten,
 )
 from discreet.privacy import Curator, ExponentialMechanism, Gaussian, L2Norm, conversions
 from discreet.privacy.filters import Measure
 from discreet.solvers.settings import numbers
 
-__all__ = ["Bounds", "Centre", "Radius", "Scale", "Step", "Whiten"]
+__all__ = ["Bounds", "Centre", "Radius", "Scale", "Spread", "Step", "Whiten"]
 
 WIDEST = 2048
 """Columns that can be whitened at most: the second moment has about half their square."""
 
 ROOM = 1.2
 """After Scale or Whiten: the norm that rows are scaled down to in moments, over the usual one."""
+
+LEAST_SPREAD = 1e-6
+"""Of the length that rows had, what they are taken to keep at least when a mean is subtracted."""
 
 LEAST_LEFT = 0.05
 """Of their squared length, what rows are taken to keep at least when their mean is subtracted."""
@@ -248,6 +252,53 @@ class Centre(Step):
         known = _given(lengths)
         left = known.clip**2 - float(fitted.mean @ fitted.mean)
         size = math.sqrt(max(left, LEAST_LEFT * known.clip**2))
+        return Lengths(size, size, known.norm)
+
+
+@dataclass(frozen=True)
+class Spread(Step):
+    """Measures how long rows are where they lie now, so that later moments can clip them closer.
+
+    Rows stay as they are. After `Centre` they may be far shorter than before: a column of years
+    has a large mean and a small spread. Moments of rows that are clipped to what they really
+    measure have less noise, so a second `Centre` finds the mean more precisely.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+    factor : float
+        What rows are clipped to, over their median norm.
+
+    Privacy
+    -------
+    One private selection among public candidates. The chosen length is released.
+    """
+
+    share: float = 0.01
+    factor: float = 1.5
+    name: ClassVar[str] = "spread"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        _check_share(self)
+        numbers(self, "factor", least=0.1, most=10.0)
+
+    def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
+        """What the selection will use."""
+        return _selection(measure, total, 1)
+
+    def ask(
+        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
+    ) -> FittedSpread:
+        """Ask for the median norm."""
+        median = curator.median_norm(mechanism=self.mechanism(measure, total))
+        return FittedSpread(self.factor * median)
+
+    def leaves(self, fitted: FittedSpread, lengths: Lengths | None) -> Lengths:
+        """Rows of a known length: within what they can have, and not so short that others burst."""
+        known = _given(lengths)
+        size = min(max(fitted.length, LEAST_SPREAD * known.clip), 2 * known.clip)
         return Lengths(size, size, known.norm)
 
 

@@ -180,15 +180,20 @@ def select_bounds_from_counts(
 def lengths() -> FloatArray:
     """The public candidates for a length: 2^(j/16) from 2^-20 to 2^20, in increasing order.
 
+    Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder.
+
     Each is larger by a factor 1 + 2^-16, so that rows that were brought to length 1 in single
     precision are no longer than the candidate at 1.
 
     Returns
     -------
-    ndarray of shape (641,)
+    ndarray of shape (729,)
         Read-only.
     """
-    result = np.exp2(np.arange(-320, 321) / 16.0) * (1 + 2.0**-16)
+    exponents = np.concatenate(
+        [np.arange(-64.0, -20.0), np.arange(-320, 321) / 16.0, np.arange(21.0, 65.0)]
+    )
+    result = np.exp2(exponents) * (1 + 2.0**-16)
     result.flags.writeable = False
     return result
 

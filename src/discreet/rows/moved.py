@@ -32,7 +32,10 @@ __all__ = ["Move", "MovedRows"]
 SMALLEST_CLIP = 1e-9
 """Below this clip, factors of rows could be so small that they are rounded to 0."""
 
-SMALLEST_SCALE = 2.0**-900
+LARGEST_SPREAD = 1e40
+"""Moved rows longer than this are not taken on; no preparation makes such."""
+
+SMALLEST_SCALE = 2.0**-800
 """Rows that were scaled down by more than this count as the longest rows there can be."""
 
 
@@ -118,6 +121,8 @@ class MovedRows(MovedJoint):
             raise ValueError("stored rows need a constant feature and the row norm of the move.")
         if not (np.isfinite(move.linear).all() and np.isfinite(move.offset).all()):
             raise ValueError("rows can only be moved by finite numbers.")
+        if not move.spread <= LARGEST_SPREAD:
+            raise ValueError(f"rows can be moved to lengths of at most {LARGEST_SPREAD:g}.")
         self.n_rows = stored.n_rows
         self.n_features = move.offset.size
         self.fit_intercept = fit_intercept

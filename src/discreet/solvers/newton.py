@@ -149,8 +149,11 @@ class Newton(Solver):
             )
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
-        """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
+        """Refuse classes, pure budgets, and those too extreme for noise to be drawn exactly."""
         super().check(loss, budget, parts)
+        if loss.task != "regression":
+            what = f"solver={self.name!r} is for regression; {loss.name!r} is a loss for classes."
+            raise NotSupported(f"{what} Use solver='gd' or 'auto'.")
         self._mechanisms(budget.to_gdp().mu ** 2 / parts, self.iterations or max(ITERATIONS))
 
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
@@ -249,22 +252,20 @@ class Newton(Solver):
         if not problem.fit_intercept:
             mean = 0.0
         mean = mean * max(0.0, 1 - noise**2 / mean**2) if mean else 0.0
-        found = min(max(float(square) - mean**2, 0.0), 1.0)
+        deviation *= math.sqrt(1 + 2 * mean**2)  # of a mean square less a squared mean
+        least = min(deviation, USUAL_VARIANCE)  # noise alone must not make the spread collapse
+        found = min(max(float(square) - mean**2, least), 1.0)
         trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
         return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
 
     def _clip(self, problem: Problem, usual: float, noise: float) -> float:
-        """The clip for gradients whose usual norm is ``usual``, from public and released numbers.
-
-        ``noise`` is the deviation of the noise in the mean of all gradients, over the clip.
-        """
+        """The clip for gradients of a usual norm, given the noise in their mean over the clip."""
         least, most = CLIPS
         room = min(max(NOISE_SHARE / (noise * problem.n_parameters), least), most)
         return max(min(room * usual, problem.lipschitz), 1e-6)
 
-    def _conditions(
-        self, length: float, clip: float, costs: _Costs, iterations: int
-    ) -> tuple[str, ...]:
+    @staticmethod
+    def _conditions(length: float, clip: float, costs: _Costs, iterations: int) -> tuple[str, ...]:
         return (
             "in the second moments, each row with its target is scaled down to norm "
             f"{length:.4g}, and a target with a constant 1 to √2",
@@ -362,17 +363,18 @@ class _Moment:
         divisor = self.matrix + np.diag(ridge + self.doubt)
         weights = np.linalg.solve(divisor, product)
         left = self.square - 2 * weights @ self.product + weights @ self.matrix @ weights
-        left = float(np.clip(left, LEAST_LEFT * target.spread**2, target.spread**2))
+        # the minimum leaves no more than the best constant with its penalty on it does
+        most = target.spread**2 + target.centre**2 * alpha / (1 + alpha)
+        left = float(np.clip(left, LEAST_LEFT * target.spread**2, most))
         if self.intercept:
             weights[-1] += target.centre
         return weights, math.sqrt(left)
 
 
 def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
-    """Half of the largest eigenvalue of the noise in a sum of outer products, at μ = 1.
+    """Half of the noise's largest eigenvalue in a sum of outer products, at μ = 1: about s·√(2p)/2.
 
-    A symmetric matrix of p rows whose numbers have deviation s on the diagonal and s/√2 off it has
-    eigenvalues of up to about s·√(2p).
+    s is the deviation of its numbers on the diagonal; off it, that is s/√2.
     """
     apart = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
     return 0.5 * apart * (ROOM * length) ** 2 * math.sqrt(2 * n_parameters)
@@ -384,7 +386,7 @@ def _curvature(loss: Loss, left: float) -> float:
     Not less than a half, as a step of more than twice Newton's may not be stable.
     """
     bound = loss.curvature_bound or 1.0
-    if loss.task != "regression" or not math.isfinite(loss.slope_bound):
+    if not math.isfinite(loss.slope_bound):
         return bound
     return bound * max(0.5, math.erf(loss.slope_bound / (left * math.sqrt(2.0))))
 

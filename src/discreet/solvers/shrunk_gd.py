@@ -21,6 +21,7 @@ Proof: docs/proofs/shrunk_gd.md.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -28,6 +29,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
+from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
 from discreet.privacy import Budget, Curator, ExponentialMechanism, Gaussian
 from discreet.solvers import settings
@@ -123,8 +125,13 @@ class ShrunkGD(GD):
             raise ValueError("iterations must be at least 2 for two stages; or pass first_share=1.")
 
     def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
-        """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
+        """Refuse regression, pure budgets, and those too extreme for noise to be drawn exactly."""
         super().check(loss, budget, parts)
+        if loss.task != "classification":
+            raise NotSupported(
+                f"solver={self.name!r} is for classes; {loss.name!r} is a loss for regression. Use "
+                "solver='newton', 'gd' or 'auto'."
+            )
         total = budget.to_gdp().mu ** 2 / parts
         for share in (self.first_share, 0.5 * (1 - self.first_share)):
             if share > 0:
@@ -152,10 +159,9 @@ class ShrunkGD(GD):
         one_stage = self.first_share == 1
         half = self.iterations if one_stage else self.iterations // 2
         first = _Stage(self, problem, curator, self.first_share * total, half, start)
-        first.conditions = balance + first.conditions
         first.run(lambda entry, weights: tell(entry, weights.copy()))
         if one_stage:
-            return Solution(first.result, tuple(first.trace), first.conditions)
+            return Solution(first.result, tuple(first.trace), balance + first.conditions)
 
         least, most = LENGTH_SHARES
         precise = (LENGTH_PRECISION / problem.n_rows) ** 2 / total
@@ -165,7 +171,7 @@ class ShrunkGD(GD):
         if keep.size == problem.n_features:
             first.extend((1 - self.first_share) * total, self.iterations - half)
             first.run(lambda entry, weights: tell(entry, weights.copy()))
-            return Solution(first.result, tuple(first.trace), first.conditions)
+            return Solution(first.result, tuple(first.trace), balance + first.conditions)
         median = curator.columns(keep).median_norm(mechanism=_selection(length * total))
         factor = NORM / median
         narrow = replace(
@@ -191,10 +197,11 @@ class ShrunkGD(GD):
         second = _Stage(self, narrow, stretched, left * total, self.iterations - half, again)
         second.run(lambda entry, weights: tell(entry, whole(weights)))
         conditions = (
+            *balance,
             *first.conditions,
             f"then, on {keep.size} of {problem.n_features} columns that were chosen by what had "
-            "been released, one private choice of the rows' median length, and "
-            f"{second.conditions[1][0].lower()}{second.conditions[1][1:]}",
+            "been released: one private choice of the rows' median length, gradients clipped to "
+            f"norm {second.clip:g}, and {second.conditions[1]}",
         )
         return Solution(whole(second.result), (*first.trace, *second.trace), conditions)
 
@@ -204,6 +211,8 @@ class _Stage:
 
     Attributes
     ----------
+    clip
+        What gradients of rows are clipped to.
     result, trace
         What `run` found: the mean of the last weights, and one entry an iteration.
     """
@@ -218,7 +227,7 @@ class _Stage:
         start: FloatArray,
     ) -> None:
         self._solver, self._problem, self._curator = solver, problem, curator
-        self._clip = solver._clip(problem)
+        self.clip = solver._clip(problem)
         self._shrinkage = Shrinkage()
         self._total, self._path = 0.0, 0.0
         self._steps = start  # z: the sum of all steps
@@ -226,10 +235,8 @@ class _Stage:
         # of the noise of each measurement: its deviation, and its factors in the velocity and in z
         self._noises: FloatArray = np.zeros((0, 3))
         self._weights = self.result = self._steps
+        self._multipliers: list[float] = []  # of the noise in each measurement
         self.trace: list[ShrunkStep] = []
-        self.conditions: tuple[str, ...] = (
-            f"each row's gradient is clipped to norm {self._clip:g}",
-        )
         self.extend(total, iterations)
 
     def extend(self, total: float, iterations: int) -> None:
@@ -245,10 +252,22 @@ class _Stage:
         self._path += path
         step = self._solver.step_size or path / iterations
         self._step = min(step, 1 / alpha) if alpha > 0 else step
-        self.conditions += (
-            f"Gaussian noise on each of {iterations} sums over all rows, of "
-            f"{self._mechanism.noise_multiplier:.6g} times what one row can move it by, composed "
-            "exactly in Gaussian DP",
+        self._multipliers += [self._mechanism.noise_multiplier] * iterations
+
+    @property
+    def conditions(self) -> tuple[str, str]:
+        """What the privacy of all iterations rests on: a clip, and noise."""
+        counts = Counter(f"{multiplier:.6g}" for multiplier in self._multipliers)
+        (first, times), *more = counts.items()
+        noise = (
+            f"Gaussian noise on each of {times} sums over all rows, of {first} times what one row "
+            "can move it by"
+        )
+        for multiplier, further in more:
+            noise += f", and on each of {further} more, of {multiplier} times that"
+        return (
+            f"each row's gradient is clipped to norm {self.clip:g}",
+            f"{noise}, composed exactly in Gaussian DP",
         )
 
     def run(self, tell: Callable[[ShrunkStep, FloatArray], None]) -> None:
@@ -258,7 +277,7 @@ class _Stage:
         weights, ends = self._weights, np.zeros_like(self._steps)
         for t in range(1, self._iterations + 1):
             noisy = self._curator.gradient(
-                problem.loss, weights, clip=self._clip, mechanism=self._mechanism
+                problem.loss, weights, clip=self.clip, mechanism=self._mechanism
             )
             gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
             self._velocity = momentum * self._velocity + gradient
@@ -313,7 +332,7 @@ class _Stage:
         problem = self._problem
         width = problem.n_parameters / problem.loss.n_outputs
         changed = self._curator.relation.rows_changed
-        noise = NOISE_REACH * problem.n_rows * mu / (changed * self._clip)
+        noise = NOISE_REACH * problem.n_rows * mu / (changed * self.clip)
         return min(noise, CONVERGED_PATH * width)
 
 
