@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet import HuberRegressor, LinearRegression, PrivacyLeakWarning
-from discreet.estimators.auto import choose
+from discreet.estimators.auto import LARGEST_FACTOR, NARROW, choose
 from discreet.estimators.preparation import Bounds, Centre, Radius
 from discreet.objectives import Huber
 from discreet.privacy import Budget
@@ -68,7 +68,7 @@ def test_huber_ignores_outliers_better_than_least_squares(regression):
         *[(0, 10**400), (False, True), ("0", "1"), [[0, 1]], {0, 1}, {0: 0, 1: 1}],
         *[np.eye(2), (1j, 2), [(0, 1), (2, 3)], ([0], 1)],
     ],
-    ids=repr,
+    ids=lambda bounds: repr(bounds)[:30],
 )
 def test_bad_bounds(bounds, regression):
     for action in (lambda model: model.check_settings(), lambda model: model.fit(*regression)):
@@ -196,6 +196,7 @@ def test_bounds_hold_without_an_intercept_too():
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 RELATIONS = ["add_remove", "replace_one"]
+TWICE = ["radius", "centre", "spread", "centre", "scale", "scale"]
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -206,7 +207,7 @@ def test_auto_is_close_to_what_privacy_costs_nothing_would_give(Regressor, relat
         model = Regressor(1.0, 1e-6, relation=relation, random_state=0, target_bounds=(0, 100))
         model.fit(table, y)
         assert model.solver_ == "newton"
-        assert [step.name for step in model.preparation_] == ["radius", "centre", "scale"]
+        assert [step.name for step in model.preparation_] == TWICE
         assert model.score(X, y) > 0.97  # 0.996 without privacy
         assert model.guarantee_.measure == "gdp"
 
@@ -237,7 +238,7 @@ def test_a_penalty_above_the_noise_is_taken_at_its_word(regression):
     weights = np.append(model.coef_, model.intercept_ - 50) / 50
     assert objective(weights)[0] - best < 1e-4
     small = HuberRegressor(0.5, 1e-5, alpha=1e-4, data_norm=1.0, **settings).fit(X, y)
-    assert len(small.preparation_) == 3
+    assert len(small.preparation_) == 6
 
 
 def rule(**changes):
@@ -249,18 +250,21 @@ def rule(**changes):
 def test_the_rule_by_hand():
     mu = BUDGET.to_gdp().mu
     steps, solver = rule()
-    assert [step.name for step in steps] == ["radius", "centre", "scale"]
+    assert [step.name for step in steps] == TWICE
     assert solver == Newton()
     assert steps[0].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
-    assert steps[0].factor == 2.0
+    steady = math.sqrt(0.15 * 1e4 * mu * math.sqrt(0.05) / 16)
+    usual = 1e4 * mu / (50 * 4)
+    assert steps[0].factor == pytest.approx(max(2.0, min(usual, steady, LARGEST_FACTOR)))
     few = Budget(0.1, 1e-6, "replace_one")
     reach = 1e4 * few.to_gdp().mu
     assert rule(budget=few)[0][0].factor == pytest.approx(max(1.1, reach / (50 * 2 * 4)))
     assert rule(n_rows=10)[0][0].factor == 1.1
-    assert [step.name for step in rule(fit_intercept=False)[0]] == ["radius", "scale"]
+    assert [step.name for step in rule(n_rows=10)[0]] == ["radius", "centre", "scale"]
+    assert [step.name for step in rule(fit_intercept=False)[0]] == ["radius", "scale", "scale"]
     # what the caller wants comes first, and more than bounds is left alone
     bounded, _ = rule(given=[Bounds([0], share=0.2)])
-    assert [step.name for step in bounded] == ["bounds", "radius", "centre", "scale"]
+    assert [step.name for step in bounded] == ["bounds", *TWICE]
     assert sum(step.share for step in bounded) < 1
     given = (Radius(), Centre())
     assert rule(given=given)[0] == given
@@ -272,15 +276,16 @@ def test_the_rule_by_hand():
         {"alpha": 1.01 * doubt},
         {"alpha": 1.01 * doubt, "data_norm": 2.0},
     ):
-        assert len(rule(**other)[0]) == 3
+        assert len(rule(**other)[0]) == 6
 
 
 def test_tables_too_wide_for_a_moment_are_descended_on():
-    _, solver = rule(n_features=2047)
+    _, solver = rule(n_features=NARROW - 1)
     assert isinstance(solver, Newton)
-    steps, solver = rule(n_features=2048)
-    assert len(steps) == 3
+    steps, solver = rule(n_features=NARROW)
+    assert steps[0].name == "radius"
     assert isinstance(solver, GD)
+    assert Newton.widest >= NARROW
     path = 0.03 * 1e4 * BUDGET.to_gdp().mu / (5 / 3)
     assert solver.step_size == pytest.approx(min(1.5, path / 50))
     assert rule(n_features=2048, n_rows=10**7)[1].step_size == 1.5

@@ -193,7 +193,7 @@ def lengths() -> FloatArray:
     exponents = np.concatenate(
         [np.arange(-64.0, -20.0), np.arange(-320, 321) / 16.0, np.arange(21.0, 65.0)]
     )
-    result = np.exp2(exponents) * (1 + 2.0**-16)
+    result: FloatArray = np.exp2(exponents) * (1 + 2.0**-16)
     result.flags.writeable = False
     return result
 

@@ -131,7 +131,7 @@ def resolve(solver: str | Solver) -> Solver:
     """The solver object for a name (``"auto"`` is the library's choice) or for itself."""
     if isinstance(solver, Solver):
         return solver
-    if isinstance(solver, str) and solver in names():
+    if isinstance(solver, str) and (solver == "auto" or solver in _SOLVERS or solver in names()):
         return _class_of(solver)()
     near = difflib.get_close_matches(str(solver), names(), n=len(names()), cutoff=0.0)
     raise ValueError(

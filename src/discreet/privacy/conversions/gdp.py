@@ -9,6 +9,7 @@ and for small μ the difference is a series of positive terms, so nothing cancel
 """
 
 import math
+from functools import lru_cache
 
 from scipy.optimize import brentq
 from scipy.special import erfcx, erfinv, ndtr
@@ -185,7 +186,11 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     As in :func:`delta_from_mu`.
     """
     epsilon = check_size("epsilon", epsilon, zero=False, remedy=BUDGET_EPSILON)
-    delta = check_delta(delta)
+    return _mu_from_epsilon(epsilon, check_delta(delta))
+
+
+@lru_cache(maxsize=256)  # a fit asks a dozen times for the same budget
+def _mu_from_epsilon(epsilon: float, delta: float) -> float:
     log_delta = math.log(delta)
 
     def excess(mu: float) -> float:
