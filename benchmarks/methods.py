@@ -202,7 +202,9 @@ def main() -> None:
     parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0])
     parser.add_argument("--loss", nargs="+", default=["logistic"], choices=MODELS)
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--solvers", nargs="+", default=[x for x in names() if x not in ("auto", "newton")])
+    parser.add_argument(
+        "--solvers", nargs="+", default=[x for x in names() if x not in ("auto", "newton")]
+    )
     parser.add_argument("--relation", choices=["add_remove", "replace_one"])
     parser.add_argument("--unsafe", action="store_true", help="run published constants as released")
     parser.add_argument(
