@@ -163,7 +163,7 @@ def test_the_columns_that_lose_least_by_hand(scale):
 def test_where_all_columns_matter_none_is_left_out():
     """The second half then adds to the first: all of the budget on one sum of steps."""
     X, y = make_rows(20_000, 8, matter=8)
-    solution, guarantee, curator = run(ShrunkGD(20), data=(X, y))
+    solution, guarantee, curator = run(ShrunkGD(20, first_share=0.5), data=(X, y))
     assert [entry.columns for entry in solution.trace] == [8] * 20
     assert sum(use.count for use in guarantee.mechanisms) == 20
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
@@ -227,7 +227,7 @@ def test_progress_shows_the_weights_of_all_columns():
     np.testing.assert_array_equal(seen[-1].weights, solution.weights)
     shares = [at.spent_share for at in seen]
     assert shares == sorted(shares)
-    assert shares[4] == pytest.approx(0.5, abs=1e-9)
+    assert shares[4] == pytest.approx(0.7, abs=1e-9)
     assert shares[-1] == pytest.approx(1.0, abs=1e-6)
 
 
@@ -237,10 +237,24 @@ def test_the_default_step_by_hand(relation):
     budget = Budget(0.1, 1e-6, relation)
     solution, _, _ = run(ShrunkGD(20), budget)
     mu = budget.to_gdp().mu
-    path = min(0.6 * 2000 * mu * math.sqrt(0.5) / (k * 5 / 3), 18 * 61)
+    path = min(0.6 * 2000 * mu * math.sqrt(0.7) / (k * 5 / 3), 18 * 61)
     assert solution.trace[0].step == pytest.approx(path / 10, rel=1e-9)
     one, _, _ = run(ShrunkGD(20, first_share=1.0), budget, alpha=4.0)
     assert one.trace[0].step == 0.25
+
+
+def test_intercepts_that_are_noise_stay_where_they_started():
+    """A constant that is twice as noisy as it is large would decide for one class everywhere."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(1000, 800)) * (10 / 3 / math.sqrt(800))
+    y = np.where(np.arange(1000) % 2, 1.0, -1.0)
+    budget = Budget(0.1, 1e-6, "replace_one")
+    moved, free = [], []
+    for seed in range(8):
+        solution, _, _ = run(ShrunkGD(10, first_share=1.0), budget, data=(X, y), seed=seed)
+        moved.append(solution.weights[-1])
+        free.append(run(GD(10), budget, data=(X, y), seed=seed)[0].weights[-1])
+    assert np.abs(moved).mean() < 0.25 * np.abs(free).mean()
 
 
 def test_a_curator_of_columns():

@@ -58,7 +58,14 @@ class Shrinkage:
             shares[0] += math.sqrt(seen.size)
             # none is ever lost for good: weights of later iterations may need it
             self.shares = np.maximum(shares / shares.sum(), 1e-9)
-        means: FloatArray = seen * np.interp(sizes, KNOTS, self._posteriors() @ self._factors)
+        return self.others(seen, deviation)
+
+    def others(self, seen: FloatArray, deviation: float) -> FloatArray:
+        """The posterior means of numbers that shares were not fitted to, as last fitted."""
+        if deviation <= 0:
+            return seen
+        kept = np.interp(_sizes(seen, deviation), KNOTS, self._posteriors() @ self._factors)
+        means: FloatArray = seen * kept
         return means
 
     def squares(self, seen: FloatArray, deviation: float) -> FloatArray:

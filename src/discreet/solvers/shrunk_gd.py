@@ -76,7 +76,8 @@ class ShrunkGD(GD):
 
     For tables with more columns than n·μ/k, of which few or many may matter: n rows, μ the budget
     in Gaussian DP, k = 1 under add/remove and 2 under replace. Columns should be scaled alike, as
-    a weight's size is compared with that of all others. Intercepts are not shrunk.
+    a weight's size is compared with that of all others. Intercepts are shrunk towards where they
+    started: what is noise in a weight is noise in them.
 
     What `GD` says of the default step holds here too.
 
@@ -98,13 +99,13 @@ class ShrunkGD(GD):
         replaces it. For losses with several margins a row, it bounds the gradient of all outputs
         together.
     first_share : float
-        Share of μ² for a first half of the iterations, after which columns that look like noise
+        Share of μ² for the first half of the iterations, after which columns that look like noise
         are left out and rows are stretched to a median length of 10/3. 1: there is only one
         stage, on all columns.
     """
 
     iterations: int = 30
-    first_share: float = 0.5
+    first_share: float = 0.7
 
     name: ClassVar[str] = "shrunk-gd"
     paper: ClassVar[str] = (
@@ -230,7 +231,7 @@ class _Stage:
         self.clip = solver._clip(problem)
         self._shrinkage = Shrinkage()
         self._total, self._path = 0.0, 0.0
-        self._steps = start  # z: the sum of all steps
+        self._start, self._steps = start, start  # z: the sum of all steps
         self._velocity: FloatArray = np.zeros(problem.n_parameters)
         # of the noise of each measurement: its deviation, and its factors in the velocity and in z
         self._noises: FloatArray = np.zeros((0, 3))
@@ -320,12 +321,18 @@ class _Stage:
         weights = self._steps.copy()
         seen = self._table(self._steps)
         self._table(weights)[:] = self._shrinkage.means(seen, self._deviation)
+        constants, begun = self._constants(weights), self._constants(self._start)
+        constants[:] = begun + self._shrinkage.others(constants - begun, self._deviation)
         before, after = np.linalg.norm(seen), np.linalg.norm(self._table(weights))
         return weights, float(after / before) if before > 0 else 1.0
 
     def _table(self, weights: FloatArray) -> FloatArray:
         """A view of weights without intercepts, one row an output."""
         return weights.reshape(self._problem.loss.n_outputs, -1)[:, : self._problem.n_features]
+
+    def _constants(self, weights: FloatArray) -> FloatArray:
+        """A view of the intercepts, one row an output; none if there are none."""
+        return weights.reshape(self._problem.loss.n_outputs, -1)[:, self._problem.n_features :]
 
     def _longest_path(self, mu: float) -> float:
         """τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons."""
