@@ -412,6 +412,7 @@ def test_penalties_too_small_for_floating_point_are_refused_before_anything_is_s
 
 @pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 @pytest.mark.parametrize("solver", ["objpert", "amp", "amp-hf"])
+@pytest.mark.filterwarnings("ignore:Without target_bounds")
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 def test_no_row_decides_whether_a_fit_succeeds(solver, convert):
     """Targets out of reach make the weights as large as they get; one row may be longer."""
