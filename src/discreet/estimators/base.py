@@ -30,7 +30,7 @@ from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
-from discreet.rows.checks import check_targets
+from discreet.rows.checks import Checked, check_targets
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
 from discreet.solvers.settings import functions, number
 
@@ -208,7 +208,8 @@ class PrivateLinearModel(BaseEstimator):
             )
         copy = problem.row_norm is not None or not settings.solver.takes_moved_rows
         preparing.check_table(steps, X, copy=copy)
-        targets = check_targets(target_of(0), X.shape[0])  # before a preparation spends anything
+        # before a preparation spends anything; all rows share them
+        targets = Checked(check_targets(target_of(0), X.shape[0]))
         if not steps:
             rows = as_rows(X, targets, fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
         self._warn_about_delta(settings.budget, X.shape[0])
@@ -220,11 +221,11 @@ class PrivateLinearModel(BaseEstimator):
         if steps:
             account.set_aside(preparing.shares(steps), settings.solver.composes)
             noises = [Noise(stream) for stream in bits.spawn(len(steps))]
-            done = preparing.prepare(steps, X, self.data_norm, account, noises, copy=copy)
+            done = preparing.prepare(steps, X, targets, self.data_norm, account, noises, copy=copy)
             fitted = done.steps
-            rows = done.rows(targets, fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
+            rows = done.rows(fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
             del done
-        del targets  # the rows have a copy
+        del targets
         solutions = []
         for model, stream in enumerate(bits.spawn(models)):
             part = rows if model == 0 else rows.with_targets(target_of(model))

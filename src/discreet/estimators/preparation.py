@@ -29,6 +29,7 @@ from discreet.estimators.steps import WIDEST, Bounds, Centre, Radius, Scale, Spr
 from discreet.privacy import Account, Curator
 from discreet.privacy.noise import Noise
 from discreet.rows import Move, MovedRows, Rows, as_rows
+from discreet.rows.checks import Checked
 from discreet.solvers.settings import number
 
 __all__ = [
@@ -157,6 +158,8 @@ class Prepared:
     ----------
     table
         X itself, or the new table that steps made of it.
+    targets
+        The targets of the (first) model; steps do not look at them.
     move
         What moves its rows without a copy, if anything does.
     steps
@@ -164,26 +167,27 @@ class Prepared:
     """
 
     table: Any
+    targets: Checked
     move: Move | None = None
     steps: tuple[FittedStep, ...] = ()
 
-    def rows(self, targets: Any, *, fit_intercept: bool, row_norm: float | None) -> Any:
+    def rows(self, *, fit_intercept: bool, row_norm: float | None) -> Any:
         """The rows that a step or a model learns from."""
         if self.move is None:
-            return as_rows(self.table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
-        stored = self._stored.with_targets(targets)
+            table, targets = self.table, self.targets
+            return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
+        stored = self._stored
         return MovedRows(stored, self.move, fit_intercept=fit_intercept, row_norm=row_norm)
 
     @cached_property
     def _stored(self) -> Rows:
         if self.move is None:
             raise ValueError("the rows of this table are not moved.")
-        targets = np.zeros(self.table.shape[0])
-        return as_rows(self.table, targets, row_norm=self.move.row_norm)
+        return as_rows(self.table, self.targets, row_norm=self.move.row_norm)
 
     def then(self, step: FittedStep, table: Any, move: Move | None) -> Prepared:
         """What one more step made of it; rows that stay as they are stored are not read again."""
-        after = Prepared(table, move, (*self.steps, step))
+        after = Prepared(table, self.targets, move, (*self.steps, step))
         if self.move is not None and move is not None:
             after.__dict__["_stored"] = self._stored
         return after
@@ -199,6 +203,7 @@ def movable(steps: Sequence[Step]) -> bool:
 def prepare(
     steps: Sequence[Step],
     X: Any,
+    targets: Checked,
     data_norm: float | None,
     account: Account,
     noises: Sequence[Noise],
@@ -212,12 +217,12 @@ def prepare(
     the other steps do is left to `MovedRows`, if they are `movable`.
     """
     copy = copy or not movable(steps)
-    done = Prepared(X)
+    done = Prepared(X, targets)
     own = False
     lengths = None if data_norm is None else Lengths(*3 * (float(data_norm),), raw=True)
     for part, (step, noise) in enumerate(zip(steps, noises, strict=True)):
         bound = lengths.clip if lengths and step.bounded else None
-        rows = done.rows(np.zeros(X.shape[0]), fit_intercept=False, row_norm=bound)
+        rows = done.rows(fit_intercept=False, row_norm=bound)
         curator = Curator(rows, account, noise)
         measure, total = curator.open_aside(part)
         fitted = step.ask(curator, measure, total, lengths)

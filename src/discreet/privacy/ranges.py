@@ -39,6 +39,7 @@ SENSITIVITY = 1.0
 """How far one row can move any score, under either relation."""
 
 _EXPONENTS = range(-9, 12)  # candidates run from 1.0e-9 to 9.9e11, and 1e12
+_BLOCK = 2**16  # values that are counted at a time
 _SHARE_STEPS = 2**20  # shares are multiples of 2^-20, so that scores are exact
 _MOST_ROWS = 2**32  # share * rows < 2^52: every score is a double without rounding
 _LARGEST_TAIL = 0.25
@@ -241,9 +242,11 @@ def _median_scores(values: FloatArray, candidates: FloatArray) -> FloatArray:
     Otherwise minus the number of values by which that fails. Values beyond the last candidate count
     as that one, so that it wins where most are.
     """
-    within = np.minimum(values, candidates[-1])
-    below = np.searchsorted(candidates, within)  # how many candidates are below each value
-    counts = np.bincount(below, minlength=candidates.size + 1)
+    counts = np.zeros(candidates.size + 1, dtype=np.int64)
+    for start in range(0, values.size, _BLOCK):
+        within = np.minimum(values[start : start + _BLOCK], candidates[-1])
+        below = np.searchsorted(candidates, within)  # how many candidates are below each value
+        counts += np.bincount(below, minlength=counts.size)
     above = np.cumsum(counts[::-1])[::-1]  # above[k]: values above k candidates, all for k = 0
     half = 0.5 * float(values.size)
     misses: FloatArray = np.maximum(above[1:] - half, half - above[:-1])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Vector", "check_clip", "check_steps", "check_targets", "check_vector"]
+__all__ = ["Checked", "Vector", "check_clip", "check_steps", "check_targets", "check_vector"]
 
 Vector = NDArray[np.float64]
 
@@ -13,8 +15,16 @@ CLIP_RANGE = (1e-100, 1e100)
 """Clips outside this range could underflow or overflow."""
 
 
-def check_targets(y: ArrayLike, n_rows: int) -> Vector:
-    """Return targets as a new float64 array."""
+class Checked(NamedTuple):
+    """Targets that were checked and that nobody else writes to: rows share them."""
+
+    values: Vector
+
+
+def check_targets(y: ArrayLike | Checked, n_rows: int) -> Vector:
+    """Return targets as a new float64 array, or those that were checked before as they are."""
+    if isinstance(y, Checked):
+        return y.values
     array = np.asarray(y)
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise ValueError(

@@ -176,8 +176,7 @@ class MovedJoint(Joint):
         return targets
 
     def _joint_norms(self) -> Vector:
-        norms: Vector = self._stored._norms if self.fit_intercept else self._lengths
-        return norms
+        return self._lengths
 
     def _joint_scales(self, factors: Vector) -> Vector:
         return factors

@@ -129,11 +129,13 @@ class MovedRows(MovedJoint):
         self.row_norm = row_norm
         self._move = move
         self._stored = copy.copy(stored)
-        self._lengths = self._measure()
-        sizes = self._lengths
-        if fit_intercept:
-            sizes = np.sqrt(sizes * sizes + 1.0) * (1.0 + 2.0**-48)
-        self._stored._norms = np.maximum(sizes, 1.0)
+        lengths = self._measure()
+        if fit_intercept:  # only sizes are asked for then: one number a row less
+            lengths *= lengths
+            lengths += 1.0
+            np.sqrt(lengths, out=lengths)
+            lengths *= 1.0 + 2.0**-48
+        self._stored._norms = self._lengths = lengths
 
     @property
     def n_parameters(self) -> int:
@@ -157,6 +159,8 @@ class MovedRows(MovedJoint):
         *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ clip. Proof: docs/proofs/moved.md.
         """
         clip = check_clip(clip)
+        if not self.fit_intercept and self._stored._norms is self._lengths:
+            self._stored._norms = np.maximum(self._lengths, 1.0)
         if clip < SMALLEST_CLIP:
             raise ValueError(f"clip must be at least {SMALLEST_CLIP:g} for moved rows.")
         count = loss.n_outputs
@@ -173,8 +177,11 @@ class MovedRows(MovedJoint):
     def norms(self) -> Vector:
         """Return upper bounds on the lengths of moved rows, without a constant feature (private).
 
-        Each is computed from its row alone.
+        Each is computed from its row alone. A constant feature is taken out of them again, which
+        rounds short ones.
         """
+        if self.fit_intercept:
+            return np.sqrt(np.maximum(np.square(self._lengths) - 1.0, 0.0))
         return self._lengths.copy()
 
     def columns(self, index: NDArray[np.intp], factor: float) -> Self:
@@ -196,13 +203,13 @@ class MovedRows(MovedJoint):
         *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ row_norm. Proof: docs/proofs/moved.md.
         """
         stored, factors = self._stored, self._factors()
-        scaled = factors * stored._scales
 
         def part(first: int, last: int) -> Vector:
             values = np.zeros(stored.n_features + 1)
             for start in range(first, last, stored.block_rows):
                 block = slice(start, min(start + stored.block_rows, last))
-                values[:-1] += stored._weighted_sum(start, scaled[block])
+                scaled = factors[block] * stored._scales[block]
+                values[:-1] += stored._weighted_sum(start, scaled)
                 values[-1] += factors[block].sum()
             return values
 
@@ -327,8 +334,8 @@ class MovedRows(MovedJoint):
 
     def _factors(self) -> Vector:
         """What moved rows are multiplied by in moments, so that none is longer than the clip."""
-        clip = self._clip()
-        return np.where(self._lengths > clip, clip / self._lengths, 1.0)
+        factors = self._clip() / self._lengths  # lengths are above 0, and with a constant above 1
+        return np.minimum(factors, 1.0, out=factors)
 
     def _clip(self) -> float:
         if self.row_norm is None:
