@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_ndtr, ndtri_exp
 
 from discreet.privacy.conversions import (
+    bounded_range_from_mu,
     delta_from_mu,
     delta_from_rho,
     directed,
@@ -394,6 +395,14 @@ def test_rho_of_a_mechanism_is_its_formula_rounded_up(value):
     assert rho_from_mu(1.0) == 0.5  # not a bit above where floats are exact
     assert rho_from_bounded_range(1.0) == 0.125
     assert rho_from_pure(value) <= rho_from_mu(value)
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-6, 0.01, 0.7, 1.999999, 2.0, 5.0, 8.0, 40.0, 1000.0])
+def test_the_largest_bounded_range_for_a_mu(mu):
+    epsilon = bounded_range_from_mu(mu)
+    assert mu_from_bounded_range(epsilon) <= mu
+    assert mu_from_bounded_range(epsilon * (1 + 1e-11)) > mu
+    assert bounded_range_from_mu(0.0) == 0.0
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 3.0, 8.0, 20.0])

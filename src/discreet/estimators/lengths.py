@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.rows.moments import triangle
+from discreet.solvers.shrinkage import nearest
 
 __all__ = ["Lengths", "column_weights", "plausible", "shrunk", "stretches", "whitening"]
 
@@ -73,13 +73,10 @@ def plausible(values: FloatArray, deviation: float, lengths: Lengths) -> FloatAr
     largest_sum = lengths.size**2
     least = min(LEAST_SHARE * largest_sum, deviation * math.sqrt(values.size))
     total = float(np.clip(values.sum(), least, largest_sum))
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
-    kept = np.flatnonzero(ordered > excess)
-    nearest = np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)
-    if not nearest.any():  # t is nothing next to the noise, and was rounded away
-        nearest[:] = total / values.size
-    return nearest
+    likely = nearest(values, total)
+    if not likely.any():  # t is nothing next to the noise, and was rounded away
+        likely[:] = total / values.size
+    return likely
 
 
 def stretches(values: FloatArray, ridge: float, norm: float) -> FloatArray:
@@ -99,15 +96,15 @@ def column_weights(
     return stretches(plausible(moments, deviation, lengths), 0.5 * deviation, norm)
 
 
-def whitening(moments: FloatArray, deviation: float, lengths: Lengths) -> tuple[FloatArray, float]:
+def whitening(moment: FloatArray, deviation: float, lengths: Lengths) -> tuple[FloatArray, float]:
     """The whitening matrix that a noisy second moment allows, and its ridge λ.
 
     Parameters
     ----------
-    moments : ndarray
-        Upper triangle of the noisy mean of xxᵀ, off-diagonals times √2.
+    moment : ndarray
+        The noisy mean of xxᵀ, a symmetric matrix.
     deviation : float
-        Standard deviation of its noise.
+        Standard deviation of the noise on its diagonal.
     lengths : Lengths
         What is known of the rows.
 
@@ -116,12 +113,8 @@ def whitening(moments: FloatArray, deviation: float, lengths: Lengths) -> tuple[
     The noise is a symmetric matrix with deviation σ on the diagonal and σ/√2 off it, whose largest
     eigenvalue is about σ·√(2d). That is λ: directions in which rows vary by less are noise.
     """
-    size = (math.isqrt(8 * moments.size + 1) - 1) // 2
-    first, second, weights = triangle(size)
-    matrix = np.empty((size, size))
-    matrix[first, second] = matrix[second, first] = moments / weights
-    values, vectors = np.linalg.eigh(matrix)
-    ridge = deviation * math.sqrt(2 * size)
+    values, vectors = np.linalg.eigh(moment)
+    ridge = deviation * math.sqrt(2 * len(moment))
     likely = plausible(values, deviation, lengths)
     turned = (vectors * stretches(likely, ridge, lengths.norm)) @ vectors.T
     return (turned + turned.T) / 2, ridge

@@ -11,9 +11,8 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -164,33 +163,33 @@ class Prepared:
         What moves its rows without a copy, if anything does.
     steps
         The fitted steps.
+    stored
+        The rows of ``table`` that ``move`` moves; made once, as norms are computed there.
     """
 
     table: Any
     targets: Checked
     move: Move | None = None
     steps: tuple[FittedStep, ...] = ()
+    stored: Rows | None = None
 
     def rows(self, *, fit_intercept: bool, row_norm: float | None) -> Any:
         """The rows that a step or a model learns from."""
-        if self.move is None:
+        if self.move is None or self.stored is None:
             table, targets = self.table, self.targets
             return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
-        stored = self._stored
-        return MovedRows(stored, self.move, fit_intercept=fit_intercept, row_norm=row_norm)
+        return MovedRows(self.stored, self.move, fit_intercept=fit_intercept, row_norm=row_norm)
 
-    @cached_property
-    def _stored(self) -> Rows:
-        if self.move is None:
-            raise ValueError("the rows of this table are not moved.")
-        return as_rows(self.table, self.targets, row_norm=self.move.row_norm)
+    def moved(self, step: FittedStep, move: Move) -> Prepared:
+        """What one more step made of it, without a copy."""
+        stored = self.stored
+        if stored is None:
+            stored = as_rows(self.table, self.targets, row_norm=move.row_norm)
+        return replace(self, move=move, steps=(*self.steps, step), stored=stored)
 
-    def then(self, step: FittedStep, table: Any, move: Move | None) -> Prepared:
-        """What one more step made of it; rows that stay as they are stored are not read again."""
-        after = Prepared(table, self.targets, move, (*self.steps, step))
-        if self.move is not None and move is not None:
-            after.__dict__["_stored"] = self._stored
-        return after
+    def copied(self, step: FittedStep, table: Any) -> Prepared:
+        """What one more step made of it, as a table of its own."""
+        return replace(self, table=table, steps=(*self.steps, step))
 
 
 def movable(steps: Sequence[Step]) -> bool:
@@ -227,11 +226,12 @@ def prepare(
         measure, total = curator.open_aside(part)
         fitted = step.ask(curator, measure, total, lengths)
         lengths = step.leaves(fitted, lengths)
-        table, move = done.table, None if copy else fitted.move(done.move, X.shape[1])
-        if move is None:
-            table = fitted.apply(table, in_place=own)
-            own = not sp.issparse(table)
-        done = done.then(fitted, table, move)
+        move = None if copy else fitted.move(done.move, X.shape[1])
+        if move is not None:
+            done = done.moved(fitted, move)
+            continue
+        done = done.copied(fitted, fitted.apply(done.table, in_place=own))
+        own = done.table is not X and not sp.issparse(done.table)
     return done
 
 

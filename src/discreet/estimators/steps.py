@@ -298,8 +298,11 @@ class Spread(Step):
     def leaves(self, fitted: FittedSpread, lengths: Lengths | None) -> Lengths:
         """Rows of a known length: within what they can have, and not so short that others burst."""
         known = _given(lengths)
-        size = min(max(fitted.length, LEAST_SPREAD * known.clip), 2 * known.clip)
-        return Lengths(size, size, known.norm)
+        most = (
+            known.clip if known.raw else 2 * known.clip
+        )  # a mean that was subtracted may add to it
+        size = min(max(fitted.length, LEAST_SPREAD * known.clip), most)
+        return Lengths(size, size, known.norm, known.raw)
 
 
 @dataclass(frozen=True)
@@ -390,9 +393,8 @@ class Whiten(Step):
     ) -> FittedWhiten:
         """Ask for the second moment."""
         noisy = curator.outer_sum(mechanism=self.mechanism(measure, total))
-        known = _given(lengths)
-        means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
-        matrix, ridge = whitening(means, deviation, known)
+        known, deviation = _given(lengths), noisy.deviation / curator.n_rows
+        matrix, ridge = whitening(noisy.matrix() / curator.n_rows, deviation, known)
         return FittedWhiten(matrix, ridge, deviation, known.clip, known.raw)
 
     def leaves(self, fitted: FittedWhiten, lengths: Lengths | None) -> Lengths:
@@ -413,10 +415,10 @@ def _check_share(step: Any) -> None:
 
 def _additive(measure: Measure, total: Fraction) -> Gaussian | L2Norm:
     """The mechanism whose one use costs all of a total, or a hair less: costs are rounded up."""
+    if measure == "gdp":
+        return Gaussian.sharing(float(total))
     amount = float(total) * (1 - 2.0**-40)
-    if measure == "zcdp":
-        return Gaussian.from_rho(amount)
-    return Gaussian(1 / math.sqrt(amount)) if measure == "gdp" else L2Norm(amount)
+    return Gaussian.from_rho(amount) if measure == "zcdp" else L2Norm(amount)
 
 
 def _selection(measure: Measure, total: Fraction, uses: int) -> ExponentialMechanism:
@@ -426,11 +428,4 @@ def _selection(measure: Measure, total: Fraction, uses: int) -> ExponentialMecha
         return ExponentialMechanism(each, monotone=False)
     if measure == "zcdp":
         return ExponentialMechanism(math.sqrt(8 * each), monotone=False)
-    low, high = 0.0, 2.0 + 8 * each  # μ of ε-bounded range grows with ε, and is below ε/2
-    while conversions.mu_from_bounded_range(high) ** 2 < each:
-        high *= 2
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        fits = conversions.mu_from_bounded_range(middle) ** 2 <= each
-        low, high = (middle, high) if fits else (low, middle)
-    return ExponentialMechanism(low * (1 - 2.0**-40), monotone=False)
+    return ExponentialMechanism(conversions.bounded_range_from_mu(math.sqrt(each)), monotone=False)

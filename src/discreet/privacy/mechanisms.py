@@ -188,6 +188,14 @@ class Gaussian(AdditiveMechanism):
         """The Gaussian mechanism that is ρ-zCDP."""
         return cls(_up(1 / math.sqrt(2 * _as_double("rho", rho))))
 
+    @classmethod
+    def sharing(cls, total: float, uses: int = 1) -> Self:
+        """One of ``uses`` releases that together cost the total μ² or a hair less.
+
+        A hair, because each cost is rounded up.
+        """
+        return cls(math.sqrt(uses / _as_double("total", total)) * (1 + 1e-12))
+
     @cached_property
     def loss(self) -> PrivacyLoss:
         """What one release costs."""

@@ -143,15 +143,9 @@ def affordable_selection(budget: Budget, count: int) -> tuple[Measure, float]:
     epsilon = budget.epsilon / count
     if not budget.pure:
         by_rho = math.sqrt(8 * budget.to_zcdp().rho / count)
-        by_mu = _bounded_range_from_mu(budget.to_gdp().mu / math.sqrt(count))
+        by_mu = conversions.bounded_range_from_mu(budget.to_gdp().mu / math.sqrt(count))
         if by_rho > epsilon:
             measure, epsilon = "zcdp", by_rho
         if by_mu > epsilon:
             measure, epsilon = "gdp", by_mu
     return measure, epsilon * (1 - 2.0**-36)  # costs are rounded up
-
-
-def _bounded_range_from_mu(mu: float) -> float:
-    """`conversions.mu_from_bounded_range` backwards: ε = 2·ln(Φ(μ/2)/Φ(−μ/2)), or less."""
-    share = math.erf(min(mu, 8.0) / (2 * math.sqrt(2)))  # Φ(μ/2) − Φ(−μ/2); beyond 8, too little
-    return 4 * math.atanh(share)

@@ -123,9 +123,9 @@ class GD(Solver):
         """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
         super().check(loss, budget, parts)
         total = budget.to_gdp().mu ** 2 / parts
-        self._mechanism((1 - self.start_share) * total)
+        Gaussian.sharing((1 - self.start_share) * total, self.iterations)
         if self.start_share:
-            _balance_mechanism(self.start_share * total)
+            Gaussian.sharing(self.start_share * total)
 
     def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
         """Refuse a step under which the penalty alone would make the weights grow for ever."""
@@ -152,7 +152,7 @@ class GD(Solver):
         self.prepare(problem, budget, curator.parts)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
-        mechanism = self._mechanism(total)
+        mechanism = Gaussian.sharing(total, self.iterations)
         clip = self._clip(problem)
         step = self.step_size
         if step is None:
@@ -188,10 +188,6 @@ class GD(Solver):
         weights[-1], words = _log_odds(curator, self.start_share * total)
         return weights, (words,), (1 - self.start_share) * total
 
-    def _mechanism(self, total: float) -> Gaussian:
-        """One measurement, T of which cost the total μ² and no more."""
-        return Gaussian(math.sqrt(self.iterations / total) * (1 + 1e-12))  # costs are rounded up
-
     def _clip(self, problem: Problem) -> float:
         """The clip that is used: gradients that are shorter anyway need no noise for a longer one.
 
@@ -225,17 +221,12 @@ class GD(Solver):
         )
 
 
-def _balance_mechanism(total: float) -> Gaussian:
-    """The measurement that costs the total μ² and no more."""
-    return Gaussian((1 + 1e-12) / math.sqrt(total))
-
-
 def _log_odds(curator: Curator, total: float) -> tuple[float, str]:
     """The intercept of a model that knows the classes' shares and nothing else; what it rests on.
 
     The mean m of targets −1 and 1 is shrunk by its known noise and kept off ±1 by as much.
     """
-    mechanism = _balance_mechanism(total)
+    mechanism = Gaussian.sharing(total)
     noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
     mean, noise = float(noisy.values[0]) / curator.n_rows, noisy.deviation / curator.n_rows
     mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0

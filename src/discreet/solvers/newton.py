@@ -29,6 +29,7 @@ from discreet.privacy.curator.moments import NoisyMoment
 from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+from discreet.solvers.shrinkage import nearest
 
 __all__ = ["Newton", "NewtonStep"]
 
@@ -234,7 +235,7 @@ class Newton(Solver):
         """What the questions use; all of them together cost the total μ², or a hair less."""
         gradients = 1 - self.target_share - self.moment_share
         parts = (self.target_share, self.moment_share, gradients / iterations)
-        return _Costs(*(Gaussian((1 + 1e-12) / math.sqrt(part * total)) for part in parts))
+        return _Costs(*(Gaussian.sharing(part * total) for part in parts))
 
     def _length(self, problem: Problem) -> float:
         """The usual length of a row with its constant."""
@@ -323,15 +324,11 @@ class _Moment:
     @classmethod
     def of(cls, noisy: NoisyMoment, problem: Problem, weight: float, length: float) -> _Moment:
         """Read a noisy sum."""
-        size = problem.n_parameters
-        rows, columns = np.triu_indices(size + 1)
-        full = np.empty((size + 1, size + 1))
-        means = noisy.values / problem.n_rows / np.where(rows == columns, 1.0, math.sqrt(2.0))
-        full[rows, columns] = full[columns, rows] = means
+        size, full = problem.n_parameters, noisy.matrix() / problem.n_rows
         deviation = noisy.deviation / problem.n_rows
         values, vectors = np.linalg.eigh(full[:size, :size])
         trace = float(np.clip(values.sum(), LEAST_LEFT * length**2, (ROOM * length) ** 2))
-        matrix = (vectors * _nearest(values, trace)) @ vectors.T
+        matrix = (vectors * nearest(values, trace)) @ vectors.T
         return cls(
             matrix=(matrix + matrix.T) / 2,
             product=full[:size, size] / weight,
@@ -389,11 +386,3 @@ def _curvature(loss: Loss, left: float) -> float:
     if not math.isfinite(loss.slope_bound):
         return bound
     return bound * max(0.5, math.erf(loss.slope_bound / (left * math.sqrt(2.0))))
-
-
-def _nearest(values: FloatArray, total: float) -> FloatArray:
-    """The nearest numbers that are not negative and have this sum."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
-    kept = np.flatnonzero(ordered > excess)
-    return np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)

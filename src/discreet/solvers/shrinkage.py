@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from discreet.solvers.base import FloatArray
 
-__all__ = ["Shrinkage", "worth_measuring"]
+__all__ = ["Shrinkage", "nearest", "worth_measuring"]
 
 DEVIATIONS = np.concatenate([[0.0], 2.0 ** np.arange(-3, 11)])
 """Components of the prior: their deviations, over that of the noise. The first is exactly 0."""
@@ -122,3 +122,12 @@ def worth_measuring(squares: FloatArray, first: float, second: float) -> NDArray
 def _lost(squares: FloatArray, variance: float) -> float:
     """What the best linear estimates lose of numbers with such squares, in such noise."""
     return float(np.sum(squares * variance / (squares + variance)))
+
+
+def nearest(values: FloatArray, total: float) -> FloatArray:
+    """The Euclidean projection on {v ≥ 0, Σv = total}: second moments that rows could have."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    kept = np.flatnonzero(ordered > excess)
+    found: FloatArray = np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)
+    return found

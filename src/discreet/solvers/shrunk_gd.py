@@ -27,11 +27,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
-from discreet.privacy import Budget, Curator, ExponentialMechanism, Gaussian
+from discreet.privacy import Budget, Curator, ExponentialMechanism, Gaussian, conversions
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution
 from discreet.solvers.gd import CONVERGED_PATH, GD, GradientStep
@@ -136,7 +135,7 @@ class ShrunkGD(GD):
         total = budget.to_gdp().mu ** 2 / parts
         for share in (self.first_share, 0.5 * (1 - self.first_share)):
             if share > 0:
-                _measurement(self.iterations, share * total)
+                Gaussian.sharing(share * total, self.iterations)
         if self.first_share < 1:
             _selection(LENGTH_SHARES[0] * total)
 
@@ -247,7 +246,7 @@ class _Stage:
         """
         alpha = self._problem.penalty.alpha
         self._iterations = iterations
-        self._mechanism = _measurement(iterations, total)
+        self._mechanism = Gaussian.sharing(total, iterations)
         self._total += total
         path = max(self._longest_path(math.sqrt(self._total)) - self._path, 0.4 * self._path)
         self._path += path
@@ -343,16 +342,7 @@ class _Stage:
         return min(noise, CONVERGED_PATH * width)
 
 
-def _measurement(iterations: int, total: float) -> Gaussian:
-    """One measurement, so many of which cost the total μ² and no more: costs are rounded up."""
-    return Gaussian(math.sqrt(iterations / total) * (1 + 1e-12))
-
-
 def _selection(total: float) -> ExponentialMechanism:
-    """The choice that costs the total μ² and no more.
-
-    ε-bounded range is μ-GDP for μ = 2·Φ⁻¹(1/(1 + e^(−ε/2))): here ε is what gives this μ.
-    """
-    half = 0.5 * math.sqrt(total)
-    epsilon = 2 * float(log_ndtr(half) - log_ndtr(-half))
-    return ExponentialMechanism(epsilon * (1 - 1e-9), monotone=False)
+    """The choice that costs the total μ² or a hair less."""
+    epsilon = conversions.bounded_range_from_mu(math.sqrt(total) * (1 - 1e-9))
+    return ExponentialMechanism(epsilon, monotone=False)

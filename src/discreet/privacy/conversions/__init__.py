@@ -9,6 +9,7 @@ fits a budget) is rounded down. The derivations and proofs are in ``docs/proofs/
 from discreet.privacy.conversions.directed import Conversion
 from discreet.privacy.conversions.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
 from discreet.privacy.conversions.single import (
+    bounded_range_from_mu,
     mu_from_bounded_range,
     mu_from_pure,
     rho_from_bounded_range,
@@ -19,6 +20,7 @@ from discreet.privacy.conversions.zcdp import delta_from_rho, epsilon_from_rho, 
 
 __all__ = [
     "Conversion",
+    "bounded_range_from_mu",
     "delta_from_mu",
     "delta_from_rho",
     "epsilon_from_mu",

@@ -11,10 +11,12 @@ from discreet.privacy.conversions.directed import (
     SLACK,
     at_least,
     check_size,
+    lower_until,
 )
 from discreet.privacy.conversions.gdp import mills
 
 __all__ = [
+    "bounded_range_from_mu",
     "mu_from_bounded_range",
     "mu_from_pure",
     "rho_from_bounded_range",
@@ -170,3 +172,33 @@ def mu_from_bounded_range(epsilon: float) -> float:
     """
     epsilon = check_size("epsilon", epsilon, zero=True, remedy=MECHANISM_EPSILON)
     return _mu_from_log_odds(0.5 * epsilon)
+
+
+def bounded_range_from_mu(mu: float) -> float:
+    """Find the largest ε whose bounded range is μ-GDP: ε = 2·ln(Φ(μ/2)/Φ(−μ/2)).
+
+    Parameters
+    ----------
+    mu : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        The largest ε such that ε-bounded-range implies μ-GDP, rounded down.
+
+    Privacy
+    -------
+    A lower bound on the ε that could be allowed, checked before it is returned:
+    ``mu_from_bounded_range(result) <= mu``.
+
+    References
+    ----------
+    As in :func:`mu_from_bounded_range`.
+    """
+    mu = check_size("mu", mu, zero=True, remedy=MU)
+    if mu < 2.0:  # Φ(μ/2) − Φ(−μ/2) is the erf; its inverse hyperbolic tangent half the log odds
+        epsilon = 4.0 * math.atanh(math.erf(mu / math.sqrt(8.0)))
+    else:
+        epsilon = 2.0 * float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
+    return lower_until(epsilon, lambda range_: mu_from_bounded_range(range_) <= mu)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, cast
 
+import numpy as np
+
 from discreet.privacy.budget import Relation
 from discreet.privacy.curator.base import CuratorBase
 from discreet.privacy.curator.checks import check_clip, check_kind
@@ -44,6 +46,15 @@ class NoisyMoment:
 
     values: FloatArray
     deviation: float
+
+    def matrix(self) -> FloatArray:
+        """The symmetric matrix whose upper triangle it is, off-diagonals times √2."""
+        size = (math.isqrt(8 * self.values.size + 1) - 1) // 2
+        first, second = np.triu_indices(size)
+        matrix: FloatArray = np.empty((size, size))
+        matrix[first, second] = self.values / np.where(first == second, 1.0, math.sqrt(2.0))
+        matrix[second, first] = matrix[first, second]
+        return matrix
 
 
 class Moments(CuratorBase):
