@@ -7,7 +7,6 @@ is what privacy rests on.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from discreet.blas import one_thread
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss
 from discreet.rows.bounds import UNIT_ROUNDOFF, gamma, gradient_error
@@ -143,7 +143,7 @@ class Curvature(Outputs):
                                 block[-1, -1] += factors.sum()
             return total
 
-        with _one_thread():
+        with one_thread():
             parts = in_parts(part, self.n_rows, self._n_entries * size, HESSIAN_ROWS)
         total = np.sum(parts, axis=0)
         for k in range(count):
@@ -359,15 +359,3 @@ def _gram(rows: Vector, factors: Vector) -> Vector:
         return np.asarray((rows * factors[:, None]).T @ rows)
     weighted = rows * np.sqrt(factors)[:, None]
     return np.asarray(weighted.T @ weighted)
-
-
-def _one_thread() -> Any:
-    """Keep BLAS to one thread, where that can be asked for: its own wait for each other.
-
-    Rows are split among threads here anyway.
-    """
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    return threadpool_limits(limits=1, user_api="blas")

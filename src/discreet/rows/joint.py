@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.blas import one_thread
 from discreet.rows.bounds import gradient_error
 from discreet.rows.checks import Vector, check_clip
-from discreet.rows.curvature import _one_thread
 from discreet.rows.moments import OUTER_ROWS, outer_error, triangle
 from discreet.rows.parts import in_parts
 
@@ -111,7 +111,7 @@ class Joint:
                 total += block
             return total
 
-        with _one_thread():
+        with one_thread():
             parts = in_parts(part, self.n_rows, self.n_rows * size * size, OUTER_ROWS)
         rows, columns, weights = triangle(size)
         values = np.add.reduce(parts)[rows, columns] * weights

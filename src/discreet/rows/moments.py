@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.blas import one_thread
 from discreet.rows.bounds import SLACK, gamma, gradient_error
 from discreet.rows.checks import Vector, check_vector
-from discreet.rows.curvature import _one_thread
 from discreet.rows.parts import in_parts
 
 __all__ = ["Moments", "outer_error", "triangle", "triangle_size"]
@@ -135,7 +135,7 @@ class Moments:
                 total += self._outer_block(start, min(start + block_rows, last))
             return total
 
-        with _one_thread():
+        with one_thread():
             parts = in_parts(part, self.n_rows, self._n_entries * size, block_rows)
         rows, columns, weights = triangle(size)
         total = parts[0]

@@ -18,11 +18,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.blas import one_thread
 from discreet.objectives import Loss
 from discreet.rows.base import Rows, Sum
 from discreet.rows.bounds import SLACK, UNIT_ROUNDOFF, gamma, norm_inflation, sum_depth
 from discreet.rows.checks import Vector, check_clip, check_vector
-from discreet.rows.curvature import _one_thread
 from discreet.rows.joint import MovedJoint
 from discreet.rows.moments import OUTER_ROWS, outer_error, triangle
 from discreet.rows.parts import in_parts
@@ -277,7 +277,7 @@ class MovedRows(MovedJoint):
                 total += block
             return total
 
-        with _one_thread():
+        with one_thread():
             entries = self.n_rows * size * size
             parts = in_parts(part, self.n_rows, entries, OUTER_ROWS)
         rows, columns, weights = triangle(size)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet.blas import one_thread
 from discreet.errors import PrivacyError
 from discreet.objectives import Huber, HuberHinge, Loss
 from discreet.solvers.base import FloatArray
@@ -184,7 +185,7 @@ def minimise(
         gives. The text does not depend on the rows.
     """
     zero: FloatArray = np.zeros(objective.linear.size)
-    with np.errstate(all="ignore"), _one_thread():
+    with np.errstate(all="ignore"), one_thread():
         near = _neighbourhood(objective, zero.copy(), bound, minimizer)
         found = None if near is None else _polish(objective, near, bound)
         if found is None:
@@ -199,15 +200,6 @@ def minimise(
             "was released. Use a larger gradient_bound or alpha."
         )
     return found
-
-
-def _one_thread() -> Any:
-    """Keep BLAS to one thread, where that can be asked for: vectors are too short for more."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 def _neighbourhood(

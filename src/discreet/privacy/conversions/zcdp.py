@@ -18,6 +18,7 @@ bound. It is carried along: each sum returns its own rounding error, which is th
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from scipy.optimize import brentq
 
@@ -196,7 +197,11 @@ def rho_from_epsilon(epsilon: float, delta: float, conversion: Conversion = "tig
     """
     check_conversion(conversion)
     epsilon = check_size("epsilon", epsilon, zero=False, remedy=BUDGET_EPSILON)
-    delta = check_delta(delta)
+    return _rho_from_epsilon(epsilon, check_delta(delta), conversion)
+
+
+@lru_cache(maxsize=256)  # a fit asks several times for the same budget
+def _rho_from_epsilon(epsilon: float, delta: float, conversion: Conversion) -> float:
     log_inverse_delta = -math.log(delta)
     root = math.sqrt(log_inverse_delta)
     root_sum = math.sqrt(log_inverse_delta + epsilon) + root
