@@ -1,0 +1,107 @@
+"""Whether an accountant hears of every fit, whatever was done to the estimator that carries it."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.model_selection import cross_validate
+
+from discreet.audit.checks.finding import Finding
+from discreet.audit.checks.fits import Table, fresh, places
+from discreet.errors import PrivacyError
+from discreet.privacy import Accountant
+
+__all__ = ["accountant_lost"]
+
+PATIENCE = 120.0
+
+
+def accountant_lost(estimator: Any, table: Table, *, accountant: Any = None) -> Finding | None:
+    """Whether fits of clones, copies, pickles, folds and forks are counted or else refused.
+
+    Parameters
+    ----------
+    estimator : Any
+        With a parameter ``accountant``; None is returned for one without.
+    table : (X, y)
+        Any table.
+    accountant : Any, optional
+        A new accountant whose ``fits`` says how many it counted; an `Accountant` without a limit
+        if None. The check charges it.
+    """
+    check = "accountant"
+    if not places(estimator, "accountant"):
+        return None
+    counter = Accountant() if accountant is None else accountant
+    model = fresh(estimator, accountant=counter)
+    ways: dict[str, Callable[[], Any]] = {
+        "a fit": lambda: model.fit(*table),
+        "a fit of a clone": lambda: clone(model).fit(*table),
+        "a fit of a copy": lambda: copy.copy(model).fit(*table),
+        "a fit of a deep copy": lambda: copy.deepcopy(model).fit(*table),
+        "a fit of a pickled copy": lambda: pickle.loads(pickle.dumps(model)).fit(*table),
+        "a fold": lambda: _fold(model, table),
+    }
+    refused = []
+    with warnings.catch_warnings(action="ignore"):
+        for name, way in ways.items():
+            before = counter.fits
+            try:
+                way()
+            except Exception as error:  # whatever the reason: nothing was fitted uncounted
+                if name == "a fit":
+                    if isinstance(error, PrivacyError):
+                        return Finding(check, True, f"A fit that is counted is refused ({error})")
+                    raise
+                refused.append(f"{name} ({type(error).__name__})")
+                continue
+            if counter.fits != before + 1:
+                words = f"{name} was counted {counter.fits - before} times instead of once: what "
+                words += "it spent is missing in the total."
+                return Finding(check, False, words.capitalize())
+        if not _refused_in_fork(model, table):
+            words = "A fit in a forked process went through, and this process's accountant did "
+            words += "not hear of it: what it spent is missing in the total."
+            return Finding(check, False, words)
+    words = f"All of {', '.join(ways)} were counted or refused; a fit in a forked process was "
+    words += "refused." + (f" Refused: {', '.join(refused)}." if refused else "")
+    return Finding(check, True, words)
+
+
+def _fold(model: Any, table: Table) -> None:
+    X, y = table
+    every = list(range(len(y)))
+    cross_validate(
+        model, X, y, cv=[(every, every[:2])], scoring=lambda *_: 0.0, error_score="raise"
+    )
+
+
+def _refused_in_fork(model: Any, table: Table) -> bool:
+    """Whether a forked child is stopped from a fit that its parent would not count."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return True
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    worker = context.Process(target=_try, args=(there, model, table), daemon=True)
+    worker.start()
+    there.close()
+    if not here.poll(PATIENCE):
+        raise RuntimeError(f"A forked fit was not heard of for {PATIENCE:g} seconds.")
+    refused = bool(here.recv())
+    worker.join(PATIENCE)
+    return refused
+
+
+def _try(pipe: Any, model: Any, table: Table) -> None:
+    try:
+        model.fit(*table)
+    except Exception:
+        pipe.send(True)
+    else:
+        pipe.send(False)

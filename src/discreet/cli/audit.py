@@ -1,0 +1,314 @@
+"""``discreet audit``: attack what a solver or a model promises, and say what was found."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.exits import Exit, Problem
+from discreet.cli.options import AsJson, Force, check_output
+from discreet.cli.screen import Bar, Screen
+from discreet.cli.targets import DELTA, EPSILON, plan_for
+from discreet.privacy import Relation
+
+if TYPE_CHECKING:
+    from discreet.audit import Attack, Audit
+
+__all__ = ["REFUTED", "audit"]
+
+REFUTED = 6
+"""The exit code when a promise was refuted; no other failure has it."""
+
+FEWEST, USUAL, MOST = 100, 10_000, 1_000_000
+"""Trials of an attack: no fewer in any case; if no number is given, between the other two."""
+
+_ENDINGS = (".svg", ".html", ".htm")
+_SHARE_OF_TIME = 0.85
+"""The rest of an attack's time goes to learning what to look at and to counting."""
+_LEAST_BATCH_SECONDS = 0.05
+
+
+def _complete(incomplete: str) -> list[str]:
+    """Names of what can be attacked that begin like that."""
+    from discreet.audit.cases import subjects
+
+    return [name for name in (*subjects(), "all") if name.startswith(incomplete)]
+
+
+def audit(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOLVER|MODEL|all",
+            help="A solver (see: discreet solvers), a model file that `discreet fit` wrote, or "
+            "all: every private solver, the library's own choice, and their parts.",
+            autocompletion=_complete,
+        ),
+    ],
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help=f"The ε that is promised; {EPSILON:g} by default. A model has its own."),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help=f"The δ that is promised; {DELTA:g} by default. A model has its own. A larger "
+            "one needs far fewer trials."
+        ),
+    ] = None,
+    relation: Annotated[
+        Relation | None,
+        typer.Option(help="Attack under this relation only; by default under each that fits."),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Time for all attacks together; each gets what it needs, or its share."),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=FEWEST,
+            help="Runs of each attack (with --minutes: at most). By default as many as tell, up "
+            f"to {MOST:,}.",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(help="That no certified ε is too high, all attacks together."),
+    ] = 0.999,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that run trials.")] = 1,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Draw promised against measured: a picture (.svg) or a page (.html)."),
+    ] = None,
+    force: Force = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try to refute a promise: attack a solver, or a model's settings, on worst-case tables.
+
+    Each attack runs the real method many times on two tables that differ in one row, and bets on
+    which of them it saw. How often it is right certifies a lower bound on the true ε. A bound above
+    the promise refutes it, and the exit code is then 6. No audit proves a promise, and one with too
+    few trials says so, and how many would tell.
+
+    Example: discreet audit gd --minutes 5 --figure gd.svg
+    """
+    from discreet.audit import report
+    from discreet.audit.result import Verdict
+
+    screen = Screen(as_json=as_json)
+    if as_json and markdown:
+        raise Problem(Exit.USAGE, "pass --json or --markdown, not both.")
+    if not 0.5 <= confidence < 1:
+        raise Problem(Exit.USAGE, f"--confidence must be in [0.5, 1); got {confidence:g}.")
+    if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
+        raise Problem(Exit.USAGE, f"--minutes must be a number > 0; got {minutes:g}.")
+    _check_figure(figure, force)
+    plan = plan_for(target, epsilon, delta, relation, jobs)
+    if plan.note is not None:
+        screen.note(plan.note)
+    for name, reason in plan.left_out.items():
+        screen.note(f"Left out: {name}. {reason}")
+    each = 1 - (1 - confidence) / len(plan.attacks)
+    if trials is None and minutes is None:
+        most = max(_trials_that_tell(attack, each) for attack in plan.attacks)
+        if most > 10 * USUAL:
+            screen.note(
+                f"{len(plan.attacks)} attacks of up to {most:,} trials each; --minutes sets a "
+                "limit, and --delta 1e-3 needs far fewer."
+            )
+    done: list[Audit] = []
+    stopped: BaseException | None = None
+    try:
+        with screen.bar(f"auditing {target}") as bar:
+            _attack_all(plan.attacks, done, each, trials, minutes, bar)
+    except BaseException as error:  # what is done was dear: it is shown, then the error goes on
+        if not done:
+            raise
+        stopped = error
+    told = report.document(
+        done,
+        settings={
+            "target": target,
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+            "relation": None if relation is None else str(relation),
+            "confidence": confidence,
+            "confidence_of_each": each,
+            "minutes": minutes,
+            "trials": trials,
+            "jobs": jobs,
+        },
+        left_out=plan.left_out,
+        complete=stopped is None,
+    )
+    if figure is not None:
+        _draw(done, figure, target)
+        told["figure"] = os.fspath(figure)
+    screen.result(told, _shown(screen, done, markdown))
+    if figure is not None:
+        screen.note(f"Figure: {figure}")
+    if isinstance(stopped, KeyboardInterrupt):
+        raise Problem(
+            Exit.INTERRUPTED,
+            f"Interrupted after {len(done)} of {len(plan.attacks)} attacks; the others were not "
+            "carried out.",
+        )
+    if stopped is not None:
+        raise stopped
+    if any(found.verdict is Verdict.REFUTED for found in done):
+        raise typer.Exit(REFUTED)
+
+
+def _attack_all(
+    attacks: Sequence[Attack],
+    done: list[Audit],
+    confidence: float,
+    trials: int | None,
+    minutes: float | None,
+    bar: Bar,
+) -> None:
+    """Carry out attacks one after the other; what is found is added to ``done`` at once."""
+    import sklearn.linear_model  # noqa: F401  # for the attackers; not in the first one's time
+
+    from discreet.audit import run
+
+    wanted = [trials or _trials_that_tell(attack, confidence) for attack in attacks]
+    if minutes is None:
+        counts, lasting = wanted, [0.0] * len(attacks)
+    else:
+        end = time.perf_counter() + 60 * minutes
+        rates = [_seconds_a_run(each, 6 * minutes / len(attacks)) for each in attacks]
+        left = _SHARE_OF_TIME * (end - time.perf_counter())
+        counts = _allot(wanted, rates, left, more=trials is None)
+        lasting = [rate * count for rate, count in zip(rates, counts, strict=True)]
+    for k, attack in enumerate(attacks):
+        count = counts[k]
+        if minutes is not None:  # what lasted longer than planned is taken from those to come
+            left = _SHARE_OF_TIME * (end - time.perf_counter())
+            count = max(FEWEST, int(count * min(1.0, max(0.0, left) / sum(lasting[k:]))))
+
+        def told(runs: int, of: int, before: int = k) -> None:
+            bar((before + runs / of) / len(attacks))
+
+        done.append(run(attack, trials=count, confidence=confidence, progress=told))
+
+
+def _trials_that_tell(attack: Attack, confidence: float) -> int:
+    """As many trials as an audit needs to be able to tell, but at most `MOST`."""
+    from discreet.audit.report import trials_that_tell
+
+    needed = trials_that_tell(attack.epsilon, attack.delta, confidence)
+    return MOST if needed is None else min(MOST, max(USUAL, needed))
+
+
+def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: bool) -> list[int]:
+    """Divide time evenly, but what an attack does not need goes to those that need more.
+
+    ``rates`` are seconds a run. Time that nobody needs makes all attacks stronger, if ``more``.
+    """
+    costs = [count * rate for count, rate in zip(wanted, rates, strict=True)]
+    counts = list(wanted)
+    if sum(costs) <= seconds:
+        return [int(count * seconds / sum(costs)) for count in counts] if more else counts
+    cheapest_first = sorted(range(len(costs)), key=costs.__getitem__)
+    for k, at in enumerate(cheapest_first):
+        given = min(costs[at], max(0.0, seconds) / (len(costs) - k))
+        counts[at] = max(FEWEST, int(given / rates[at]))
+        seconds -= given
+    return counts
+
+
+def _seconds_a_run(attack: Attack, most: float) -> float:
+    """How long a run takes, by a few that are thrown away; about ``most`` seconds to find out.
+
+    Many at once are faster than a few, so their number grows until they last. The first of a kind
+    may compile something, so those that last are timed twice, and the faster ones count.
+    """
+    start = time.perf_counter()
+    batch, before = 1, 0.0
+    while True:
+        begun = time.perf_counter()
+        attack.draw(0, batch)
+        now = time.perf_counter()
+        lasted = max(now - begun, 1e-9)
+        if lasted < 0.5 * before:  # it did compile: only now do they count
+            start, before = now, 0.0
+        if lasted < _LEAST_BATCH_SECONDS and now - start < most:
+            batch, before = 4 * batch, 0.0
+        elif before:
+            return min(lasted, before) / batch
+        else:
+            before = lasted
+
+
+def _check_figure(figure: Path | None, force: bool) -> None:
+    if figure is None:
+        return
+    if figure.suffix.lower() not in _ENDINGS:
+        raise Problem(Exit.USAGE, f"--figure {figure}: name it {', '.join(_ENDINGS)}.")
+    try:
+        check_output(figure, force)
+    except Problem as problem:  # which calls every output --output
+        raise Problem(problem.code, str(problem).replace("--output", "--figure")) from None
+
+
+def _draw(done: Sequence[Audit], path: Path, target: str) -> None:
+    from discreet.audit.figure import figure, page
+    from discreet.files import replacing
+
+    if path.suffix.lower() == ".svg":
+        drawn = figure(done)
+    else:
+        drawn = page(done, title=f"Audit of {Path(target).name}")
+    with replacing(path) as stream:
+        stream.write(drawn)
+
+
+def _shown(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
+    """The table and the closing words: drawn for a terminal, else one line an attack."""
+    from discreet.audit import report
+
+    words = report.in_words(done)
+    if markdown:
+        return f"{report.markdown(done)}\n{words}\n"
+    if not screen.out.is_terminal:
+        return f"{report.text(done)}\n{words}\n"
+    return _drawn_table(screen, done, words)
+
+
+def _drawn_table(screen: Screen, done: Sequence[Audit], words: str) -> Any:
+    """A table that fits a terminal: what is the same in all rows stands above them."""
+    from rich import box
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    from discreet.audit import report
+    from discreet.audit.result import Verdict
+
+    promises = dict.fromkeys(f"ε = {found.epsilon:g}, δ = {found.delta:g}" for found in done)
+    title = f"Promised: {next(iter(promises))}" if len(promises) == 1 else "Promised and certified"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("attacked")
+    table.add_column("tables")
+    if len(promises) > 1:
+        table.add_column("promised")
+    for heading in ("certified\nε ≥", "if\nGaussian", "\ntrials", "\nseconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict")
+    styles: dict[Verdict, str] = {Verdict.REFUTED: "bold red", Verdict.TOO_WEAK: "yellow"}
+    for found in done:
+        subject, pair, relation, epsilon, delta, *numbers, verdict = report.row(found)
+        promise = [f"ε = {epsilon}, δ = {delta}"] if len(promises) > 1 else []
+        cells = (subject, f"{pair} ({relation})", *promise, *numbers, verdict)
+        table.add_row(*map(escape, cells), style=styles.get(found.verdict))
+    return Group(table, *Text(words).wrap(screen.out, screen.out.width))
