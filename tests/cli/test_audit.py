@@ -78,14 +78,13 @@ def test_a_kept_promise_is_consistent(asked, capsys):
 
 
 def test_a_broken_promise_has_an_exit_code_of_its_own(asked, capsys):
-    assert run(["audit", "leaky", "--delta", "0", "--trials", "5000"]) == command.REFUTED
+    assert run(["audit", "leaky", "--delta", "0", "--trials", "5000"]) == Exit.REFUTED
     assert "REFUTED: leaky" in capsys.readouterr().out
-    assert command.REFUTED not in list(Exit)
 
 
 def test_json_is_one_document_and_nothing_else(asked, capsys):
     line = ["audit", "leaky", "--json", "--epsilon", "2", "--delta", "0", "--trials", "5001"]
-    assert run([*line, "--jobs", "2", "--relation", "replace_one"]) == command.REFUTED
+    assert run([*line, "--jobs", "2", "--relation", "replace_one"]) == Exit.REFUTED
     shown = capsys.readouterr()
     told = json.loads(shown.out)
     assert shown.err == ""
@@ -100,12 +99,12 @@ def test_json_is_one_document_and_nothing_else(asked, capsys):
 def test_a_solver_is_audited_with_its_parts_and_all_with_everything(asked, capsys):
     assert run(["audit", "gd", "--delta", "0", "--trials", "1000", "--json"]) == Exit.OK
     assert {each["subject"] for each in said(capsys)["audits"]} == {"gd", "gd: stopping time"}
-    assert run(["audit", "all", "--delta", "0", "--trials", "1000", "--json"]) == command.REFUTED
+    assert run(["audit", "all", "--delta", "0", "--trials", "1000", "--json"]) == Exit.REFUTED
     assert {each["subject"] for each in said(capsys)["audits"]} == set(SUBJECTS)
 
 
 def test_what_cannot_be_attacked_is_named_with_the_reason(asked, capsys):
-    assert run(["audit", "all", "--trials", "1000", "--json"]) == command.REFUTED
+    assert run(["audit", "all", "--trials", "1000", "--json"]) == Exit.REFUTED
     assert said(capsys)["left_out"] == {"picky": "picky takes no delta."}
     assert run(["audit", "picky"]) == Exit.PRIVACY
     assert "picky takes no delta" in capsys.readouterr().err
@@ -278,7 +277,7 @@ def test_an_error_keeps_what_is_done_too(asked, capsys, monkeypatch):
 def test_a_terminal_gets_a_table_that_fits(asked, capsys, monkeypatch, width):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", str(width))
-    assert run(["audit", "leaky", "--delta", "0", "--trials", "1000"]) == command.REFUTED
+    assert run(["audit", "leaky", "--delta", "0", "--trials", "1000"]) == Exit.REFUTED
     out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     assert "Promised: ε = 1, δ = 0" in out
     assert "Gaussian" in out

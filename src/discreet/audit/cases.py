@@ -6,7 +6,6 @@ answer. The code, the accounting and the composition of several answers are the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
@@ -18,7 +17,7 @@ from sklearn.base import RegressorMixin
 
 from discreet.audit.attack import Attack, Statistic
 from discreet.audit.fits import Fits
-from discreet.audit.pairs import Pair, own, worst_cases
+from discreet.audit.pairs import Pair, own, two_steps, worst_cases
 from discreet.audit.trials import (
     Blocks,
     Repeats,
@@ -77,6 +76,8 @@ class Recipe:
         The settings.
     way
         How many trials are run at once.
+    label
+        What tells it from other settings of the same solver.
     loss, alpha, n_features
         The problem. Choices show most where there is little to choose from: in one column.
     """
@@ -86,6 +87,14 @@ class Recipe:
     loss: Loss = STEEP
     alpha: float = 0.0
     n_features: int = 2
+    label: str = ""
+
+    def subject(self, name: str) -> str:
+        """What is attacked, for people: the solver, and what is special about its settings."""
+        calibration = getattr(self.solver, "calibration", "tight")
+        special = [self.label, "" if calibration == "tight" else calibration]
+        words = ", ".join(word for word in special if word)
+        return f"{name} ({words})" if words else name
 
 
 _SIGNS: dict[str, Any] = {
@@ -100,7 +109,7 @@ _SIGNS: dict[str, Any] = {
 _RECIPES: dict[str, tuple[Recipe, ...]] = {
     "gd": (
         Recipe(GD(20, step_size=SMALL_STEP, momentum=0.0, averaging=0.0), "side by side"),
-        Recipe(GD(20, step_size=SMALL_STEP), "side by side"),
+        Recipe(GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"),
     ),
     "sgd": (Recipe(SGD(step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"),),
     "sgd-adv": (
@@ -128,7 +137,11 @@ _RECIPES: dict[str, tuple[Recipe, ...]] = {
     "permutation-sgd": (
         Recipe(PermutationSGD(passes=2, batch_size=2, step_size=0.1)),
         Recipe(PermutationSGD("published", passes=2, batch_size=2, step_size=0.1)),
-        Recipe(PermutationSGD(mode="strongly-convex", passes=2, batch_size=2), alpha=1.0),
+        Recipe(
+            PermutationSGD(mode="strongly-convex", passes=2, batch_size=2),
+            alpha=1.0,
+            label="strongly convex",
+        ),
     ),
     "rrpsgd": (
         Recipe(RRPSGD(max_rounds=6, step_size=0.1)),
@@ -151,7 +164,10 @@ _RECIPES: dict[str, tuple[Recipe, ...]] = {
         Recipe(AGD("published", splits=6, n_steps=1, objective_clip=1.0), n_features=1),
     ),
     "newton": (Recipe(Newton(iterations=1), loss=Huber(1.0)),),
-    "shrunk-gd": (Recipe(ShrunkGD(iterations=2)), Recipe(ShrunkGD(iterations=1, first_share=1))),
+    "shrunk-gd": (
+        Recipe(ShrunkGD(iterations=2)),
+        Recipe(ShrunkGD(iterations=1, first_share=1), label="one stage"),
+    ),
 }
 
 
@@ -254,8 +270,7 @@ def attacks_on_estimator(
         if relation is Relation.ADD_REMOVE and (intercept or _counts_rows(estimator)):
             # no row can stand for a missing one: a replaced one is two steps away
             relation, label = Relation.REPLACE_ONE, f"{label} (two rows apart)"
-            delta *= 1 + math.exp(epsilon)
-            epsilon *= 2
+            epsilon, delta = two_steps(epsilon, delta)
         norm = getattr(estimator, "data_norm", None) or LONG
         pairs = worst_cases(
             relation,
@@ -298,8 +313,7 @@ def _on_solver(
     name: str, recipe: Recipe, budget: Budget, jobs: int, seed: int | None
 ) -> list[Attack]:
     """Attacks on one solver with fixed settings; none if it does not take the budget."""
-    calibration = getattr(recipe.solver, "calibration", "tight")
-    subject = name if calibration == "tight" else f"{name} ({calibration})"
+    subject = recipe.subject(name)
     bits: Iterator[Bits] = (SeededBits(seed + k) if seed is not None else SystemBits()
                             for k in count())  # fmt: skip
     found = []

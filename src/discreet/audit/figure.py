@@ -47,6 +47,7 @@ _STYLE = """
 .audit .allowed { fill: #0072b2; fill-opacity: .13; }
 .audit .promise { fill: none; stroke: #0072b2; stroke-width: 3; stroke-linejoin: round; }
 .audit .guess { fill: none; stroke: #777; stroke-width: 1.5; stroke-dasharray: 5 4; }
+.audit .event { fill: #d55e00; stroke: #fff; stroke-width: 1.5; }
 .audit .certified { fill: none; stroke: #d55e00; stroke-width: 2.5; stroke-dasharray: 9 3 2 3; }
 .audit .other { fill: none; stroke: #111; stroke-opacity: .5; stroke-width: 1; }
 .audit .measured { fill: none; stroke: #111; stroke-width: 1.8; stroke-linejoin: round; }
@@ -222,6 +223,9 @@ def _drawn(panel: _Panel, named: tuple[bool, bool]) -> list[str]:
     if best.epsilon_bound > 0:
         points = panel.points(_line(best.epsilon_bound, best.delta, decades))
         certified = [f'<polyline class="certified" points="{points}"/>']
+        if best.event is not None:
+            at = panel.points([(best.event.fpr, best.event.tpr)]).split(",")
+            certified.append(f'<circle class="event" cx="{at[0]}" cy="{at[1]}" r="5"/>')
     lines = [
         *_grid(panel),
         f'<polygon class="allowed" points="{promised} {corners}"/>',
@@ -286,7 +290,7 @@ def _legend(columns: int, *, several: bool) -> tuple[list[str], int]:
     entries = [
         ("promise", "promised: no attacker gets above"),
         ("measured", "measured: the strongest attack"),
-        ("certified", "certified: the truth reaches this line"),
+        ("certified", "certified: the truth reaches it (dot: how)"),
         ("guess", "guessing"),
     ]
     if several:

@@ -8,6 +8,7 @@ model without an intercept stands for the missing one: sums of gradients do not 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.privacy import Relation
 
-__all__ = ["Pair", "own", "worst_cases"]
+__all__ = ["Pair", "own", "two_steps", "worst_cases"]
 
 FloatArray = NDArray[np.float64]
 Table = tuple[FloatArray, FloatArray]
@@ -169,3 +170,8 @@ def worst_cases(
         tables = (with_row(alone, right, -1.0), with_row(alone, right, 1.0))
         pairs.append(Pair("one row's label", relation, tables, feature))
     return pairs
+
+
+def two_steps(epsilon: float, delta: float) -> tuple[float, float]:
+    """What an (ε, δ) promise for neighbours says of tables two steps apart."""
+    return 2 * epsilon, delta * (1 + math.exp(epsilon))

@@ -22,8 +22,8 @@ app = typer.Typer(
     help="Linear models under differential privacy, from a table on disk to a private model.",
     epilog=(
         "Exit codes: 0 done · 2 wrong usage · 3 the data or schema does not fit · 4 the privacy "
-        "promise could not be kept · 5 the model file cannot be trusted · 130 interrupted · 1 "
-        "anything else."
+        "promise could not be kept · 5 the model file cannot be trusted · 6 an audit refuted a "
+        "promise · 130 interrupted · 1 anything else."
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, which hold rows

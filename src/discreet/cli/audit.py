@@ -20,13 +20,13 @@ from discreet.privacy import Relation
 if TYPE_CHECKING:
     from discreet.audit import Attack, Audit
 
-__all__ = ["REFUTED", "audit"]
-
-REFUTED = 6
-"""The exit code when a promise was refuted; no other failure has it."""
+__all__ = ["audit"]
 
 FEWEST, USUAL, MOST = 100, 10_000, 1_000_000
 """Trials of an attack: no fewer in any case; if no number is given, between the other two."""
+
+MINUTES_FOR_ALL = 15.0
+"""Time for all that can be attacked, if none is given."""
 
 _ENDINGS = (".svg", ".html", ".htm")
 _SHARE_OF_TIME = 0.85
@@ -117,6 +117,9 @@ def audit(
     for name, reason in plan.left_out.items():
         screen.note(f"Left out: {name}. {reason}")
     each = 1 - (1 - confidence) / len(plan.attacks)
+    if target == "all" and minutes is None and trials is None:
+        minutes = MINUTES_FOR_ALL
+        screen.note(f"{len(plan.attacks)} attacks in {minutes:g} minutes; --minutes gives more.")
     if trials is None and minutes is None:
         most = max(_trials_that_tell(attack, each) for attack in plan.attacks)
         if most > 10 * USUAL:
@@ -164,7 +167,7 @@ def audit(
     if stopped is not None:
         raise stopped
     if any(found.verdict is Verdict.REFUTED for found in done):
-        raise typer.Exit(REFUTED)
+        raise typer.Exit(Exit.REFUTED)
 
 
 def _attack_all(
@@ -254,10 +257,7 @@ def _check_figure(figure: Path | None, force: bool) -> None:
         return
     if figure.suffix.lower() not in _ENDINGS:
         raise Problem(Exit.USAGE, f"--figure {figure}: name it {', '.join(_ENDINGS)}.")
-    try:
-        check_output(figure, force)
-    except Problem as problem:  # which calls every output --output
-        raise Problem(problem.code, str(problem).replace("--output", "--figure")) from None
+    check_output(figure, force, option="--figure")
 
 
 def _draw(done: Sequence[Audit], path: Path, target: str) -> None:

@@ -22,6 +22,7 @@ class Exit(IntEnum):
     DATA = 3
     PRIVACY = 4
     MODEL = 5
+    REFUTED = 6
     INTERRUPTED = 130
 
 

@@ -64,21 +64,21 @@ DataDir = Annotated[
 ]
 
 
-def check_output(output: Path | None, force: bool, *inputs: Path) -> None:
+def check_output(output: Path | None, force: bool, *inputs: Path, option: str = "--output") -> None:
     """Refuse a place that cannot or should not be written to, before any work is done."""
     if output is None:
         return
     if output.is_dir():
-        raise Problem(Exit.USAGE, f"--output {output} is a folder; name a file in it.")
+        raise Problem(Exit.USAGE, f"{option} {output} is a folder; name a file in it.")
     if not output.parent.is_dir():
-        raise Problem(Exit.USAGE, f"--output {output}: there is no folder {output.parent}.")
+        raise Problem(Exit.USAGE, f"{option} {output}: there is no folder {output.parent}.")
     if not os.access(output.parent, os.W_OK):
-        raise Problem(Exit.USAGE, f"--output {output}: the folder may not be written to.")
+        raise Problem(Exit.USAGE, f"{option} {output}: the folder may not be written to.")
     if not output.exists():
         return
     if not output.is_file():
-        raise Problem(Exit.USAGE, f"--output {output} is not a regular file.")
+        raise Problem(Exit.USAGE, f"{option} {output} is not a regular file.")
     if any(given.exists() and output.samefile(given) for given in inputs):
-        raise Problem(Exit.USAGE, f"--output {output} is also an input; name another file.")
+        raise Problem(Exit.USAGE, f"{option} {output} is also an input; name another file.")
     if not force:
         raise Problem(Exit.USAGE, f"{output} exists; pass --force to replace it.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -120,9 +119,11 @@ def _owed(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
 
     A replaced row is one removed and one added: under add/remove that is two steps.
     """
+    from discreet.audit.pairs import two_steps
+
     epsilon, delta = promise.epsilon, promise.delta
     if attack.relation != promise.relation:
-        epsilon, delta = 2 * epsilon, delta * (1 + math.exp(epsilon))
+        epsilon, delta = two_steps(epsilon, delta)
     subject = attack.subject.replace(kind, name, 1)
     return replace(attack, subject=subject, epsilon=epsilon, delta=delta)
 

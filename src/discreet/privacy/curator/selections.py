@@ -52,6 +52,8 @@ class Selections(CuratorBase):
             raise ValueError("steps and public_losses must be vectors of one length, at least 1.")
         clip = check_clip(clip)
         check_kind(mechanism, SelectionMechanism)
+        if isinstance(mechanism, LaplaceNoisyMax):
+            raise TypeError("choose_step takes no Laplace noise: use an ExponentialMechanism.")
         if mechanism.monotone and self.relation is not Relation.ADD_REMOVE:
             raise PrivacyError(
                 f"Sums of losses are not monotone under {str(self.relation)!r}: use a mechanism "

@@ -1,0 +1,266 @@
+"""Attacks on single answers: what a curator, a step of a preparation or a score gives away.
+
+Each attack asks the real code one question, many times, on two tables that differ in one row and
+move the answer as far as it can be moved (`discreet.audit.bench` says how that is made quick).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.attack import Attack
+from discreet.audit.bench import (
+    BEYOND,
+    COPIES,
+    Bench,
+    FloatArray,
+    Table,
+    against,
+    changed,
+    copied,
+    projection,
+)
+from discreet.audit.summaries import summary_attacks
+from discreet.objectives import Hinge
+from discreet.privacy import (
+    Budget,
+    Curator,
+    ExponentialMechanism,
+    Gaussian,
+    L2Norm,
+    Laplace,
+    PermuteAndFlip,
+    Relation,
+)
+from discreet.privacy.bits import Bits, SystemBits
+from discreet.privacy.mechanisms import AdditiveMechanism, SelectionMechanism
+from discreet.privacy.noise import from_grid, on_grid
+from discreet.privacy.noisy_max import LaplaceNoisyMax
+from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
+
+__all__ = ["mechanism_attacks"]
+
+LOG_ODDS = 0.7
+"""How much likelier the other choice is in the world that favours the one that is bet on.
+
+A choice that is rare in both worlds tells most if it happens, and takes more trials to happen.
+"""
+
+RATE = 0.2
+"""How likely a row is sampled where sampling is attacked."""
+
+
+def mechanism_attacks(*, epsilon: float, delta: float, bits: Bits | None = None) -> list[Attack]:
+    """Attacks on every question that a curator answers, on preparations and on scores.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What each answer is made to promise, δ > 0. Answers of pure privacy promise ε at δ = 0.
+    bits : Bits, optional
+        Where noise comes from; by default the operating system, as in a fit. Noisy scores take
+        the system's in any case.
+
+    Returns
+    -------
+    list of Attack
+        Some have the same subject: other tables, or the other relation.
+    """
+    bench = Bench(float(epsilon), float(delta), SystemBits() if bits is None else bits)
+    parts = (_vectors, _gradients, _selections, summary_attacks)
+    return [attack for part in parts for attack in part(bench)]
+
+
+# -- vectors ---------------------------------------------------------------------------------------
+
+
+def _vectors(bench: Bench) -> Iterator[Attack]:
+    """Whole noisy vectors, drawn as a release draws them, and by a curator's release."""
+    moves: list[tuple[AdditiveMechanism, FloatArray, int]] = [
+        (Gaussian(1 / bench.mu), np.array([0.48, 0.6, 0.64]), 2),
+        (Laplace(bench.epsilon), np.array([0.5, 0.3, 0.2]), 1),
+        (L2Norm(bench.epsilon), np.array([0.48, 0.6, 0.64]), 2),
+    ]
+    for mechanism, move, norm in moves:
+        pure = not isinstance(mechanism, Gaussian)
+
+        def block(
+            world: int, count: int, mechanism: AdditiveMechanism = mechanism, move: Any = move
+        ) -> FloatArray:
+            noise, grid, _ = mechanism.draw_block(
+                bench.noise(), count, move.size, sensitivity=1.0, magnitude=1.0
+            )
+            return from_grid(on_grid(world * move, grid) + noise, grid)
+
+        def nearer(outputs: FloatArray, move: Any = move, norm: int = norm) -> FloatArray:
+            distances = [np.linalg.norm(outputs - at, norm, axis=1) for at in (0 * move, move)]
+            return np.asarray(distances[0] - distances[1])
+
+        yield bench.attack(
+            f"vector noise: {mechanism.name}",
+            "values one sensitivity apart in several coordinates",
+            Relation.REPLACE_ONE,
+            block,
+            pure=pure,
+            learn=True,
+            which_value_is_nearer=projection(move) if norm == 2 and not pure else nearer,
+        )
+    row, relation = np.array([0.6, 0.8]), Relation.ADD_REMOVE
+
+    def release(curator: Curator) -> FloatArray:
+        return curator.release(
+            lambda rows: rows.row_sum().values,
+            size=2,
+            sensitivity=1 + 1e-9,
+            proven_for=relation,
+            magnitude=10.0,
+            mechanism=L2Norm(bench.epsilon),
+        )
+
+    tables = ((np.zeros((1, 2)), np.ones(1)), (row[None, :], np.ones(1)))
+    yield bench.attack(
+        "answer: a proven release",
+        "one row of length 1, or none",
+        relation,
+        bench.asking(tables, relation, release, norm=1.0),
+        learn=True,
+        projection_on_the_row=projection(row),
+    )
+
+
+# -- gradients -------------------------------------------------------------------------------------
+
+
+def _gradients(bench: Bench) -> Iterator[Attack]:
+    """A clipped gradient, asked for once, measured again, or of a sample."""
+    row = BEYOND * np.array([0.6, 0.8])
+    start = np.zeros(2 * COPIES)
+    once, half = Gaussian(1 / bench.mu), Gaussian(math.sqrt(2) / bench.mu)
+
+    def plain(curator: Curator) -> FloatArray:
+        return curator.gradient(Hinge(), start, clip=1.0, mechanism=once).values
+
+    def refined(curator: Curator) -> FloatArray:
+        first = curator.gradient(Hinge(), start, clip=1.0, mechanism=half)
+        return curator.refine(first, mechanism=half).values
+
+    for relation in Relation:
+        rows = (changed(relation, row), row)
+        pair = f"a row {BEYOND:g} times longer than the clip, {against(relation)}"
+        tables = (copied(rows[0], COPIES), copied(rows[1], COPIES))
+        draws = {
+            "gradient": bench.asking(tables, relation, plain, copies=COPIES),
+            "gradient, measured twice": bench.asking(tables, relation, refined, copies=COPIES),
+            "gradient of a sample": _sampled(bench, tables, relation),
+        }
+        for name, draw in draws.items():
+            yield bench.attack(
+                f"answer: {name}",
+                pair,
+                relation,
+                draw,
+                pure=False,
+                learn=name == "gradient",
+                projection_on_the_row=projection(row),
+            )
+
+
+def _sampled(
+    bench: Bench, tables: tuple[Table, Table], relation: Relation
+) -> Callable[[int, int], FloatArray]:
+    """Draw gradients of Poisson samples; each copy of the row is sampled on its own."""
+    budget = Budget(bench.epsilon, bench.delta, relation)
+    step = SampledGaussian(noise_multiplier_for(budget, RATE, 1), RATE, relation)
+
+    def draw(world: int, count: int) -> FloatArray:
+        curator = bench.curator(tables[world], relation, remember=False)
+        asks, start = -(-count // COPIES), np.zeros(2 * COPIES)
+        curator.open_plan(step, asks)
+        answers = [
+            curator.sampled_gradient(Hinge(), start, clip=1.0, mechanism=step).values
+            for _ in range(asks)
+        ]
+        return np.concatenate(answers).reshape(-1, 2)[:count]
+
+    return draw
+
+
+# -- selections ------------------------------------------------------------------------------------
+
+
+def _selections(bench: Bench) -> Iterator[Attack]:
+    """Choices among candidates, where one row moves the scores as far apart as it can."""
+    kinds: list[type[SelectionMechanism]] = [ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax]
+    for relation in Relation:
+        for kind in kinds:
+            if kind is not LaplaceNoisyMax:
+                monotone = relation is Relation.ADD_REMOVE
+                yield _selection(bench, "step", relation, kind(bench.epsilon, monotone), 1)
+            for question in ("corner", "candidate"):
+                yield _selection(bench, question, relation, kind(bench.epsilon, False), 1)
+        many = ExponentialMechanism(bench.epsilon, monotone=False)
+        yield _selection(bench, "corner", relation, many, 300)  # more than are drawn at once
+
+
+def _selection(
+    bench: Bench, question: str, relation: Relation, mechanism: SelectionMechanism, width: int
+) -> Attack:
+    """One question; the last row favours the second candidate in world 1.
+
+    In world 0 it is not there, or favours the first. Public losses favour the first, so that the
+    second is chosen rarely.
+    """
+    X, y = np.zeros((3, width)), np.array([1.0, -1.0, 1.0])
+    X[2] = BEYOND
+    other = X.copy()
+    other[2] = changed(relation, X[2])
+    if question == "step":  # one of its two losses is 1, the other 0
+        gap, sensitivity = 1.0, 1.0
+    else:  # one score rises by 1 and the other falls
+        gap, sensitivity = 2.0, float(relation.rows_changed)
+    ahead = gap + LOG_ODDS * mechanism.scale(sensitivity)
+
+    def ask(curator: Curator) -> FloatArray:
+        public = np.array([0.0, ahead])
+        if question == "step":
+            from_, towards = np.array([-1.0]), np.array([-2.0])
+            chosen = curator.choose_step(
+                Hinge(),
+                from_,
+                towards,
+                np.array([0.0, 1.0]),
+                clip=1.0,
+                public_losses=public,
+                mechanism=mechanism,
+            )
+        elif question == "corner":
+            _, sign = curator.choose_corner(
+                Hinge(),
+                np.zeros(width),
+                clip=1.0,
+                public_gradient=np.full(width, ahead / 2),
+                mechanism=mechanism,
+            )
+            chosen = int(sign > 0)
+        else:
+            chosen = curator.choose_candidate(
+                Hinge(),
+                np.array([[-1.0], [1.0]]),
+                np.zeros(1),
+                clip=1.0,
+                public_losses=public,
+                mechanism=mechanism,
+            )
+        return np.array([float(chosen)])
+
+    among = f" of {2 * width}" if width > 1 else ""
+    return bench.attack(
+        f"answer: chosen {question}{among}, {mechanism.name}",
+        f"a row that moves scores as far apart as it can, {against(relation)}",
+        relation,
+        bench.asking(((other, y), (X, y)), relation, ask),
+    )

@@ -1,0 +1,365 @@
+"""Attacks on what is learned of rows before and after a model: sums, ranges, steps, scores.
+
+They are among `discreet.audit.mechanisms.mechanism_attacks`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.attack import Attack, Statistic
+from discreet.audit.bench import (
+    BEYOND,
+    COPIES,
+    Ask,
+    Bench,
+    FloatArray,
+    Table,
+    against,
+    changed,
+    copied,
+    projection,
+)
+from discreet.estimators.lengths import Lengths
+from discreet.estimators.scoring import score_classes, score_numbers
+from discreet.estimators.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.privacy import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
+from discreet.privacy.histogram import StabilityHistogram, noisy_limit, numeric_vote
+from discreet.privacy.ranges import edges, lengths
+
+__all__ = ["summary_attacks"]
+
+MATRICES = 30
+"""Copies of the changed row in one second moment, whose size grows with their square."""
+
+
+def summary_attacks(bench: Bench) -> Iterator[Attack]:
+    """Attacks on moments, ranges, the steps of a preparation, drafts of tables, and scores."""
+    for part in (_moments, _ranges, _steps, _drafts, _scores):
+        yield from part(bench)
+
+
+def _moments(bench: Bench) -> Iterator[Attack]:
+    """Sums of rows, of their squares and products, and of targets."""
+    gaussian = Gaussian(1 / bench.mu)
+    first, second = np.array([2.0, 0.0]), np.array([0.0, 2.0])
+    for relation in Relation:
+        other = "or none" if relation is Relation.ADD_REMOVE else "or one at right angles"
+        pair = f"a row longer than the bound, {other}"
+
+        def sums(curator: Curator) -> FloatArray:
+            return curator.row_sum(mechanism=gaussian).values
+
+        def squares(curator: Curator) -> FloatArray:
+            return curator.square_sum(mechanism=gaussian).values
+
+        def products(curator: Curator) -> FloatArray:
+            matrix = curator.outer_sum(mechanism=gaussian).matrix().reshape(MATRICES, 2, -1, 2)
+            own = matrix[np.arange(MATRICES), :, np.arange(MATRICES)]
+            return own[:, [0, 1, 0], [0, 1, 1]]
+
+        turned = (changed(relation, first), first)
+        crossed = (changed(relation, first, second), first)
+        cases: list[tuple[str, str, Any, Ask, int, FloatArray]] = [
+            ("sum of rows", "", turned, sums, COPIES, turned[1] - turned[0]),
+            ("sum of squares", pair, crossed, squares, COPIES, crossed[1] - crossed[0]),
+            ("sum of products", pair, crossed, products, MATRICES, np.array([1.0, -1.0, 0.0])),
+        ]
+        for name, words, rows, ask, copies, direction in cases:
+            tables = (copied(rows[0], copies), copied(rows[1], copies))
+            if name == "sum of products" and relation is Relation.ADD_REMOVE:
+                direction = np.array([1.0, 0.0, 0.0])
+            yield bench.attack(
+                f"answer: {name}",
+                words or f"a row longer than the bound, {against(relation)}",
+                relation,
+                bench.asking(tables, relation, ask, copies=copies, norm=1.0),
+                pure=False,
+                projection_on_the_row=projection(direction),
+            )
+        yield from _with_targets(bench, relation, gaussian)
+
+
+def _with_targets(bench: Bench, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
+    """Sums that targets enter: a target beyond its bound, against none or its opposite."""
+    X = np.zeros((1, 1))
+
+    def target(curator: Curator) -> FloatArray:
+        return curator.target_sum(bound=1.0, mechanism=gaussian).values
+
+    def joint(curator: Curator) -> FloatArray:
+        return curator.joint_sum(clip=1.0, target_weight=1.0, mechanism=gaussian).values
+
+    lone = -BEYOND if relation is Relation.REPLACE_ONE else 0.0
+    row = np.array([[BEYOND * (relation is Relation.REPLACE_ONE)]])
+    cases = {
+        "sum of targets": (((X, np.array([lone])), (X, np.array([BEYOND]))), target),
+        "products of rows and targets": (((row, np.zeros(1)), (X, np.array([BEYOND]))), joint),
+    }
+    for name, (tables, ask) in cases.items():
+        direction = np.array([1.0]) if ask is target else np.array([-row[0, 0], 0.0, BEYOND])
+        yield bench.attack(
+            f"answer: {name}",
+            "a target beyond its bound, or another row",
+            relation,
+            bench.asking(tables, relation, ask),
+            pure=False,
+            projection_on_the_row=projection(direction),
+        )
+
+
+def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
+    """Lengths with which a row makes many candidates for their median worse and few better.
+
+    The statistic is whether one of the few was chosen. Under add/remove the row is really taken
+    away: a row of zeros is one of the shortest.
+    """
+    grid = lengths()
+    short = grid * (1 - 1e-9)  # a length that is computed must not pass its candidate
+    if relation is Relation.REPLACE_ONE:
+        low, high = -40, -10
+        worlds = [short[[0, low]], short[[high, low]]]
+    else:
+        low, high = -20, -14
+        worlds = [short[[low, high, high]], short[[low, low, high, high]]]
+    tables = [(values[:, None], np.ones(values.size)) for values in worlds]
+    few = (float(short[low]), float(short[high]))
+
+    def among_few(outputs: FloatArray) -> FloatArray:
+        return ((outputs[:, 0] > few[0]) & (outputs[:, 0] < few[1])).astype(np.float64)
+
+    return (tables[0], tables[1]), among_few
+
+
+def _bounds_pair(bench: Bench, relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
+    """Cells of which one of the lowest quarter goes to the other end in world 1, or away.
+
+    Candidates for the lower bound above the next cell then get better and those below it worse.
+    Most are below, so that bounds above are rare; the statistic is whether the lower bound is one.
+    All other cells are at the upper end, and so many that the upper bound is there in both worlds.
+    """
+    candidates = edges()
+    quarter = math.ceil(20 / bench.epsilon)
+    first, border, last = candidates[[0, 2800, 3700]]
+    others = [first] * (quarter - 1) + [border] + [last] * (3 * quarter - 1)
+    worlds = [np.array([first, *others]), np.array([last, *others])]
+    if relation is Relation.ADD_REMOVE:
+        worlds[1] = np.array(others)
+    tables = [(values[:, None], np.ones(values.size)) for values in worlds]
+
+    def moved(outputs: FloatArray) -> FloatArray:
+        return np.asarray(outputs[:, 0] >= border, dtype=np.float64)
+
+    return (tables[0], tables[1]), moved
+
+
+def _ranges(bench: Bench) -> Iterator[Attack]:
+    """Bounds of a column and the median length of rows."""
+    choice = ExponentialMechanism(bench.epsilon, monotone=False)
+    half = ExponentialMechanism(bench.epsilon / 2, monotone=False)
+
+    def median(curator: Curator) -> FloatArray:
+        return np.array([curator.median_norm(mechanism=choice)])
+
+    def bounds(curator: Curator) -> FloatArray:
+        return np.array(curator.column_bounds(0, coverage=0.98, mechanism=half))
+
+    for relation in Relation:
+        tables, among_few = _median_pair(relation)
+        yield bench.attack(
+            "answer: median length of rows",
+            "a row that makes few candidates better and many worse",
+            relation,
+            bench.asking(tables, relation, median),
+            a_choice_among_the_few=among_few,
+        )
+        tables, moved = _bounds_pair(bench, relation)
+        yield bench.attack(
+            "answer: bounds of a column",
+            "a cell beyond all others",
+            relation,
+            bench.asking(tables, relation, bounds),
+            a_lower_bound_that_moved=moved,
+        )
+
+
+def _steps(bench: Bench) -> Iterator[Attack]:
+    """What each step of a preparation releases, for a pure budget; a mean also for (ε, δ)."""
+    known = Lengths(1.0, 1.0, 1.0, raw=True)
+    whole = Fraction(bench.epsilon)
+
+    def ask(curator: Curator, step: Step, names: tuple[str, ...]) -> FloatArray:
+        fitted = step.ask(curator, "pure", whole, known if step.bounded else None)
+        return np.concatenate([np.ravel(getattr(fitted, name)) for name in names])
+
+    def centre(curator: Curator) -> FloatArray:
+        share = Fraction(bench.mu) ** 2
+        fitted: Any = Centre(shrink=False).ask(curator, "gdp", share, known)
+        return np.asarray(fitted.mean)
+
+    first, second = np.array([2.0, 0.0]), np.array([0.0, 2.0])
+    for relation in Relation:
+        tables, among_few = _median_pair(relation)
+        choices: list[tuple[str, Step]] = [
+            ("radius", Radius(factor=1.0)),
+            ("length", Spread(factor=1.0)),
+        ]
+        for name, step in choices:
+            yield bench.attack(
+                f"step: {step.name}",
+                "a row that makes few candidates better and many worse",
+                relation,
+                bench.asking(tables, relation, partial(ask, step=step, names=(name,))),
+                a_choice_among_the_few=among_few,
+            )
+        tables, moved = _bounds_pair(bench, relation)
+        yield bench.attack(
+            "step: bounds",
+            "a cell beyond all others",
+            relation,
+            bench.asking(tables, relation, partial(ask, step=Bounds([0]), names=("low", "high"))),
+            a_lower_bound_that_moved=moved,
+        )
+        turned = (changed(relation, first), first)
+        crossed = (changed(relation, first, second), first)
+        crowd = np.tile(second, (10, 1))  # a mean among its noise would be shrunk to nothing
+        moments: list[tuple[str, Step, Any, FloatArray]] = [
+            ("mean", Centre(), turned, crowd),
+            ("weights", Scale(), crossed, crowd[:0]),
+            ("matrix", Whiten(), crossed, crowd[:0]),
+        ]
+        for name, step, rows, others in moments:
+            worlds = [(np.vstack([others, row]), np.ones(len(others) + 1)) for row in rows]
+            yield bench.attack(
+                f"step: {step.name}",
+                "a row longer than the bound, in place of another",
+                relation,
+                bench.asking(
+                    (worlds[0], worlds[1]),
+                    relation,
+                    partial(ask, step=step, names=(name,)),
+                    norm=1.0,
+                ),
+                learn=True,
+            )
+        yield bench.attack(
+            "step: centre, Gaussian",
+            f"a row longer than the bound, {against(relation)}",
+            relation,
+            bench.asking(
+                (copied(turned[0], COPIES), copied(turned[1], COPIES)),
+                relation,
+                centre,
+                copies=COPIES,
+                norm=1.0,
+            ),
+            pure=False,
+            projection_on_the_row=projection(first),
+        )
+
+
+def _drafts(bench: Bench) -> Iterator[Attack]:
+    """What a schema is drafted from: categories, and whether a column holds numbers."""
+    laplace = Laplace(bench.epsilon)
+    for relation in Relation:
+        histogram = StabilityHistogram(bench.epsilon, min(bench.delta, 0.01), relation)
+        apart = relation.rows_changed
+        count = round(histogram.threshold)
+
+        def categories(
+            world: int, count_: int, histogram: Any = histogram, count: int = count, n: int = apart
+        ) -> FloatArray:
+            """Noisy counts of one text, or of two that a row is moved between; 0 if left out."""
+            texts = [f"{k:07d}" for k in range(n * count_)]
+            counts = np.full(n * count_, count) + (np.arange(n * count_) + world) % 2
+            if n == 1:
+                counts = np.full(count_, count + world)
+            found = histogram.release(texts, counts, bench.noise())
+            return np.array([found.get(text, 0.0) for text in texts]).reshape(count_, n)
+
+        def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
+            """Votes that a row moves to a tie."""
+            noise, margin = bench.noise(), (world - 1) * relation.rows_changed
+            votes = [numeric_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
+            return np.array(votes, dtype=np.float64)[:, None]
+
+        yield bench.attack(
+            "draft: categories",
+            "a row that holds another category near the threshold",
+            relation,
+            categories,
+            pure=False,
+            difference_of_counts=projection(np.array([1.0, -1.0])[:apart]),
+        )
+        yield bench.attack("draft: numbers or text", "one row votes", relation, vote)
+
+    def given_up(world: int, count: int) -> FloatArray:
+        noise = bench.noise()
+        limits = [noisy_limit(10, laplace, noise) for _ in range(count)]
+        return np.array([9 + world > limit for limit in limits], dtype=np.float64)[:, None]
+
+    yield bench.attack(
+        "draft: too many categories", "one more category", Relation.ADD_REMOVE, given_up
+    )
+
+
+def _scores(bench: Bench) -> Iterator[Attack]:
+    """Noisy scores of models: a row that counts elsewhere, or is as wrong as can be."""
+    rows = 20
+    for relation in Relation:
+        budget = Budget(bench.epsilon, 0.0, relation)
+
+        def confusion(
+            world: int, count: int, budget: Budget = budget, relation: Relation = relation
+        ) -> FloatArray:
+            """Counts of a model with two labels: one row more in a cell, and maybe one fewer."""
+            truth = np.repeat([0, 1], rows)
+            predicted = truth.copy()
+            if relation is Relation.REPLACE_ONE:
+                predicted[0] = world
+            elif world == 0:
+                truth, predicted = truth[1:], predicted[1:]
+            return np.array(
+                [
+                    score_classes(truth, predicted, (0, 1), budget).counts.ravel()
+                    for _ in range(count)
+                ]
+            )
+
+        def errors(world: int, count: int, budget: Budget = budget) -> FloatArray:
+            """Sums of errors of a regressor of which one row has the largest there is, or none."""
+            truth, predicted = np.full(rows, 0.5), np.zeros(rows)
+            predicted[0], truth[0] = 0.0, world
+            scores = (score_numbers(truth, predicted, (0.0, 1.0), budget) for _ in range(count))
+            return np.array([[s.mean_absolute_error, s.root_mean_squared_error**2] for s in scores])
+
+        cells = np.array([rows, 0.0, 0.0, rows])
+        move = np.array([-1.0, 1.0, 0.0, 0.0])
+        if relation is Relation.ADD_REMOVE:
+            cells, move = cells - [1.0, 0.0, 0.0, 0.0], np.array([1.0, 0.0, 0.0, 0.0])
+        yield bench.attack(
+            "score: counts of labels",
+            "a row that counts in another cell",
+            relation,
+            confusion,
+            which_counts_are_nearer=_nearer(cells, cells + move),
+        )
+        sums = np.array([0.5 * (rows - 1), 0.25 * (rows - 1)]) / rows
+        yield bench.attack(
+            "score: errors of a regressor",
+            "a row with the largest error, or with none",
+            relation,
+            errors,
+            which_sums_are_nearer=_nearer(sums, sums + 1 / rows),
+        )
+
+
+def _nearer(first: FloatArray, second: FloatArray) -> Statistic:
+    """Which of two tables' exact numbers an output is nearer to, in the norm of Laplace noise."""
+    return lambda outputs: (np.abs(outputs - first) - np.abs(outputs - second)).sum(axis=1)
