@@ -65,6 +65,8 @@ class Attack:
         Without any, each number of the output is one.
     learn
         Whether the attacker also learns a statistic from the runs set apart for it.
+    batched
+        Whether many runs cost little more than one.
     """
 
     subject: str
@@ -75,6 +77,7 @@ class Attack:
     draw: Callable[[int, int], FloatArray]
     statistics: Mapping[str, Statistic] = field(default_factory=dict)
     learn: bool = True
+    batched: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a promise that is none."""

@@ -160,8 +160,14 @@ _RECIPES: dict[str, tuple[Recipe, ...]] = {
         Recipe(PrivGene("published", **_SIGNS), n_features=1),
     ),
     "agd": (
-        Recipe(AGD(splits=2, n_steps=1, objective_clip=1.0), n_features=1),
-        Recipe(AGD("published", splits=6, n_steps=1, objective_clip=1.0), n_features=1),
+        Recipe(AGD(splits=1, n_steps=1, max_iterations=1, objective_clip=1.0), n_features=1),
+        Recipe(
+            AGD(splits=3, n_steps=1, objective_clip=1.0), n_features=1, label="with refinements"
+        ),
+        Recipe(
+            AGD("published", splits=5, n_steps=1, max_iterations=2, objective_clip=1.0),
+            n_features=1,
+        ),
     ),
     "newton": (Recipe(Newton(iterations=1), loss=Huber(1.0)),),
     "shrunk-gd": (
@@ -350,6 +356,7 @@ def _on_solver(
                 str(budget.relation),
                 draw,
                 _projection(pair),
+                batched=way != "one by one",
             )
         )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -26,6 +27,7 @@ def learn(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], Float
     first, second : arrays of shape (runs, numbers)
         Outputs in world 0 and in world 1.
     """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     both = np.concatenate([first, second])
@@ -46,5 +48,7 @@ def learn(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], Float
         return np.hstack([scaled, np.abs(scaled), products])
 
     labels = np.repeat([0, 1], [len(first), len(second)])
-    model = LogisticRegression(C=1.0, max_iter=200).fit(features(both), labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # any score will do, a rough one, too
+        model = LogisticRegression(C=1.0, max_iter=200).fit(features(both), labels)
     return lambda outputs: np.asarray(model.decision_function(features(outputs)))

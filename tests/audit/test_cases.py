@@ -1,0 +1,251 @@
+"""Everything private is attacked, on every relation it takes, and by its own promise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.audit import attacks, cases, subjects
+from discreet.audit.trials import Blocks
+from discreet.errors import NotSupported
+from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
+from discreet.solvers import AGD, GD, OutPert, describe, names
+
+PRIVATE = [name for name in names() if describe(name).private]
+SOLVERS = [name for name in PRIVATE if name != "auto"]
+PIPELINES = [name for name in subjects() if name == "auto" or name.startswith("pipeline")]
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Attacks on every subject at usual promises; noise is repeatable."""
+    return {name: attacks(name, epsilon=1.0, delta=1e-5, seed=1) for name in subjects()}
+
+
+def test_every_private_solver_is_a_subject():
+    assert set(PRIVATE) <= set(subjects())
+    assert len(subjects()) == len(set(subjects()))
+    assert "agd: trace" in subjects()
+    assert not {name for name in names() if name not in PRIVATE} & set(subjects())
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_relation_that_a_solver_takes_is_attacked(name, found):
+    assert {attack.relation for attack in found[name]} == set(describe(name).relations)
+
+
+@pytest.mark.parametrize("name", subjects())
+def test_attacks_carry_names_and_the_promise(name, found):
+    for attack in found[name]:
+        assert attack.subject.startswith(name.partition(":")[0])
+        if "two rows apart" in attack.subject:
+            assert attack.epsilon == 2.0
+            assert attack.delta == pytest.approx(1e-5 * (1 + math.e))
+        else:
+            assert (attack.epsilon, attack.delta) == (1.0, 1e-5)
+    told = [(attack.subject, attack.pair, attack.relation) for attack in found[name]]
+    if name in SOLVERS:
+        assert len(set(told)) == len(told)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_solver_is_attacked_where_its_intercept_matters(name, found):
+    told = {attack.pair for attack in found[name]}
+    assert "one row where only the intercept matters" in told
+    assert "one row alone" in told
+
+
+@pytest.mark.parametrize("name", subjects())
+def test_draws_have_the_same_shape_in_both_worlds(name, found):
+    seen = set()
+    for attack in found[name]:
+        kind = (attack.subject, "intercept" in attack.pair)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        worlds = [np.asarray(attack.draw(world, 3)) for world in (0, 1)]
+        assert worlds[0].shape == worlds[1].shape
+        assert worlds[0].shape[0] == 3
+        for outputs in worlds:
+            assert np.isfinite(outputs).all()
+            if name not in ("frank-wolfe", "privgene", "agd", "agd: trace"):  # they also choose
+                assert len(np.unique(outputs, axis=0)) == 3
+            for statistic in attack.statistics.values():
+                assert statistic(outputs).shape == (3,)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_solver_without_pure_privacy_says_so(name):
+    if describe(name).budgets == "delta > 0":
+        with pytest.raises(NotSupported, match=r"delta=0, relation=any. Try delta=1e-5"):
+            attacks(name, epsilon=1.0, delta=0.0, seed=0)
+    else:
+        pure = attacks(name, epsilon=1.0, delta=0.0, seed=0)
+        assert {attack.relation for attack in pure} == set(describe(name).relations)
+        assert {attack.delta for attack in pure} == {0.0}
+        # pure noise has one length for all weights, so copies in one fit would share it
+        ways = {type(getattr(attack.draw, "__self__", None)) for attack in pure}
+        assert Blocks not in ways
+
+
+def test_one_relation_alone():
+    for relation in ("add_remove", "replace_one"):
+        told = attacks("outpert", epsilon=1.0, delta=1e-5, relation=relation, seed=0)
+        assert {attack.relation for attack in told} == {relation}
+    with pytest.raises(NotSupported, match="relation=add_remove"):
+        attacks("laplace-sgd", epsilon=1.0, delta=1e-5, relation="add_remove", seed=0)
+
+
+def test_what_is_not_known_is_refused_with_what_is():
+    for unknown in ("newtown", "nonprivate", "majority"):
+        with pytest.raises(NotSupported, match="Known: gd, sgd") as refused:
+            attacks(unknown, epsilon=1.0, delta=1e-5)
+        assert repr(unknown) in str(refused.value)
+    with pytest.raises(ValueError, match="relation"):
+        attacks("gd", epsilon=1.0, delta=1e-5, relation="remove")
+
+
+def test_seeds_are_for_one_process():
+    for subject in ("gd", "agd", LogisticRegression()):
+        with pytest.raises(ValueError, match="one process"):
+            attacks(subject, epsilon=1.0, delta=1e-5, jobs=2, seed=0)
+
+
+@pytest.mark.parametrize("name", ["gd", "outpert", "agd", "agd: trace", "auto"])
+def test_seeds_repeat(name):
+    def draws(seed):
+        first = attacks(name, epsilon=1.0, delta=1e-5, seed=seed)[0]
+        return first.draw(1, 4)
+
+    np.testing.assert_array_equal(draws(5), draws(5))
+    assert not np.array_equal(draws(5), draws(6))
+
+
+def test_pairs_do_not_share_noise():
+    told = attacks("gd", epsilon=1.0, delta=1e-5, seed=0, relation="replace_one")
+    alone = [
+        attack.draw(1, 50)[:, 1]
+        for attack in told
+        if attack.subject == "gd" and "intercept" not in attack.pair
+    ]
+    assert len(alone) > 2  # and in the second column hardly anything is seen but noise
+    for k, numbers in enumerate(alone):
+        for others in alone[:k]:
+            assert abs(np.corrcoef(numbers, others)[0, 1]) < 0.9
+
+
+def test_without_a_seed_noise_is_fresh():
+    first, second = (
+        attacks("gd", epsilon=1.0, delta=1e-5, relation="replace_one")[0] for _ in range(2)
+    )
+    assert not np.isin(first.draw(1, 50), second.draw(1, 50)).any()
+
+
+# --- solvers and estimators with settings of their own ----------------------------------------
+
+
+def test_a_solver_keeps_its_own_settings():
+    told = attacks(GD(5, momentum=0.0), epsilon=0.5, delta=1e-3, seed=0)
+    assert {(attack.subject, attack.epsilon, attack.delta) for attack in told} == {
+        ("gd", 0.5, 1e-3)
+    }
+    assert {attack.relation for attack in told} == {"add_remove", "replace_one"}
+    outputs = told[0].draw(1, 3)
+    np.testing.assert_array_equal(outputs[:, 2], 5)  # after two weights: steps in the trace
+    published = attacks(OutPert("published"), epsilon=0.5, delta=1e-3, seed=0)
+    assert {attack.subject for attack in published} == {"outpert (published)"}
+
+
+def test_a_solver_that_cannot_keep_the_budget_is_refused():
+    with pytest.raises(NotSupported, match="takes none of these"):
+        attacks(AGD(), epsilon=1.0, delta=0.0)
+
+
+def test_an_estimator_is_held_to_its_own_promise():
+    model = LogisticRegression(
+        0.7, 1e-4, solver="gd", relation="add_remove", fit_intercept=False, data_norm=2.0
+    )
+    told = attacks(model, epsilon=9.0, delta=0.5, seed=0)
+    for attack in told:
+        assert (attack.subject, attack.relation) == ("LogisticRegression", "add_remove")
+        assert (attack.epsilon, attack.delta) == (0.7, 1e-4)
+        assert "intercept" not in attack.pair
+    replaced = cases.attacks_on_estimator(
+        LinearSVC(0.7, 1e-4, relation="replace_one", solver="agd"), name="a name"
+    )
+    assert {(a.subject, a.epsilon, a.delta, a.relation) for a in replaced} == {
+        ("a name", 0.7, 1e-4, "replace_one")
+    }
+    assert all("intercept" in attack.pair for attack in replaced)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(0.7, 1e-4, solver="gd"),  # an intercept sees a row of zeros
+        LogisticRegression(0.7, 1e-4, fit_intercept=False),  # the automatic choice counts rows
+        LogisticRegression(0.7, 1e-4, solver="shrunk-gd", fit_intercept=False),
+        LogisticRegression(0.7, 1e-4, solver="gd", preparation=(), fit_intercept=False),
+        HuberRegressor(0.7, 1e-4, target_bounds=(-1.0, 1.0)),
+    ],
+)
+def test_where_no_row_stands_for_a_missing_one_rows_are_two_steps_apart(model):
+    assert model.relation == "add_remove"
+    for attack in cases.attacks_on_estimator(model):
+        assert attack.subject == f"{type(model).__name__} (two rows apart)"
+        assert attack.relation == "replace_one"
+        # δ(ε) of a row removed, then of one added: e^ε·δ + δ at 2ε
+        assert attack.epsilon == 1.4
+        assert attack.delta == pytest.approx(1e-4 + math.exp(0.7) * 1e-4, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("row", "intercept", "apart"),
+    [([0.0, 0.0], False, False), ([0.0, 0.0], True, True), ([-1.0, 0.0], False, True)],
+)
+def test_a_callers_row_that_was_replaced_is_two_steps_apart(row, intercept, apart):
+    # only a row of zeros, in a model that does not see it, stands for a missing one
+    X, y = np.eye(2)[[0, 1, 1, 0]], np.array([1.0, -1.0, 1.0, -1.0])
+    other = np.vstack([row, X[1:]])
+    model = LogisticRegression(0.7, 1e-4, solver="gd", fit_intercept=intercept)
+    for tables in (((other, y), (X, y)), ((X, y), (other, y))):
+        (attack,) = cases.attacks_on_estimator(model, tables)
+        assert attack.epsilon == (1.4 if apart else 0.7)
+        assert attack.delta == pytest.approx(1e-4 * (1 + math.exp(0.7) if apart else 1))
+
+
+def test_rows_of_an_estimator_reach_its_bound():
+    model = LogisticRegression(1.0, 1e-4, solver="gd", fit_intercept=False, data_norm=0.25)
+    lengths = []
+    for attack in cases.attacks_on_estimator(model, seed=0):
+        X, _ = attack.draw.__self__.pair.tables[1]
+        lengths.append(float(np.linalg.norm(X[0])))
+    assert min(lengths) == 0.25
+    assert max(lengths) > 100
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_pipelines_are_attacked_under_both_relations(name, found):
+    apart = ["two rows apart" in attack.subject for attack in found[name]]
+    assert any(apart)  # add/remove
+    assert not all(apart)  # replace
+
+
+def test_a_trace_is_what_follows_the_weights():
+    whole = attacks("agd", epsilon=1.0, delta=1e-5, seed=3)
+    traces = attacks("agd: trace", epsilon=1.0, delta=1e-5, seed=3)
+    assert [attack.pair for attack in whole] == [attack.pair for attack in traces]
+    for one, trace in zip(whole, traces, strict=True):
+        everything = one.draw(1, 2)
+        weights = 2 if "intercept" in one.pair else 1
+        np.testing.assert_array_equal(trace.draw(1, 2), everything[:, weights:])
+        assert trace.subject == f"{one.subject}: trace"
+        assert not trace.statistics
+
+
+def test_two_processes_share_the_work_and_repeat_nothing():
+    told = attacks("permutation-sgd", epsilon=1.0, delta=1e-5, relation="replace_one", jobs=2)
+    outputs = told[0].draw(1, 41)
+    assert len(outputs) == 41
+    assert len(np.unique(outputs[:, 0])) == 41
+    assert len(told[0].draw(0, 1)) == 1
