@@ -15,6 +15,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from discreet.audit.answers import mechanism_attacks
 from discreet.audit.attack import Attack, Statistic
 from discreet.audit.fits import Fits
 from discreet.audit.pairs import Pair, own, two_steps, worst_cases
@@ -55,6 +56,10 @@ __all__ = ["attacks", "attacks_on_estimator", "subjects"]
 
 Way = Literal["one by one", "side by side", "one result"]
 Draw = Callable[[int, int], NDArray[Any]]
+
+ANSWERS = "single answers"
+DELTA = 1e-3
+"""Promised by answers that are not pure, where δ = 0 is asked for."""
 
 ROW_NORM = 1.0
 LONG = 10.0
@@ -199,7 +204,7 @@ def _pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
 def subjects() -> tuple[str, ...]:
     """All that can be attacked by name."""
     pipelines = _pipelines(Budget(1.0, 1e-5, Relation.ADD_REMOVE))
-    return (*_RECIPES, *pipelines, "agd: trace")
+    return (*_RECIPES, *pipelines, "agd: trace", ANSWERS)
 
 
 def attacks(
@@ -231,6 +236,10 @@ def attacks(
         raise ValueError("Repeatable trials run in one process: pass jobs=1 or no seed.")
     if hasattr(subject, "fit"):
         return attacks_on_estimator(subject, jobs=jobs, seed=seed)
+    if subject == ANSWERS:
+        bits = None if seed is None else SeededBits(seed)
+        single = mechanism_attacks(epsilon=epsilon, delta=delta or DELTA, bits=bits)
+        return [attack for attack in single if relation in (None, str(attack.relation))]
     found: list[Attack] = []
     for kind in [Relation.parse(relation)] if relation else list(Relation):
         budget = Budget(epsilon, delta, kind)

@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import ks_2samp
 
 from discreet.audit import Verdict, run
-from discreet.audit.bench import Bench, changed, copied, projection
-from discreet.audit.mechanisms import mechanism_attacks
+from discreet.audit.answers import mechanism_attacks
+from discreet.audit.answers.bench import Bench, changed, copied, projection
 from discreet.objectives import Hinge
 from discreet.privacy import Gaussian, L2Norm, Laplace, Relation
 from discreet.privacy.bits import SeededBits

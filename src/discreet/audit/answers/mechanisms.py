@@ -1,7 +1,8 @@
 """Attacks on single answers: what a curator, a step of a preparation or a score gives away.
 
 Each attack asks the real code one question, many times, on two tables that differ in one row and
-move the answer as far as it can be moved (`discreet.audit.bench` says how that is made quick).
+move the answer as far as it can be moved (`discreet.audit.answers.bench`
+says how that is made quick).
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.attack import Attack
-from discreet.audit.bench import (
+from discreet.audit.answers.bench import (
     BEYOND,
     COPIES,
     Bench,
@@ -24,7 +24,8 @@ from discreet.audit.bench import (
     copied,
     projection,
 )
-from discreet.audit.summaries import summary_attacks
+from discreet.audit.answers.summaries import summary_attacks
+from discreet.audit.attack import Attack
 from discreet.objectives import Hinge
 from discreet.privacy import (
     Budget,

@@ -1,6 +1,6 @@
 """Attacks on what is learned of rows before and after a model: sums, ranges, steps, scores.
 
-They are among `discreet.audit.mechanisms.mechanism_attacks`.
+They are among `discreet.audit.answers.mechanism_attacks`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.attack import Attack, Statistic
-from discreet.audit.bench import (
+from discreet.audit.answers.bench import (
     BEYOND,
     COPIES,
     Ask,
@@ -26,6 +25,7 @@ from discreet.audit.bench import (
     copied,
     projection,
 )
+from discreet.audit.attack import Attack, Statistic
 from discreet.estimators.lengths import Lengths
 from discreet.estimators.scoring import score_classes, score_numbers
 from discreet.estimators.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
