@@ -257,6 +257,6 @@ def test_one_pair_needs_no_scouting(monkeypatch):
 
 
 def test_few_trials_are_not_all_spent_on_scouting(monkeypatch):
-    found, runs = scouted(monkeypatch, [0.0] * 5, trials=400)
-    assert min(runs) == 200
-    assert found.trials == sum(runs) >= 5 * 200 + 100
+    found, runs = scouted(monkeypatch, [0.0] * 5, trials=1200)
+    assert runs[3:] == [0, 0]  # the first are the most telling
+    assert found.trials == sum(runs) == 1200

@@ -182,7 +182,7 @@ def test_a_callers_tables():
     X, y = TABLE
     other = X.copy()
     other[2] = [0.0, 3.0, 1.0]
-    pair = own(((X.tolist(), y.tolist()), (other, y)), "replace_one", fit_intercept=False)
+    pair = own(((X.tolist(), y.tolist()), (other, y)), fit_intercept=False)
     assert pair.relation is REPLACE
     assert pair.name == "the caller's tables"
     np.testing.assert_allclose(pair.direction, [0, 1, 0])
@@ -193,7 +193,7 @@ def test_a_callers_tables():
 def test_a_callers_label_moves_the_intercept_too():
     X, y = TABLE
     turned = np.array([1.0, 1.0, 1.0])
-    pair = own(((X, y), (X, turned)), "replace_one", fit_intercept=True)
+    pair = own(((X, y), (X, turned)), fit_intercept=True)
     assert pair.fit_intercept
     np.testing.assert_allclose(pair.direction, np.array([0, 1, 0, 1]) / np.sqrt(2))
 
@@ -202,15 +202,15 @@ def test_a_callers_row_that_pulls_nowhere_has_no_direction():
     X, y = TABLE
     other, other_y = X.copy(), y.copy()
     other[0], other_y[0] = -X[0], -y[0]  # the same row to a model without an intercept
-    pair = own(((X, y), (other, other_y)), "replace_one", fit_intercept=False)
+    pair = own(((X, y), (other, other_y)), fit_intercept=False)
     np.testing.assert_array_equal(pair.direction, 0)
 
 
 def test_a_callers_tables_have_one_shape_and_differ_in_one_row():
     X, y = TABLE
     with pytest.raises(ValueError, match="number of rows is public"):
-        own(((X[1:], y[1:]), (X, y)), "add_remove", fit_intercept=False)
+        own(((X[1:], y[1:]), (X, y)), fit_intercept=False)
     with pytest.raises(ValueError, match="exactly one row"):
-        own(((X, y), (X, y)), "replace_one", fit_intercept=False)
+        own(((X, y), (X, y)), fit_intercept=False)
     with pytest.raises(ValueError, match="exactly one row"):
-        own(((X, y), (X[::-1], y)), "replace_one", fit_intercept=False)
+        own(((X, y), (X[::-1], y)), fit_intercept=False)

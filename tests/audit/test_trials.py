@@ -298,18 +298,17 @@ def test_neighbouring_copies_are_independent(solver):
     assert np.abs(dependence(outputs, 20)).max() < FAR
 
 
-def test_copies_under_one_length_of_noise_are_seen_to_depend_on_each_other():
-    # pure objective perturbation draws one length for all weights: not to be put side by side
+def test_copies_that_would_share_the_length_of_their_noise_are_refused():
     setting = Case(ObjPert(ridge=20.0), Relation.ADD_REMOVE, 0.5, 0.0).setting(5)
-    outputs = side_by_side(setting, copies=2).draw(1, 1600)
-    assert np.abs(dependence(outputs, 2)).max() > FAR
+    with pytest.raises(ValueError, match="length of pure noise"):
+        side_by_side(setting, copies=2).draw(1, 10)
 
 
 def fit_of(setting, tables):
     """One fit of a table with these tables side by side, in the way of `Blocks`."""
     copies = len(tables)
     problem = setting.problem(copies)
-    solver = side_by_side(setting).widen(setting.solver, copies)
+    solver = side_by_side(setting).widen(setting.solver, copies, setting.problem())
     wide = sp.block_diag([sp.csr_array(table) for table, _ in tables], format="csr")
     rows = as_rows(wide, np.concatenate([y for _, y in tables]), fit_intercept=False, row_norm=1.0)
     (stream,) = setting.bits.spawn(1)

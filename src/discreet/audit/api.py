@@ -16,6 +16,7 @@ SCOUTING_SHARE = 0.1
 """Share of all trials that looks for the pair of tables that shows most."""
 
 FEWEST_SCOUTED = 200
+"""Runs on each pair, of which there are fewer if there would be too few."""
 
 
 def audit(
@@ -66,6 +67,8 @@ def audit(
     -----
     With several pairs of tables, a tenth of the trials finds the one that shows most; those runs
     are then forgotten, so the bound is one for a pair and an event that were fixed beforehand.
+    Where many runs can be had at once on some pairs only, those are the ones that are tried;
+    ``discreet audit`` goes through all of them.
 
     Examples
     --------
@@ -79,12 +82,14 @@ def audit(
     'refuted'
     """
     attacks = _attacks(target, neighbours, epsilon, delta, relation, jobs)
+    attacks = [attack for attack in attacks if attack.batched] or attacks
+    attacks = attacks[: max(1, trials // (2 * FEWEST_SCOUTED))]  # the most telling come first
     if len(attacks) == 1:
         return run(attacks[0], trials=trials, confidence=confidence, progress=progress)
     each = max(FEWEST_SCOUTED, int(SCOUTING_SHARE * trials / len(attacks)))
     scouted = [run(attack, trials=each, confidence=confidence) for attack in attacks]
     best = max(range(len(attacks)), key=lambda k: _told_apart(scouted[k]))
-    left = max(trials - each * len(attacks), 100)
+    left = trials - each * len(attacks)
     found = run(attacks[best], trials=left, confidence=confidence, progress=progress)
     return replace(
         found,
@@ -107,6 +112,8 @@ def _attacks(
     relation: str | None,
     jobs: int,
 ) -> list[Attack]:
+    if isinstance(target, type):
+        raise TypeError(f"Pass an instance with its settings, such as {target.__name__}(...).")
     if hasattr(target, "fit"):
         if epsilon is not None or delta is not None or relation is not None:
             raise ValueError(

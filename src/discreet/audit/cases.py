@@ -6,11 +6,13 @@ answer. The code, the accounting and the composition of several answers are the 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
+import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
@@ -29,7 +31,7 @@ from discreet.audit.trials import (
 )
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
-from discreet.objectives import Huber, HuberHinge, Loss
+from discreet.objectives import Huber, HuberHinge, Loss, Problem
 from discreet.privacy import Budget, Relation
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.solvers import (
@@ -279,13 +281,13 @@ def attacks_on_estimator(
     epsilon, delta = estimator.epsilon, getattr(estimator, "delta", 0.0)
     intercept = bool(getattr(estimator, "fit_intercept", False))
     label = name or type(estimator).__name__
-    if tables is not None:
-        pairs = [own(tables, str(relation), fit_intercept=intercept)]
-    else:
-        if relation is Relation.ADD_REMOVE and (intercept or _counts_rows(estimator)):
-            # no row can stand for a missing one: a replaced one is two steps away
-            relation, label = Relation.REPLACE_ONE, f"{label} (two rows apart)"
-            epsilon, delta = two_steps(epsilon, delta)
+    pairs = [] if tables is None else [own(tables, fit_intercept=intercept)]
+    replaced = intercept or _counts_rows(estimator) or not all(map(_added, pairs))
+    if relation is Relation.ADD_REMOVE and replaced:
+        # no row can stand for a missing one: a replaced one is two steps away
+        relation, label = Relation.REPLACE_ONE, f"{label} (two rows apart)"
+        epsilon, delta = two_steps(epsilon, delta)
+    if tables is None:
         norm = getattr(estimator, "data_norm", None) or LONG
         pairs = worst_cases(
             relation,
@@ -309,6 +311,11 @@ def attacks_on_estimator(
     ]
 
 
+def _added(pair: Pair) -> bool:
+    """Whether one of the two versions of the changed row is all zeros, as good as none."""
+    return any(not np.any(row) for row in pair.changed)
+
+
 def _counts_rows(estimator: Any) -> bool:
     """Whether a row of zeros differs from no row at all: where rows are counted or compared."""
     solver = getattr(estimator, "solver", None)
@@ -329,8 +336,10 @@ def _on_solver(
 ) -> list[Attack]:
     """Attacks on one solver with fixed settings; none if it does not take the budget."""
     subject = recipe.subject(name)
-    bits: Iterator[Bits] = (SeededBits(seed + k) if seed is not None else SystemBits()
-                            for k in count())  # fmt: skip
+    first = 0 if seed is None else seed + zlib.crc32(f"{subject} {budget.relation}".encode())
+    bits: Iterator[Bits] = (
+        SystemBits() if seed is None else SeededBits(first + k) for k in count()
+    )
     found = []
     regression = recipe.loss.task == "regression"
     for pair in worst_cases(
@@ -339,7 +348,7 @@ def _on_solver(
         setting = Setting(
             recipe.solver, recipe.loss, recipe.alpha, ROW_NORM, budget, pair, next(bits)
         )
-        if pair.fit_intercept and recipe.way == "side by side":
+        if recipe.way == "side by side" and (pair.fit_intercept or budget.pure):
             setting, way = replace(setting, solver=_shorter(recipe.solver)), "one by one"
         else:
             way = recipe.way
@@ -371,7 +380,7 @@ def _on_solver(
     return found
 
 
-def _widening(solver: Solver) -> Callable[[Any, int], Solver]:
+def _widening(solver: Solver) -> Callable[[Any, int, Problem], Solver]:
     return scaled_bound if hasattr(solver, "gradient_bound") else scaled_steps
 
 
@@ -403,8 +412,6 @@ def _parallel(draw: Draw, jobs: int) -> Draw:
         return draw
 
     def spread(world: int, runs: int) -> NDArray[Any]:
-        import numpy as np
-
         parts = [runs // jobs + (k < runs % jobs) for k in range(jobs)]
         outputs = Parallel(n_jobs=jobs)(delayed(draw)(world, part) for part in parts if part)
         return np.concatenate(list(outputs))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from discreet.privacy import Relation
 __all__ = ["Pair", "own", "two_steps", "worst_cases"]
 
 FloatArray = NDArray[np.float64]
-Table = tuple[FloatArray, FloatArray]
+Table = tuple[FloatArray, NDArray[Any]]
 
 BEYOND = 1e3
 """How many times longer than any bound a row is that shows whether bounds are kept."""
@@ -68,34 +69,39 @@ class Pair:
         return len(self.tables[1][1])
 
     @property
+    def changed(self) -> tuple[FloatArray, FloatArray]:
+        """Both versions of the row that differs, where the tables have the same height."""
+        (X, y), (other, other_y) = self.tables
+        at = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
+        return X[at], other[at]
+
+    @property
     def n_features(self) -> int:
         """Columns of each table."""
         return int(self.tables[0][0].shape[1])
 
 
-def own(tables: tuple[Table, Table], relation: str, *, fit_intercept: bool) -> Pair:
-    """The pair of a caller's own tables; the direction is that of the difference."""
-    worlds = tuple(
-        (np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)) for X, y in tables
-    )
-    (X, y), (other, other_y) = worlds
-    if X.shape != other.shape or y.shape != other_y.shape:
+def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
+    """The pair of a caller's own tables of one height; the direction is that of the difference."""
+    (X, y), (other, other_y) = ((np.asarray(X, dtype=float), np.asarray(y)) for X, y in tables)
+    if X.ndim != 2 or X.shape != other.shape or y.shape != other_y.shape:
         raise ValueError(
             "The tables must have the same shape, because the number of rows is public. Put a row "
             "that does nothing in the place of one that is missing."
         )
-    changed = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
-    pull = other_y[changed] * other[changed] - y[changed] * X[changed]
+    at = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
+    numbers = np.concatenate([y, other_y])
+    values, places = np.unique(numbers, return_inverse=True)
+    if values.size <= 2 or numbers.dtype.kind not in "iuf":  # classes: from −1 to 1
+        numbers = 2 * places / max(values.size - 1, 1) - 1
+    sign, other_sign = numbers[at], numbers[len(y) + at]
+    pull = other_sign * other[at] - sign * X[at]
     if fit_intercept:
-        pull = np.append(pull, other_y[changed] - y[changed])
+        pull = np.append(pull, other_sign - sign)
     length = float(np.linalg.norm(pull))
-    return Pair(
-        "the caller's tables",
-        Relation.parse(relation),
-        (worlds[0], worlds[1]),
-        pull / length if length else pull,
-        fit_intercept,
-    )
+    direction = pull / length if length else pull
+    name = "the caller's tables"
+    return Pair(name, Relation.REPLACE_ONE, ((X, y), (other, other_y)), direction, fit_intercept)
 
 
 def worst_cases(

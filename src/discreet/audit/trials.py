@@ -15,6 +15,7 @@ Three ways, all of which run the solver, the curator and the exact noise as they
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,7 +31,7 @@ from discreet.privacy.bits import Bits, SystemBits
 from discreet.privacy.mechanisms import AdditiveMechanism
 from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
-from discreet.solvers import Solution, Solver, TraceEntry
+from discreet.solvers import ObjPert, Solution, Solver, TraceEntry
 
 __all__ = [
     "Blocks",
@@ -111,12 +112,12 @@ class Single:
 class Blocks:
     """Fits of many copies of the pair side by side; outputs are weights.
 
-    ``widen(solver, copies)`` is the solver with settings under which each copy is fitted as it
-    would be alone: mean gradients are so many times smaller, steps so many times longer.
+    ``widen(solver, copies, problem)`` is the solver with settings under which each copy is fitted
+    as ``problem`` would be alone: mean gradients are so many times smaller, steps as much longer.
     """
 
     setting: Setting
-    widen: Callable[[Any, int], Solver]
+    widen: Callable[[Any, int, Problem], Solver]
     copies: int = SIDE_BY_SIDE
 
     def draw(self, world: int, count: int) -> FloatArray:
@@ -124,9 +125,11 @@ class Blocks:
         pair = self.setting.pair
         if pair.fit_intercept:
             raise ValueError("Copies side by side would share an intercept.")
+        if self.setting.budget.pure:
+            raise ValueError("Copies side by side would share the length of pure noise.")
         copies = min(self.copies, count)
         problem = self.setting.problem(copies)
-        solver = self.widen(self.setting.solver, copies)
+        solver = self.widen(self.setting.solver, copies, self.setting.problem())
         spends = solver.prepare(problem, self.setting.budget)
         X, y = pair.tables[world]
         wide = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
@@ -237,7 +240,7 @@ def trace_numbers(trace: Sequence[TraceEntry]) -> FloatArray:
     return np.array([float(f"{number:.12g}") for number in numbers])
 
 
-def scaled_steps(solver: Any, copies: int) -> Solver:
+def scaled_steps(solver: Any, copies: int, problem: Problem) -> Solver:
     """A solver of mean gradients, for so many times as many rows: steps are as much longer."""
     changes: dict[str, Any] = {"step_size": solver.step_size * copies}
     if getattr(solver, "batch_size", None) is not None:
@@ -245,8 +248,14 @@ def scaled_steps(solver: Any, copies: int) -> Solver:
     return replace(solver, **changes)
 
 
-def scaled_bound(solver: Any, copies: int) -> Solver:
-    """A solver of perturbed objectives, which speaks of sums but for its bound on the mean."""
-    if solver.gradient_bound is None:
-        return solver
-    return replace(solver, gradient_bound=solver.gradient_bound / copies)
+def scaled_bound(solver: Any, copies: int, problem: Problem) -> Solver:
+    """A solver of perturbed objectives, which speaks of sums but for its bound on the mean.
+
+    The rule of `ObjPert` for its penalty also looks at the length of all noise, which grows with
+    the root of the number of weights.
+    """
+    if isinstance(solver, ObjPert):
+        if solver.calibration == "published":
+            return solver
+        return replace(solver, noise_reach=solver.noise_reach * math.sqrt(copies))
+    return replace(solver, gradient_bound=solver._gradient_bound(problem) / copies)
