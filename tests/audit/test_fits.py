@@ -27,8 +27,16 @@ def test_weights_come_first_then_the_trace():
     numbers = released_numbers(fitted)
     np.testing.assert_array_equal(numbers[:2], fitted.coef_.ravel())
     assert numbers[2] == fitted.intercept_.item()
-    np.testing.assert_array_equal(numbers[3:], trace_numbers(fitted.trace_))
-    assert numbers[3] == len(fitted.trace_) > 0
+    np.testing.assert_array_equal(numbers[4:], trace_numbers(fitted.trace_))
+    assert numbers[4] == len(fitted.trace_) > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_which_solver_was_chosen_is_in_it():
+    chosen = [
+        released_numbers(model(solver=name).fit(*PAIR.tables[1]))[3] for name in ("gd", "sgd")
+    ]
+    assert chosen[0] != chosen[1]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -37,7 +45,7 @@ def test_what_a_preparation_learned_is_in_it():
     fitted = model(preparation=steps, solver="gd").fit(*PAIR.tables[1])
     numbers = released_numbers(fitted)
     radius, centre, scale = fitted.preparation_
-    before = 3 + len(trace_numbers(fitted.trace_))
+    before = 4 + len(trace_numbers(fitted.trace_))
     learned = numbers[before:]
     assert learned[0] == radius.radius
     np.testing.assert_array_equal(learned[1:3], centre.mean)
@@ -46,7 +54,7 @@ def test_what_a_preparation_learned_is_in_it():
     assert np.isfinite(numbers).all()
 
 
-def test_words_counts_and_flags_of_a_preparation_are_left_out():
+def test_words_and_flags_of_a_preparation_are_left_out():
     @dataclass
     class Step:
         number: float
@@ -60,12 +68,12 @@ def test_words_counts_and_flags_of_a_preparation_are_left_out():
     fake = SimpleNamespace(
         coef_=np.array([[1.0, 2.0]]), intercept_=3.0, preparation_=(step, "no step")
     )
-    assert released_numbers(fake).tolist() == [1, 2, 3, 0, 4, 5, 6]
+    assert released_numbers(fake).tolist() == [1, 2, 3, 0, 0, 4, 5, 6, 7]
 
 
 def test_models_without_a_trace_or_preparation_have_weights():
     fake = SimpleNamespace(coef_=np.array([[1.0], [2.0]]), intercept_=np.array([3.0, 4.0]))
-    assert released_numbers(fake).tolist() == [1, 2, 3, 4, 0]
+    assert released_numbers(fake).tolist() == [1, 2, 3, 4, 0, 0]
 
 
 def test_draws_are_fits_of_copies_with_seeds_in_turn():

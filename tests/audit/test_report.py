@@ -18,7 +18,7 @@ GOOD = Audit(
     mu_bound=0.2,
     epsilon_if_gaussian=0.869,
     confidence=0.9995,
-    trials=260_000,
+    trials=400_000,
     sharpness=1.9,
     trials_needed=None,
     seconds=1.74,
@@ -38,7 +38,7 @@ def test_a_row_rounds_bounds_down():
     cells = dict(zip(report.HEADINGS, report.row(GOOD), strict=True))
     assert cells["certified ε ≥"] == "0.427"
     assert cells["promised ε"] == "1"
-    assert cells["trials"] == "260,000"
+    assert cells["trials"] == "400,000"
     assert cells["verdict"] == "consistent"
 
 
@@ -67,7 +67,7 @@ def test_a_weak_audit_says_what_would_tell(needed, said):
 
 def test_an_audit_that_saw_nothing_in_a_few_trials_needs_more_of_them():
     few = changed(epsilon_bound=0.0, trials=2000, sharpness=math.inf)
-    assert "; at least 2" in report.row(few)[-1]
+    assert "; at least 3" in report.row(few)[-1]
     fewest = report.trials_that_tell(few.epsilon, few.delta, few.confidence)
     tested = int(0.8 * fewest / 2)
     assert sharpness(few.epsilon, few.delta, tested, alpha=1 - few.confidence) <= 2 * few.epsilon

@@ -34,8 +34,9 @@ FOUND = Audit(
         (1.0001, math.inf, Verdict.REFUTED),  # a refutation needs no power beforehand
         (math.inf, 1.5, Verdict.REFUTED),
         (1.0, 1.5, Verdict.CONSISTENT),
-        (0.01, SHARP, Verdict.CONSISTENT),
-        (0.01, SHARP + 1e-9, Verdict.TOO_WEAK),
+        (0.1, SHARP, Verdict.CONSISTENT),
+        (0.09, SHARP, Verdict.TOO_WEAK),  # next to nothing of the row was seen
+        (0.1, SHARP + 1e-9, Verdict.TOO_WEAK),
         (0.0, 1.5, Verdict.TOO_WEAK),  # the row was not seen at all
         (0.9, math.inf, Verdict.TOO_WEAK),
     ],

@@ -8,19 +8,20 @@ trials can test. The slow ones run on all pairs with the noise of real fits; eac
 import pytest
 
 from discreet.audit import Verdict, attacks, run, subjects
+from discreet.audit.cases import ANSWERS
+from discreet.rows.base import Rows
 
-ANSWERS = "single answers"  # tests/audit/test_answers.py
 EPSILON = 2.0
-FEW, MANY = 3_600, 200_000  # runs one by one, and many at once
+FEW, MANY = 4_600, 200_000  # runs one by one, and many at once
 
-BURIED = ("sgd-adv (published)", "frank-wolfe (published)")
+BURIED = ("sgd-adv (published)", "frank-wolfe (published)", "outpert (published)")
 """So much more noise than is needed that no number of trials in a test would see through it."""
 
 SLOW = ("agd (published)", "shrunk-gd (one stage)")
 """Left to the slow tests, as is the trace of agd, which its other attacks see, too."""
 
 MANY_AT_ONCE = ("gd", "sgd", "sgd-adv", "sgd-ma", "objpert", "amp", "amp-hf", "outpert")
-SLOW_FITS = ("auto", "pipeline: automatic SVM", "pipeline: automatic regression")
+SLOW_FITS = tuple(name for name in subjects() if name == "auto" or name.startswith("pipeline"))
 
 
 def quick_delta(subject):
@@ -70,3 +71,21 @@ def test_all_pairs(subject):
         trials = 1_000_000 if attack.batched else 2_000 if subject in SLOW_FITS else 20_000
         found = run(attack, trials=trials, confidence=1 - 1e-6)
         assert found.verdict is not Verdict.REFUTED, str(found)
+
+
+def test_gradients_that_are_not_clipped_are_seen(monkeypatch):
+    """Rows are bounded by their gradient's clip alone: without it the audit must see them."""
+    clipped = Rows.gradient_sum
+
+    def unclipped(self, weights, loss, clip):
+        return clipped(self, weights, loss, 1e4 * clip)
+
+    monkeypatch.setattr(Rows, "gradient_sum", unclipped)
+    for solver in ("gd", "sgd"):
+        found = [
+            run(attack, trials=20_000)
+            for attack in first_of_each(attacks(solver, epsilon=EPSILON, delta=1e-3, seed=13))
+            if "clipped" in attack.subject
+        ]
+        assert found
+        assert all(audit.verdict is Verdict.REFUTED for audit in found)

@@ -41,4 +41,4 @@ def test_no_repaired_twin_is_refuted(bug):
 
 
 def test_nearly_all_audits_of_twins_are_sharp():
-    assert sum(not bug.sharp for bug in ZOO) <= 1
+    assert sum(not bug.sharp for bug in ZOO) <= 2

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.learned import learn
-from discreet.audit.result import SHARP, Audit, CurvePoint
+from discreet.audit.result import SHARP, Audit, CurvePoint, Verdict
 from discreet.audit.statistics import (
     Event,
     choose_event,
@@ -127,6 +127,11 @@ def run(
     def draw(world: int, count: int) -> FloatArray:
         nonlocal done
         outputs = np.asarray(attack.draw(world, count), dtype=np.float64)
+        if outputs.ndim == 0 or outputs.shape[0] != count:
+            raise ValueError(
+                f"{count} runs of {attack.subject} gave an array of shape {outputs.shape}; it must "
+                f"have one row a run, {count} of them."
+            )
         outputs = np.nan_to_num(outputs.reshape(count, -1), nan=2 * FAR, posinf=FAR, neginf=-FAR)
         done += count
         if progress is not None:
@@ -155,7 +160,7 @@ def run(
     bound = float(epsilon_bound(likely[0], other[0], tested, delta=attack.delta, alpha=alpha))
     mu = float(mu_bound(likely[1], other[1], tested, alpha=alpha))
     sharp = sharpness(attack.epsilon, attack.delta, tested, alpha=alpha)
-    return Audit(
+    found = Audit(
         subject=attack.subject,
         pair=attack.pair,
         statistic=plan.name,
@@ -172,7 +177,7 @@ def run(
         confidence=confidence,
         trials=2 * each,
         sharpness=sharp,
-        trials_needed=_needed(attack, alpha, (int(likely[0]), int(other[0]), tested), bound),
+        trials_needed=None,
         seconds=time.perf_counter() - begun,
         event=CurvePoint(
             fpr=float(upper_rate(other[0], tested, alpha / 2)),
@@ -180,6 +185,10 @@ def run(
         ),
         curve=_curve(above, tested, plan.bets[0][1]),
     )
+    if found.verdict is not Verdict.TOO_WEAK:
+        return found
+    seen = (int(likely[0]), int(other[0]), tested)
+    return replace(found, trials_needed=_needed(attack, alpha, seen, bound))
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,12 @@
-"""What is attacked, and how: settings, tables and ways of running under which a solver shows most.
-
-Few iterations show more than many: what is released at the end then says more of each noisy
-answer. The code, the accounting and the composition of several answers are the same.
-"""
+"""What can be attacked, by name or as an object, and all attacks on it."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -19,8 +15,9 @@ from sklearn.base import RegressorMixin
 
 from discreet.audit.answers import mechanism_attacks
 from discreet.audit.attack import Attack, Statistic
-from discreet.audit.fits import Fits
+from discreet.audit.fits import Fits, counts_rows
 from discreet.audit.pairs import Pair, own, two_steps, worst_cases
+from discreet.audit.recipes import LONG, RECIPES, Recipe, pipelines
 from discreet.audit.trials import (
     Blocks,
     Repeats,
@@ -30,183 +27,25 @@ from discreet.audit.trials import (
     scaled_steps,
 )
 from discreet.errors import NotSupported, PrivacyError
-from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
-from discreet.objectives import Huber, HuberHinge, Loss, Problem
+from discreet.estimators.base import PrivateLinearModel
+from discreet.objectives import Problem
 from discreet.privacy import Budget, Relation
 from discreet.privacy.bits import Bits, SeededBits, SystemBits
-from discreet.solvers import (
-    AGD,
-    AMP,
-    AMPHF,
-    GD,
-    RRPSGD,
-    SGD,
-    SGDMA,
-    FrankWolfe,
-    LaplaceSGD,
-    Newton,
-    ObjPert,
-    OutPert,
-    PermutationSGD,
-    PrivGene,
-    SGDAdv,
-    ShrunkGD,
-    Solver,
-)
+from discreet.solvers import Solver
 
-__all__ = ["attacks", "attacks_on_estimator", "subjects"]
+__all__ = ["ANSWERS", "attacks", "attacks_on_estimator", "subjects"]
 
-Way = Literal["one by one", "side by side", "one result"]
 Draw = Callable[[int, int], NDArray[Any]]
 
 ANSWERS = "single answers"
 DELTA = 1e-3
 """Promised by answers that are not pure, where δ = 0 is asked for."""
 
-ROW_NORM = 1.0
-LONG = 10.0
-"""A length at which gradients are clipped, for estimators without ``data_norm``."""
-STEEP = HuberHinge()
-"""Its slope is as large as its bound over a wide range of margins."""
-
-SMALL_STEP = 1e-3
-"""With it weights stay near zero, where the slope of the loss is as large as it gets."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """One solver with settings under which an attack sees most, and a way to run it.
-
-    Attributes
-    ----------
-    solver
-        The settings.
-    way
-        How many trials are run at once.
-    label
-        What tells it from other settings of the same solver.
-    loss, alpha, n_features
-        The problem. Choices show most where there is little to choose from: in one column.
-    """
-
-    solver: Solver
-    way: Way = "one by one"
-    loss: Loss = STEEP
-    alpha: float = 0.0
-    n_features: int = 2
-    label: str = ""
-
-    def subject(self, name: str) -> str:
-        """What is attacked, for people: the solver, and what is special about its settings."""
-        calibration = getattr(self.solver, "calibration", "tight")
-        special = [self.label, "" if calibration == "tight" else calibration]
-        words = ", ".join(word for word in special if word)
-        return f"{name} ({words})" if words else name
-
-
-_SIGNS: dict[str, Any] = {
-    "generations": 2,
-    "population": 8,
-    "mutation": 0.1,
-    "last_mutation": 0.1,
-    "objective_clip": 0.01,
-}
-"""With these, all that counts of a candidate is on which side of the last winner it lies."""
-
-_RECIPES: dict[str, tuple[Recipe, ...]] = {
-    "gd": (
-        Recipe(GD(20, step_size=SMALL_STEP, momentum=0.0, averaging=0.0), "side by side"),
-        Recipe(GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"),
-    ),
-    "sgd": (Recipe(SGD(step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"),),
-    "sgd-adv": (
-        Recipe(SGDAdv(step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"),
-        Recipe(
-            SGDAdv("published", step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"
-        ),
-    ),
-    "sgd-ma": (
-        Recipe(SGDMA(step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"),
-        Recipe(
-            SGDMA("published", step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"
-        ),
-    ),
-    "objpert": (
-        Recipe(ObjPert(), "side by side"),
-        Recipe(ObjPert("published"), "side by side"),
-    ),
-    "amp": (Recipe(AMP(), "side by side"), Recipe(AMP("published"), "side by side")),
-    "amp-hf": (Recipe(AMPHF(), "side by side"), Recipe(AMPHF("published"), "side by side")),
-    "outpert": (
-        Recipe(OutPert(), "one result", alpha=1.0),
-        Recipe(OutPert("published"), "one result", alpha=1.0),
-    ),
-    "permutation-sgd": (
-        Recipe(PermutationSGD(passes=2, batch_size=2, step_size=0.1)),
-        Recipe(PermutationSGD("published", passes=2, batch_size=2, step_size=0.1)),
-        Recipe(
-            PermutationSGD(mode="strongly-convex", passes=2, batch_size=2),
-            alpha=1.0,
-            label="strongly convex",
-        ),
-    ),
-    "rrpsgd": (
-        Recipe(RRPSGD(max_rounds=6, step_size=0.1)),
-        Recipe(RRPSGD("published", max_rounds=6, step_size=0.1)),
-    ),
-    "laplace-sgd": (
-        Recipe(LaplaceSGD(batch_size=3, step_size=0.1)),
-        Recipe(LaplaceSGD("published", batch_size=3, passes=2, step_size=0.1)),
-    ),
-    "frank-wolfe": (
-        Recipe(FrankWolfe(iterations=2, radius=0.01), n_features=1),
-        Recipe(FrankWolfe("published", iterations=2, radius=0.01), n_features=1),
-    ),
-    "privgene": (
-        Recipe(PrivGene(**_SIGNS), n_features=1),
-        Recipe(PrivGene("published", **_SIGNS), n_features=1),
-    ),
-    "agd": (
-        Recipe(AGD(splits=1, n_steps=1, max_iterations=1, objective_clip=1.0), n_features=1),
-        Recipe(
-            AGD(splits=3, n_steps=1, objective_clip=1.0), n_features=1, label="with refinements"
-        ),
-        Recipe(
-            AGD("published", splits=5, n_steps=1, max_iterations=2, objective_clip=1.0),
-            n_features=1,
-        ),
-    ),
-    "newton": (Recipe(Newton(iterations=1), loss=Huber(1.0)),),
-    "shrunk-gd": (
-        Recipe(ShrunkGD(iterations=2)),
-        Recipe(ShrunkGD(iterations=1, first_share=1), label="one stage"),
-    ),
-}
-
-
-def _pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
-    """Whole estimators: the automatic choice, preparations, several classes, regression."""
-    settings: dict[str, Any] = {
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "relation": str(budget.relation),
-    }
-    return {
-        "auto": (
-            LogisticRegression(**settings, fit_intercept=False),
-            LogisticRegression(**settings),
-        ),
-        "pipeline: automatic SVM": (LinearSVC(**settings, fit_intercept=False),),
-        "pipeline: automatic regression": (
-            HuberRegressor(**settings, target_bounds=(-1.0, 1.0), fit_intercept=False),
-        ),
-    }
-
 
 def subjects() -> tuple[str, ...]:
     """All that can be attacked by name."""
-    pipelines = _pipelines(Budget(1.0, 1e-5, Relation.ADD_REMOVE))
-    return (*_RECIPES, *pipelines, "agd: trace", ANSWERS)
+    whole = pipelines(Budget(1.0, 1e-5, Relation.ADD_REMOVE))
+    return (*RECIPES, *whole, "agd: trace", ANSWERS)
 
 
 def attacks(
@@ -249,10 +88,10 @@ def attacks(
             found += _on_solver(subject.name, Recipe(subject), budget, jobs, seed)
         elif subject == "agd: trace":
             found += [_of_trace(attack) for attack in _on_recipes("agd", budget, jobs, seed)]
-        elif subject in _RECIPES:
+        elif subject in RECIPES:
             found += _on_recipes(subject, budget, jobs, seed)
-        elif subject in (pipelines := _pipelines(budget)):
-            for estimator in pipelines[subject]:
+        elif subject in (whole := pipelines(budget)):
+            for estimator in whole[subject]:
                 found += attacks_on_estimator(estimator, name=subject, jobs=jobs, seed=seed)
         else:
             known = ", ".join(subjects())
@@ -260,9 +99,21 @@ def attacks(
     if not found:
         raise NotSupported(
             f"{subject!r} takes none of these: epsilon={epsilon:g}, delta={delta:g}, "
-            f"relation={relation or 'any'}. Try delta=1e-5."
+            f"relation={relation or 'any'}. Its relations and what it needs: "
+            f"discreet.solvers.describe({subject!r})."
         )
-    return found
+    return _first_of_each_first(found)
+
+
+def _first_of_each_first(found: list[Attack]) -> list[Attack]:
+    """Attacks in turns: the most telling pair of every setting and relation, then the next ones."""
+    turns: dict[tuple[str, str], int] = {}
+    ranked = []
+    for attack in found:
+        key = (attack.subject, attack.relation)
+        turns[key] = turns.get(key, 0) + 1
+        ranked.append((turns[key], attack))
+    return [attack for _, attack in sorted(ranked, key=lambda item: item[0])]
 
 
 def attacks_on_estimator(
@@ -277,12 +128,24 @@ def attacks_on_estimator(
 
     Its promise is ``epsilon``, ``delta`` and ``relation``.
     """
+    if hasattr(estimator, "check_settings"):
+        estimator.check_settings()
+    if isinstance(estimator, PrivateLinearModel) and estimator.random_state is not None:
+        raise ValueError(
+            "random_state is set, so the noise is fixed and protects nobody: there is nothing to "
+            "audit. Leave random_state=None."
+        )
+    if not hasattr(estimator, "epsilon"):
+        raise ValueError(
+            f"{type(estimator).__name__} has no epsilon, so it promises nothing. Audit the private "
+            "step of a pipeline, or a function with epsilon=… and delta=…."
+        )
     relation = Relation.parse(getattr(estimator, "relation", Relation.REPLACE_ONE))
     epsilon, delta = estimator.epsilon, getattr(estimator, "delta", 0.0)
     intercept = bool(getattr(estimator, "fit_intercept", False))
     label = name or type(estimator).__name__
     pairs = [] if tables is None else [own(tables, fit_intercept=intercept)]
-    replaced = intercept or _counts_rows(estimator) or not all(map(_added, pairs))
+    replaced = intercept or counts_rows(estimator) or not all(map(_added, pairs))
     if relation is Relation.ADD_REMOVE and replaced:
         # no row can stand for a missing one: a replaced one is two steps away
         relation, label = Relation.REPLACE_ONE, f"{label} (two rows apart)"
@@ -296,7 +159,11 @@ def attacks_on_estimator(
             same_height=True,
             regression=isinstance(estimator, RegressorMixin),
         )
-        pairs = [pair for pair in pairs if pair.fit_intercept == intercept]
+        pairs = [
+            _with_classes(pair, getattr(estimator, "classes", None))
+            for pair in pairs
+            if pair.fit_intercept == intercept
+        ]
     return [
         Attack(
             label,
@@ -311,22 +178,28 @@ def attacks_on_estimator(
     ]
 
 
+def _with_classes(pair: Pair, classes: Any) -> Pair:
+    """The pair with the first and the last of the classes in the place of −1 and 1."""
+    if classes is None:
+        return pair
+    ends = np.asarray(classes)[[0, -1]]
+    (X, y), (other, other_y) = pair.tables
+    return replace(
+        pair,
+        tables=((X, ends[(y + 1).astype(int) // 2]), (other, ends[(other_y + 1).astype(int) // 2])),
+    )
+
+
 def _added(pair: Pair) -> bool:
-    """Whether one of the two versions of the changed row is all zeros, as good as none."""
-    return any(not np.any(row) for row in pair.changed)
-
-
-def _counts_rows(estimator: Any) -> bool:
-    """Whether a row of zeros differs from no row at all: where rows are counted or compared."""
-    solver = getattr(estimator, "solver", None)
-    name = getattr(solver, "name", solver)
-    return name in ("auto", "shrunk-gd") or getattr(estimator, "preparation", None) is not None
+    """Whether one version of the changed row is all zeros, with the label of the other."""
+    (row, label), (other, other_label) = pair.changed
+    return label == other_label and not (np.any(row) and np.any(other))
 
 
 def _on_recipes(name: str, budget: Budget, jobs: int, seed: int | None) -> list[Attack]:
     return [
         attack
-        for recipe in _RECIPES[name]
+        for recipe in RECIPES[name]
         for attack in _on_solver(name, recipe, budget, jobs, seed)
     ]
 
@@ -343,10 +216,13 @@ def _on_solver(
     found = []
     regression = recipe.loss.task == "regression"
     for pair in worst_cases(
-        budget.relation, norm=ROW_NORM, n_features=recipe.n_features, regression=regression
+        budget.relation,
+        norm=recipe.row_norm or LONG,
+        n_features=recipe.n_features,
+        regression=regression,
     ):
         setting = Setting(
-            recipe.solver, recipe.loss, recipe.alpha, ROW_NORM, budget, pair, next(bits)
+            recipe.solver, recipe.loss, recipe.alpha, recipe.row_norm, budget, pair, next(bits)
         )
         if recipe.way == "side by side" and (pair.fit_intercept or budget.pure):
             setting, way = replace(setting, solver=_shorter(recipe.solver)), "one by one"

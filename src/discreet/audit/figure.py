@@ -28,7 +28,7 @@ _LEFT, _ABOVE, _RIGHT, _BELOW = 62.0, 90.0, 22.0, 56.0
 _CELL_X, _CELL_Y = _LEFT + _PLOT_X + _RIGHT, _ABOVE + _PLOT_Y + _BELOW
 _TEXT = -54.0  # where a panel's headings begin, left of its plot
 _HEAD, _LINE, _MARGIN = 52.0, 22.0, 12.0
-_FEWEST_HITS = 5
+_FEWEST_HITS = 50
 """A measured rate of fewer hits than that is not drawn: it would jump about."""
 
 # Colours of Okabe and Ito, told apart by the colour-blind; dashes and dots tell them apart in grey.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+import zlib
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -13,8 +14,9 @@ from sklearn.base import clone
 
 from discreet.audit.pairs import Pair
 from discreet.audit.trials import trace_numbers
+from discreet.estimators.base import PrivateLinearModel
 
-__all__ = ["Fits", "released_numbers"]
+__all__ = ["Fits", "counts_rows", "released_numbers"]
 
 FloatArray = NDArray[np.float64]
 
@@ -52,14 +54,31 @@ class Fits:
 
 
 def released_numbers(model: Any) -> FloatArray:
-    """What a fitted model holds, as numbers: weights, trace, and what its preparation learned."""
+    """What a fitted model holds, as numbers: weights, trace, choice of solver, and preparation."""
+    chosen = zlib.crc32(str(getattr(model, "solver_", "")).encode())
     parts = [np.ravel(model.coef_), np.ravel(model.intercept_)]
-    parts.append(trace_numbers(getattr(model, "trace_", ())))
+    parts += [np.array([chosen]), trace_numbers(getattr(model, "trace_", ()))]
     for step in getattr(model, "preparation_", ()):
         if is_dataclass(step):
             parts += [
                 np.ravel(value).astype(np.float64)
                 for value in (getattr(step, field.name) for field in fields(step))
-                if isinstance(value, (float, np.ndarray)) and np.asarray(value).dtype.kind == "f"
+                if isinstance(value, (int, float, np.ndarray))
+                and np.asarray(value).dtype.kind in "iuf"
             ]
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+
+
+ADDERS = frozenset(
+    {"gd", "sgd", "sgd-adv", "sgd-ma", "agd", "objpert", "amp", "amp-hf", "outpert"}
+    | {"frank-wolfe", "privgene"}
+)
+"""Solvers that only add up gradients or losses, to which a row of zeros adds nothing that tells."""
+
+
+def counts_rows(estimator: Any) -> bool:
+    """Whether a row of zeros may differ from no row at all: where rows are counted or compared."""
+    if not isinstance(estimator, PrivateLinearModel):
+        return False  # its promise is taken for one about sums
+    name = getattr(estimator.solver, "name", estimator.solver)
+    return name not in ADDERS or estimator.preparation is not None

@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import clone, is_regressor
 
+from discreet.audit.fits import counts_rows
 from discreet.audit.one_run_bounds import (
     LARGEST_EPSILON,
     canaries_needed,
@@ -29,6 +30,7 @@ from discreet.audit.one_run_bounds import (
     one_run_sharpness,
     usual_guesses,
 )
+from discreet.audit.pairs import two_steps
 from discreet.audit.result import Audit, CurvePoint, Verdict
 from discreet.audit.statistics import lower_rate, upper_rate
 from discreet.errors import PrivacyLeakWarning
@@ -102,7 +104,7 @@ def audit_one_run(
 
     Each canary is a row with a column of its own, so it is orthogonal to all other rows, and its
     weight is where a model shows it. Under add/remove a coin decides whether it is in, or in its
-    place a row of zeros, which adds nothing to any gradient or moment; as the number of rows is
+    place a row of zeros, which adds nothing to any gradient; as the number of rows is
     public, it stays. There is no intercept then, which such a row would move. Under replace the
     coin decides between the lowest and the highest label (or target). A canary's score is its
     weight times the sign of its label. Of the scores that lie farthest from their middle, high
@@ -146,12 +148,13 @@ def audit_one_run(
     The audit looks at the rows and its result is not private: use rows that may be seen.
 
     Under add/remove the bound is on the ε between a canary and a row of zeros. For whatever adds
-    up gradients, losses or moments, that row is none. A step that counts rows by their length
-    (`Radius`, `Spread`) takes it for a short row: there the tables are as far apart as under
-    replace, twice as far as add/remove promises. Such steps have at most a tenth of the budget;
-    where that matters, audit under replace.
+    up gradients or losses, that row is none. Whatever counts or compares rows (preparations, and
+    so ``solver="auto"``; `newton`, `shrunk-gd`) takes it for a row like others: there the tables
+    are two steps apart, and what is owed for two steps is what the audit tries to refute.
     """
     promise = _promise(estimator, epsilon, delta, relation)
+    if promise[2] == "add_remove" and counts_rows(estimator):
+        promise = (*two_steps(*promise[:2]), promise[2])
     check_numbers(promise[1], confidence)
     if canaries < 10:
         raise ValueError(f"canaries must be at least 10; got {canaries!r}.")

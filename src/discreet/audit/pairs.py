@@ -69,11 +69,11 @@ class Pair:
         return len(self.tables[1][1])
 
     @property
-    def changed(self) -> tuple[FloatArray, FloatArray]:
-        """Both versions of the row that differs, where the tables have the same height."""
+    def changed(self) -> tuple[tuple[FloatArray, Any], tuple[FloatArray, Any]]:
+        """Both versions of the row that differs, with labels; the tables must have one height."""
         (X, y), (other, other_y) = self.tables
         at = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
-        return X[at], other[at]
+        return (X[at], y[at]), (other[at], other_y[at])
 
     @property
     def n_features(self) -> int:

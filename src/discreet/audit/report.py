@@ -103,7 +103,8 @@ def in_words(audits: Sequence[Audit]) -> str:
         words = [
             f"No promise was refuted. {_attacks(told).capitalize()} would have refuted it, 9 times "
             f"in 10, had the true ε been {SHARP:g} times the promised one and shown on these "
-            f"tables. (The chance that a promise that is kept gets refuted was at most {alarm}.)"
+            "tables as plainly as it can. (The chance that a promise that is kept gets refuted was "
+            f"at most {alarm}.)"
         ]
     else:
         words = ["No promise was refuted, but no attack was strong enough to tell."]

@@ -14,6 +14,10 @@ SHARP = 2.0
 """An audit that would not have refuted this many times the promised ε is too weak to tell."""
 
 
+SEEN = 0.1
+"""An attack that certifies less than this share of the promise did not see enough to tell."""
+
+
 class Verdict(StrEnum):
     """What an audit says of a promise."""
 
@@ -86,7 +90,8 @@ class Audit:
         """Refuted, consistent, or too weak to tell."""
         if self.epsilon_bound > self.epsilon:
             return Verdict.REFUTED
-        if self.epsilon_bound > 0 and self.sharpness <= SHARP * self.epsilon:
+        seen = self.epsilon_bound >= SEEN * self.epsilon
+        if seen and self.sharpness <= SHARP * self.epsilon:
             return Verdict.CONSISTENT
         return Verdict.TOO_WEAK
 

@@ -31,8 +31,9 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-LUCK = 1.3
-"""Standard deviations of bad luck that a planned audit should survive: 9 in 10 do."""
+LUCK, GAUSSIAN_LUCK = 1.3, 2.0
+"""Standard deviations of bad luck that a planned audit should survive: 9 in 10 do. Where the event
+has to be found among many, as for Gaussians, some of the luck is in finding it."""
 
 DOUBT = 0.03
 """Rates that choose an event are themselves bounds of this error: rare events look too good."""
@@ -196,8 +197,9 @@ def _expected_bound(true_epsilon: float, delta: float, trials: float, alpha: flo
     else:  # an answer that is true with probability e^ε/(1 + e^ε)
         p = np.array([1 / (1 + math.exp(-true_epsilon))])
         q = 1 - p
-    low = np.maximum(p * trials - LUCK * np.sqrt(p * (1 - p) * trials), 0.0)
-    high = np.minimum(q * trials + LUCK * np.sqrt(q * (1 - q) * trials), trials)
+    luck = GAUSSIAN_LUCK if delta > 0 else LUCK
+    low = np.maximum(p * trials - luck * np.sqrt(p * (1 - p) * trials), 0.0)
+    high = np.minimum(q * trials + luck * np.sqrt(q * (1 - q) * trials), trials)
     return float(np.max(epsilon_bound(low, high, trials, delta=delta, alpha=alpha)))
 
 

@@ -257,5 +257,10 @@ def scaled_bound(solver: Any, copies: int, problem: Problem) -> Solver:
     if isinstance(solver, ObjPert):
         if solver.calibration == "published":
             return solver
-        return replace(solver, noise_reach=solver.noise_reach * math.sqrt(copies))
+        given = solver.gradient_bound
+        return replace(
+            solver,
+            noise_reach=solver.noise_reach * math.sqrt(copies),
+            gradient_bound=None if given is None else given / copies,
+        )
     return replace(solver, gradient_bound=solver._gradient_bound(problem) / copies)

@@ -28,6 +28,9 @@ FEWEST, USUAL, MOST = 100, 10_000, 1_000_000
 MINUTES_FOR_ALL = 15.0
 """Time for all that can be attacked, if none is given."""
 
+LEAST_SECONDS = 4.0
+"""What an attack takes at least to be of any use, most of it for learning what to look at."""
+
 _ENDINGS = (".svg", ".html", ".htm")
 _SHARE_OF_TIME = 0.85
 """The rest of an attack's time goes to learning what to look at and to counting."""
@@ -47,7 +50,8 @@ def audit(
         typer.Argument(
             metavar="SOLVER|MODEL|all",
             help="A solver (see: discreet solvers), a model file that `discreet fit` wrote, or "
-            "all: every private solver, the library's own choice, and their parts.",
+            "all: every private solver, the library's own choice, and their parts, each on its "
+            "most telling tables.",
             autocompletion=_complete,
         ),
     ],
@@ -120,6 +124,12 @@ def audit(
     if target == "all" and minutes is None and trials is None:
         minutes = MINUTES_FOR_ALL
         screen.note(f"{len(plan.attacks)} attacks in {minutes:g} minutes; --minutes gives more.")
+    if minutes is not None and 60 * minutes < LEAST_SECONDS * len(plan.attacks):
+        enough = math.ceil(LEAST_SECONDS * len(plan.attacks) / 60)
+        screen.note(
+            f"{len(plan.attacks)} attacks do not fit in {minutes:g} minutes: it will take longer, "
+            f"and most will be too weak to tell. From {enough} minutes on it makes sense."
+        )
     if trials is None and minutes is None:
         most = max(_trials_that_tell(attack, each) for attack in plan.attacks)
         if most > 10 * USUAL:

@@ -118,7 +118,7 @@ def test_check_all_starts_both_kinds_of_processes(monkeypatch):
         return Finding(method, True, "")
 
     monkeypatch.setattr("discreet.audit.checks.repeated_in_processes", check)
-    found = check_all(Noisy(), NEIGHBOURS, fits=2)
+    found = check_all(Noisy(), NEIGHBOURS, fits=2, processes=True)
     assert started == ["fork", "spawn"]
     assert {"fork", "spawn"} <= {one.check for one in found}
 

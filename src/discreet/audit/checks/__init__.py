@@ -57,7 +57,7 @@ def check_all(
     neighbours: tuple[Table, Table],
     *,
     fits: int = 30,
-    processes: bool = True,
+    processes: bool = False,
 ) -> tuple[Finding, ...]:
     """Run every check that applies to an estimator.
 
@@ -72,7 +72,8 @@ def check_all(
     fits : int
         For the birthday test.
     processes : bool
-        Whether to start other processes; a spawned one takes a few seconds.
+        Whether to start other processes as well; a spawned one takes a few seconds, and a script
+        that starts one needs the usual ``if __name__ == "__main__":`` around its own work.
 
     Returns
     -------
