@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.learned import learn
-from discreet.audit.result import SHARP, Audit, CurvePoint, Verdict
+from discreet.audit.result import SEEN, SHARP, Audit, CurvePoint, Verdict
 from discreet.audit.statistics import (
     Event,
     choose_event,
@@ -241,6 +241,8 @@ def _needed(attack: Attack, alpha: float, seen: tuple[int, int, int], bound: flo
     sharp = trials_for(attack.epsilon, attack.delta, alpha=alpha, factor=SHARP)
     if sharp is None:
         return None
+    if 0 < bound < SEEN * attack.epsilon and seen[2] >= sharp:
+        return None  # it sees the row, but next to nothing of it
     if bound == 0:
         sees = trials_to_see(*seen, delta=attack.delta, alpha=alpha)
         if sees is None and seen[2] >= sharp:
