@@ -24,6 +24,7 @@ from discreet.privacy import (
 )
 from discreet.privacy.bits import SeededBits
 from discreet.privacy.noise import Noise
+from discreet.privacy.noisy_max import LaplaceNoisyMax
 from discreet.rows import Sum, as_rows
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
@@ -187,6 +188,22 @@ def test_monotone_noise_is_refused_where_scores_are_not_monotone():
     with pytest.raises(PrivacyError, match="not monotone"):
         ask_everything(curator, monotone=True)
     assert rows.charges_when_read == [1]
+
+
+def test_steps_are_not_chosen_by_laplace_noise():
+    rows, curator = spied()
+    with pytest.raises(TypeError, match="ExponentialMechanism"):
+        curator.choose_step(
+            Logistic(),
+            np.zeros(3),
+            np.ones(3),
+            np.zeros(2),
+            clip=1.0,
+            public_losses=np.zeros(2),
+            mechanism=LaplaceNoisyMax(0.1, monotone=False),
+        )
+    assert curator.spent_share == 0
+    assert rows.charges_when_read == []
 
 
 def test_choice_minimises_private_plus_public_losses():
