@@ -10,7 +10,7 @@ from discreet.audit.recipes import RECIPES
 from discreet.audit.trials import Blocks
 from discreet.errors import NotSupported
 from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
-from discreet.solvers import AGD, GD, OutPert, describe, names
+from discreet.solvers import AGD, GD, Newton, OutPert, describe, names
 
 PRIVATE = [name for name in names() if describe(name).private]
 SOLVERS = [name for name in PRIVATE if name != "auto"]
@@ -275,3 +275,7 @@ def test_what_is_attacked_under_both_calibrations_and_relations():
             for relation in describe(name).relations:
                 dropped = subject == "objpert (published)" and relation == "replace_one"
                 assert ((subject, str(relation)) in told) is not (dropped or subject in missing)
+
+
+def test_a_solver_object_for_regression_is_attacked_as_one():
+    assert attacks(Newton(iterations=2), epsilon=1.0, delta=1e-5)[0].draw(1, 2).shape[0] == 2

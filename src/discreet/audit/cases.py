@@ -85,7 +85,9 @@ def attacks(
     for kind in [Relation.parse(relation)] if relation else list(Relation):
         budget = Budget(epsilon, delta, kind)
         if isinstance(subject, Solver):
-            found += _on_solver(subject.name, Recipe(subject), budget, jobs, seed)
+            usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
+            recipe = replace(usual, solver=subject, way="one by one")
+            found += _on_solver(subject.name, recipe, budget, jobs, seed)
         elif subject == "agd: trace":
             found += [_of_trace(attack) for attack in _on_recipes("agd", budget, jobs, seed)]
         elif subject in RECIPES:
