@@ -241,10 +241,9 @@ def _needed(attack: Attack, alpha: float, seen: tuple[int, int, int], bound: flo
     sharp = trials_for(attack.epsilon, attack.delta, alpha=alpha, factor=SHARP)
     if sharp is None:
         return None
-    if 0 < bound < SEEN * attack.epsilon and seen[2] >= sharp:
-        return None  # it sees the row, but next to nothing of it
-    if bound == 0:
-        sees = trials_to_see(*seen, delta=attack.delta, alpha=alpha)
+    least = SEEN * attack.epsilon
+    if bound < least:
+        sees = trials_to_see(*seen, delta=attack.delta, alpha=alpha, least=least)
         if sees is None and seen[2] >= sharp:
             return None  # so many runs would have shown what there is to see
         sharp = max(sharp, sees or 0)

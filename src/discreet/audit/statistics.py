@@ -239,12 +239,12 @@ def trials_for(epsilon: float, delta: float, *, alpha: float, factor: float) -> 
 
 
 def trials_to_see(
-    likely: int, other: int, trials: int, *, delta: float, alpha: float
+    likely: int, other: int, trials: int, *, delta: float, alpha: float, least: float = 0.0
 ) -> int | None:
-    """Runs in each world that would certify a bound above 0, if the rates are as measured."""
+    """Runs in each world that would certify more than ``least``, if the rates are as measured."""
     p, q = likely / trials, other / trials
     for exponent in range(1, 28):
         more = trials * 2**exponent
-        if float(epsilon_bound(p * more, q * more, more, delta=delta, alpha=alpha)) > 0:
+        if float(epsilon_bound(p * more, q * more, more, delta=delta, alpha=alpha)) > least:
             return more
     return None
