@@ -15,7 +15,8 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from discreet.audit import Attack, Audit, Verdict, attacks, run, subjects
+from discreet.audit import Audit, Verdict, attacks, run, subjects
+from discreet.audit.attack import most_telling
 from discreet.audit.cases import ANSWERS
 from discreet.audit.report import HEADINGS, NUMERIC, row
 
@@ -34,14 +35,6 @@ POWER = (  # solver, relation, trials
     ("amp", "replace_one", 4_000_000),
     ("agd", "add_remove", 2_000_000),
 )
-
-
-def most_telling(found: Iterable[Attack]) -> list[Attack]:
-    """The first pair of tables for each setting and relation."""
-    chosen: dict[tuple[str, str], Attack] = {}
-    for attack in found:
-        chosen.setdefault((attack.subject, attack.relation), attack)
-    return list(chosen.values())
 
 
 def show(audits: Iterable[Audit]) -> bool:

@@ -8,6 +8,7 @@ trials can test. The slow ones run on all pairs with the noise of real fits; eac
 import pytest
 
 from discreet.audit import Verdict, attacks, run, subjects
+from discreet.audit.attack import most_telling
 from discreet.audit.cases import ANSWERS
 from discreet.rows.base import Rows
 
@@ -40,21 +41,13 @@ def quick_delta(subject):
     return 1e-3 if subject in MANY_AT_ONCE else 0.05
 
 
-def first_of_each(found):
-    """The most telling pair for each setting and relation."""
-    chosen = {}
-    for attack in found:
-        chosen.setdefault((attack.subject, attack.relation), attack)
-    return list(chosen.values())
-
-
 QUICK = [name for name in subjects() if name not in (*SLOW_FITS, "agd: trace", ANSWERS)]
 
 
 @pytest.mark.parametrize("subject", QUICK)
 def test_quick(subject):
     delta = quick_delta(subject)
-    for attack in first_of_each(attacks(subject, epsilon=EPSILON, delta=delta, seed=11)):
+    for attack in most_telling(attacks(subject, epsilon=EPSILON, delta=delta, seed=11)):
         if attack.subject in SLOW:
             continue
         found = run(attack, trials=MANY if attack.batched else FEW)
@@ -68,7 +61,7 @@ def test_quick(subject):
 @pytest.mark.parametrize("subject", SLOW_FITS)
 def test_quick_pipeline(subject):
     """A whole fit takes milliseconds: few trials, which refute only what is far too much."""
-    for attack in first_of_each(attacks(subject, epsilon=EPSILON, delta=0.05, seed=12))[:1]:
+    for attack in most_telling(attacks(subject, epsilon=EPSILON, delta=0.05, seed=12))[:1]:
         assert run(attack, trials=200).verdict is not Verdict.REFUTED
 
 
@@ -92,7 +85,7 @@ def test_gradients_that_are_not_clipped_are_seen(monkeypatch):
     for solver in ("gd", "sgd"):
         found = [
             run(attack, trials=20_000)
-            for attack in first_of_each(attacks(solver, epsilon=EPSILON, delta=1e-3, seed=13))
+            for attack in most_telling(attacks(solver, epsilon=EPSILON, delta=1e-3, seed=13))
             if "clipped" in attack.subject
         ]
         assert found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,7 +30,7 @@ from discreet.audit.statistics import (
 )
 from discreet.privacy.conversions import epsilon_from_mu
 
-__all__ = ["Attack", "Statistic", "run"]
+__all__ = ["Attack", "Statistic", "most_telling", "run"]
 
 FloatArray = NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
@@ -86,6 +86,14 @@ class Attack:
                 f"An audit needs a promise to refute: epsilon > 0 and 0 <= delta < 1; got "
                 f"epsilon={self.epsilon!r}, delta={self.delta!r}."
             )
+
+
+def most_telling(found: Iterable[Attack]) -> list[Attack]:
+    """The first attack on each subject under each relation: the one that shows most comes first."""
+    chosen: dict[tuple[str, str], Attack] = {}
+    for attack in found:
+        chosen.setdefault((attack.subject, str(attack.relation)), attack)
+    return list(chosen.values())
 
 
 def run(

@@ -44,6 +44,7 @@ def plan_for(
     jobs: int,
 ) -> Plan:
     """Everything that is wrong with the question is found here, before any work."""
+    from discreet.audit.attack import most_telling
     from discreet.audit.cases import attacks, subjects
     from discreet.solvers import names, resolve
 
@@ -72,17 +73,9 @@ def plan_for(
             left_out[str(getattr(subject, "name", subject))] = str(error)
     if not found:
         raise Problem(Exit.PRIVACY, " ".join(left_out.values()))
-    if target == "all":
-        found = _most_telling(found)
+    if target == "all":  # all tables would take a day
+        found = most_telling(found)
     return Plan(tuple(found), budget.epsilon, budget.delta, left_out)
-
-
-def _most_telling(found: Sequence[Attack]) -> list[Attack]:
-    """The first pair of tables of each subject and relation: all of them would take a day."""
-    chosen: dict[tuple[str, str], Attack] = {}
-    for attack in found:
-        chosen.setdefault((attack.subject, str(attack.relation)), attack)
-    return list(chosen.values())
 
 
 def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
