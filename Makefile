@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint check-slow bench-speed clean
+.PHONY: help demo test lint check-slow bench bench-speed clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
 	@echo "make test         run the tests"
 	@echo "make lint         ruff, mypy and the import contract"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
+	@echo "make bench        the quick form of every experiment on what data there are, and a page of it"
 	@echo "make bench-speed  speed and memory against plain NumPy, as ratios in one run"
 
 .venv/bin/python:
@@ -16,7 +17,7 @@ help:
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 
 .venv/.user: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[cli,report]"
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	@touch $@
 
 .venv/.developer: .venv/.user
@@ -37,6 +38,10 @@ lint: .venv/.developer
 
 check-slow: .venv/.developer
 	$(BIN)/python -m pytest -m slow
+
+bench: .venv/.user
+	$(BIN)/discreet bench run all --quick
+	$(BIN)/discreet bench report out/bench --output out/bench/report.html --force
 
 bench-speed: .venv/.user
 	$(BIN)/python -m benchmarks.speed

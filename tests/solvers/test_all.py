@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet import HuberRegressor, LinearSVC, LogisticRegression, solvers
+from discreet.bench.recompute import recomputed_epsilon
 from discreet.errors import NotSupported
 
 rng = np.random.default_rng(0)
@@ -115,39 +116,6 @@ def test_progress_reports_every_entry_of_the_trace(name):
     model = LogisticRegression(**settings(name, progress=seen.append)).fit(X, Y)
     assert [at.entry for at in seen] == list(model.trace_)
     assert 0 < seen[-1].spent_share <= 1
-
-
-def recomputed_epsilon(guarantee):
-    """The ε of what was run, by dp-accounting (or by adding up, for pure and (ε, δ) promises)."""
-    from dp_accounting import NeighboringRelation, SelfComposedDpEvent
-    from dp_accounting.pld import PLDAccountant
-    from dp_accounting.pld import privacy_loss_distribution as pld
-    from dp_accounting.rdp import RdpAccountant
-
-    uses = guarantee.mechanisms
-    if guarantee.measure in ("pure", "approximate") and uses[0].mechanism.loss.epsilon < np.inf:
-        assert sum(use.count * use.mechanism.loss.delta for use in uses) <= guarantee.delta
-        return sum(use.count * use.mechanism.loss.epsilon for use in uses)
-    if guarantee.measure == "approximate" and uses[0].mechanism.sampling == "one_row":
-        step, count = uses[0].mechanism, uses[0].count
-        one = pld.from_gaussian_mechanism(  # replaced rows are two clips apart
-            step.noise_multiplier / 2,
-            sampling_prob=step.rate,
-            value_discretization_interval=1e-3,
-        )
-        return one.self_compose(count).get_epsilon_for_delta(guarantee.delta)
-    if guarantee.measure == "approximate":
-        relation = {
-            "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-            "replace_one": NeighboringRelation.REPLACE_ONE,
-        }[str(guarantee.relation)]
-        accountant = PLDAccountant(relation, value_discretization_interval=1e-3)
-    elif guarantee.measure == "gdp":
-        accountant = PLDAccountant(value_discretization_interval=1e-4)
-    else:
-        accountant = RdpAccountant(orders=np.geomspace(1.05, 1000, 400))
-    accountant.compose(SelfComposedDpEvent(guarantee.event, 1))
-    return accountant.get_epsilon(guarantee.delta)
 
 
 CALIBRATED = [

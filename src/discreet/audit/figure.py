@@ -19,6 +19,7 @@ import numpy as np
 from discreet.audit.report import HEADINGS, NUMERIC, bound_in_words, in_words, row
 from discreet.audit.result import Audit, Verdict
 from discreet.card.parts import shown
+from discreet.page import document
 from discreet.privacy.risk import approximate_bound
 
 __all__ = ["figure", "page"]
@@ -151,17 +152,6 @@ def page(audits: Sequence[Audit], *, title: str = "Audit") -> str:
         for audit in audits
     ]
     parts = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>{escape(shown(title))}</title>",
-        f"<style>{_PAGE_STYLE}</style>",
-        "</head>",
-        "<body>",
         "<main>",
         f"<h1>{escape(shown(title))}</h1>",
         f"<p>{escape(in_words(audits))}</p>",
@@ -170,10 +160,8 @@ def page(audits: Sequence[Audit], *, title: str = "Audit") -> str:
         *(f"<tr>{cells}</tr>" for cells in rows),
         "</tbody></table></div>",
         "</main>",
-        "</body>",
-        "</html>",
     ]
-    return "\n".join(parts) + "\n"
+    return document(shown(title), "\n".join(parts), style=_PAGE_STYLE)
 
 
 def _panels(audits: Sequence[Audit]) -> list[_Panel]:

@@ -8,6 +8,7 @@ from html import escape
 from discreet.card.facts import Card
 from discreet.card.figure import figure
 from discreet.card.parts import Block, Bullets, Paragraph, Table
+from discreet.page import document
 
 __all__ = ["framed", "html"]
 
@@ -67,22 +68,7 @@ _CAPTION = (
 
 def html(card: Card) -> str:
     """A card as one self-contained HTML page."""
-    title = escape(card.title)
-    parts = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>{title}</title>",
-        f"<style>{_STYLE}</style>",
-        "</head>",
-        "<body>",
-        "<main>",
-        f"<h1>{title}</h1>",
-    ]
+    parts = ["<main>", f"<h1>{escape(card.title)}</h1>"]
     if card.banner:
         parts.append(f'<p class="banner" role="alert">⚠ {escape(card.banner)}</p>')
     for section in card.sections:
@@ -99,7 +85,7 @@ def html(card: Card) -> str:
             caption = f"<figcaption>{escape(_CAPTION)}</figcaption>"
             parts.append(f"<figure>\n{figure(card)}\n{caption}\n</figure>")
         parts.append("</section>")
-    return "\n".join([*parts, "</main>", "</body>", "</html>"]) + "\n"
+    return document(card.title, "\n".join([*parts, "</main>"]), style=_STYLE)
 
 
 def framed(card: Card) -> str:

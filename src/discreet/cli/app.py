@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.cli import audit, evaluate, explain, fit, lists, predict, schema
+from discreet.cli import audit, bench, evaluate, explain, fit, lists, predict, schema
 from discreet.cli.exits import Exit
 from discreet.cli.exits import explain as explain_error
 from discreet.cli.screen import Screen
@@ -37,6 +37,7 @@ app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("explain")(explain.explain)
 app.command("audit")(audit.audit)
+app.add_typer(bench.app, name="bench")
 app.command("solvers")(lists.solvers)
 app.command("datasets")(lists.datasets)
 app.command("demo")(lists.demo)

@@ -94,3 +94,12 @@ class Screen:
         with Progress(*columns, console=self.people, disable=hidden, transient=True) as bars:
             task = bars.add_task(what, total=1.0)
             yield lambda share: bars.update(task, completed=share)
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Say what takes a while, if a person is watching."""
+        if self.as_json or not self.people.is_terminal:
+            yield
+            return
+        with self.people.status(escape(what)):
+            yield

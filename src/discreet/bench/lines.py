@@ -1,0 +1,124 @@
+"""Which runs are one line in a figure or table, what it is called, and how it is drawn.
+
+Colours are those of Okabe and Ito, which the colour-blind can tell apart; methods that share a
+colour have different markers, and kinds of runs (private, as released, tuned) different dashes, so
+that a figure can be read in grey as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+__all__ = ["METHODS", "Look", "Method", "honest", "look", "named", "title_of"]
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#666666"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the benchmark: its title, colour, marker (as matplotlib names it) and source."""
+
+    title: str
+    colour: str
+    marker: str
+    source: str
+
+
+METHODS: dict[str, Method] = {
+    "auto": Method("discreet", BLACK, "o", "this library's default"),
+    "gd": Method("Noisy GD", BLACK, "s", "Bassily et al. 2014, full batches"),
+    "shrunk-gd": Method("Shrunk GD", BLACK, "^", "this library"),
+    "newton": Method("Noisy Newton", BLACK, "v", "this library"),
+    "agd": Method("DP-AGD", BLUE, "o", "Lee & Kifer 2018"),
+    "amp": Method("AMP", RED, "o", "Iyengar et al. 2019"),
+    "amp-hf": Method("H-F AMP", RED, "s", "Iyengar et al. 2019"),
+    "objpert": Method("ObjPert", RED, "^", "Chaudhuri et al. 2011; Kifer et al. 2012"),
+    "outpert": Method("OutPert", GREEN, "o", "Zhang et al. 2017"),
+    "rrpsgd": Method("RRPSGD", GREEN, "s", "Zhang et al. 2017"),
+    "permutation-sgd": Method("P-PSGD", GREEN, "^", "Wu et al. 2017"),
+    "permutation-sgd-sc": Method("P-SCPSGD", GREEN, "v", "Wu et al. 2017, strongly convex"),
+    "sgd": Method("P-SGD", ORANGE, "o", "Iyengar et al. 2019, Algorithm 2"),
+    "sgd-adv": Method("SGD-Adv", ORANGE, "s", "Bassily et al. 2014"),
+    "sgd-ma": Method("SGD-MA", ORANGE, "^", "Abadi et al. 2016"),
+    "laplace-sgd": Method("Laplace SGD", ORANGE, "v", "Song et al. 2013"),
+    "frank-wolfe": Method("P-FW", PURPLE, "o", "Talwar et al. 2015"),
+    "privgene": Method("PrivGene", PURPLE, "s", "Zhang et al. 2013"),
+    "noisy-gd": Method("Noisy descent, fixed steps", PURPLE, "^", "Lee & Kifer 2018, table 1"),
+    "nonprivate": Method("Non-private", GREY, "D", "L-BFGS"),
+    "majority": Method("Majority", GREY, "x", "the commonest class"),
+    "plain-sgd": Method("SGD without noise", GREY, "P", "Song et al. 2013"),
+    "scikit-learn": Method("scikit-learn", GREY, "o", "its LogisticRegression, no privacy"),
+    "diffprivlib": Method("diffprivlib", SKY, "o", "its LogisticRegression"),
+    "opacus": Method("Opacus", SKY, "s", "logistic regression with DP-SGD"),
+    "dp-ebm": Method("DP-EBM", SKY, "^", "interpret's boosted additive model"),
+}
+"""The methods by name; another solver's name is its title."""
+
+_OTHER = Method("", GREY, "*", "")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line is drawn."""
+
+    title: str
+    colour: str
+    marker: str
+    dash: str  # "-", "--", ":" or "-."
+    filled: bool
+
+
+def named(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs with a column ``line``: method, calibration, variant and tuning in one key.
+
+    Keys are ``method|calibration|variant|tuning``, where the calibration is empty unless it is
+    ``published``.
+    """
+    calibration = runs["calibration"].where(runs["calibration"] == "published", "")
+    keys = runs["method"] + "|" + calibration + "|" + runs["variant"] + "|" + runs["tuning"]
+    return runs.assign(line=keys)
+
+
+def title_of(line: str) -> str:
+    """A line's key in words, with what a reader must know about its privacy."""
+    method, calibration, variant, tuning = line.split("|")
+    title = METHODS.get(method, _OTHER).title or method.removesuffix("-released")
+    if method.endswith("-released"):
+        title = METHODS.get(method.removesuffix("-released"), _OTHER).title or title
+        calibration = ""
+    words = [title]
+    if calibration == "published" and variant == "private":
+        words.append("published constants")
+    if variant == "as released":
+        kind = "published constants" if calibration == "published" else "public code"
+        words.append(f"{kind}, not private as released")
+    if variant == "not private" and method not in ("nonprivate", "majority"):
+        words.append("not private")
+    if tuning == "grid":
+        words.append("tuned with hindsight, not private")
+    elif tuning == "selected":
+        words.append("tuned privately")
+    return ", ".join(words)
+
+
+def honest(line: str) -> bool:
+    """Whether what the line shows is private from end to end."""
+    _, _, variant, tuning = line.split("|")
+    return variant == "private" and tuning != "grid"
+
+
+def look(line: str) -> Look:
+    """How to draw a line."""
+    method, calibration, variant, tuning = line.split("|")
+    known = METHODS.get(method) or METHODS.get(method.removesuffix("-released")) or _OTHER
+    dash = "-"
+    if variant == "as released":
+        dash = ":"
+    elif tuning == "grid" or variant == "not private":
+        dash = "--"
+    elif calibration == "published" or tuning == "selected":
+        dash = "-."
+    return Look(title_of(line), known.colour, known.marker, dash, filled=honest(line))

@@ -1,0 +1,439 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from discreet.bench.lines import named
+from discreet.bench.report import report
+from discreet.bench.report.curves import curves
+
+from . import chromium
+from .frames import frame, repeated, together
+from .made_runs import made_runs
+
+COMMANDS = {"amp-fig1": "discreet bench run amp-fig1 --repeats 5", "exp": "discreet bench run exp"}
+NASTY = '</script><b>bold</b><img src=x onerror="boom()">'
+
+
+class Tags(HTMLParser):
+    """The elements of a page, and its text outside of script and style."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.ids, self._inside, words = [], [], [], []
+        self._words = words
+        self.feed(page)
+        self.text = " ".join(" ".join(words).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag in ("script", "style"):
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in ("script", "style"):
+            self._inside.pop()
+
+    def handle_data(self, data):
+        if not self._inside:
+            self._words.append(data)
+
+
+def data_of(page):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+def few(runs):
+    """Two data sets and two ε, with three measures of quality: what takes long is comparing."""
+    kept = runs[runs["data"].isin(["adult", "covertype"]) & runs["epsilon"].isin([0.05, 0.1])]
+    return kept.assign(balanced_accuracy=np.nan, auc=np.nan, objective=np.nan)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return few(made_runs())
+
+
+@pytest.fixture(scope="module")
+def page(runs):
+    return report(runs, title="A benchmark", commands=COMMANDS)
+
+
+def test_the_page_is_one_file_in_good_order(page):
+    found = Tags(page)
+    assert "default-src 'none'" in page
+    addresses = set(re.findall(r"https?://[^\"' ]+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
+    assert found.tags.count("h1") == found.tags.count("main") == found.tags.count("nav") == 1
+    levels = [int(tag[1]) for tag in found.tags if re.fullmatch("h[1-6]", tag)]
+    assert max(np.diff(levels)) <= 1
+    assert len(set(found.ids)) == len(found.ids)
+    assert not {"link", "img", "iframe", "object"} & set(found.tags)
+
+
+def test_the_opening_counts_wins_and_losses():
+    def problem(data, auto, agd, epsilon=1.0):
+        where = {"data": data, "epsilon": epsilon}
+        plain = {"method": "nonprivate", "calibration": "", "variant": "not private"}
+        return together(
+            repeated(auto, method="auto", **where),
+            repeated(agd, method="agd", **where),
+            repeated([0.9] * len(auto), **plain, **where),
+        )
+
+    runs = together(
+        problem("adult", [0.85, 0.86, 0.85], [0.80, 0.81, 0.805]),
+        problem("covertype", [0.70, 0.70, 0.70], [0.71, 0.72, 0.70]),
+        problem("mnist", [0.80, 0.80, 0.80], [0.84, 0.85, 0.83], epsilon=0.1),
+    )
+    words = Tags(report(runs, title="t", commands={})).text
+    assert "discreet's default is the best private method in 1 of 3 comparisons, by 4.83" in words
+    assert "Elsewhere the best is DP-AGD (2)." in words
+    assert "2.50 points behind in the median, and 4.00 points at most" in words
+    assert "(mnist, logistic loss, ε = 0.1, add or remove a row)" in words
+    assert "default is 10.00 points worse than the model without privacy" in words
+
+
+def test_a_lone_method_has_won_nothing():
+    words = Tags(report(repeated([0.8, 0.9], method="auto"), title="t", commands={})).text
+    assert "No comparison has both discreet's default and another private method" in words
+
+
+def test_the_numbers_are_those_of_the_runs(runs, page):
+    data = data_of(page)
+    (experiment,) = data["experiments"]
+    panel = next(
+        p for p in experiment["panels"] if (p["data"], p["relation"]) == ("adult", "replace_one")
+    )
+    cell = runs[(runs["data"] == "adult") & (runs["relation"] == "replace_one")]
+    places = {line["title"]: k for k, line in enumerate(data["lines"])}
+    (series,) = [s for s in panel["series"] if s["line"] == places["H-F AMP"]]
+    kept = (cell["method"] == "amp-hf") & (cell["variant"] == "private")
+    told = cell[kept].groupby("epsilon")["accuracy"].agg(["mean", "std", "count"])
+    x, mean, sd, count = series["points"]["accuracy"]
+    assert x == list(told.index)
+    np.testing.assert_allclose(mean, told["mean"], rtol=1e-4)
+    np.testing.assert_allclose(sd, told["std"], rtol=1e-2)
+    assert count == [5, 5]
+    assert data["quantiles"]["5"] == pytest.approx(stats.t.ppf(0.975, 4), abs=1e-4)
+
+    (grid,) = [s for s in panel["series"] if s["line"] == places[TUNED]]
+    kept = (cell["method"] == "agd") & (cell["tuning"] == "grid")
+    means = cell[kept].groupby(["epsilon", "setting"])["accuracy"].mean()
+    np.testing.assert_allclose(
+        grid["points"]["accuracy"][1], means.groupby("epsilon").max(), rtol=1e-4
+    )
+    cost = cell[kept].groupby("epsilon")["seconds"].mean()  # of all that was tried
+    np.testing.assert_allclose(grid["points"]["seconds"][1], cost, rtol=1e-4)
+    assert any(star[0] == "AMP" and star[3] == 0.791 for star in panel["published"]["accuracy"])
+
+
+TUNED = "DP-AGD, tuned with hindsight, not private"
+
+
+def test_an_experiments_own_axis_is_used():
+    def looked(batch, values):
+        return repeated(
+            values, experiment="sgd-updates", method="laplace-sgd", at=[10.0, 20.0, 10.0, 20.0],
+            repeat=[0, 0, 1, 1], setting=json.dumps({"batch_size": batch}), objective=values,
+        )  # fmt: skip
+
+    from discreet.bench.experiments import EXPERIMENTS
+
+    name = next(n for n, e in EXPERIMENTS.items() if e.panels.lines == ("batch_size",))
+    runs = together(looked(1, [0.5, 0.4, 0.7, 0.2]), looked(5, [0.3, 0.2, 0.3, 0.2]))
+    level = repeated([0.1, 0.1], method="nonprivate", variant="not private", objective=[0.1, 0.1])
+    runs = named(together(runs, level).assign(experiment=name))
+    (told,) = curves(runs, sorted(runs["line"].unique()))
+    assert told["x"] == "at"
+    (panel,) = told["panels"]
+    assert panel["facet"] == {"epsilon": 1.0}
+    one, five, plain = (s["points"]["objective"] for s in panel["series"])
+    assert [s["extra"] for s in panel["series"]] == ["batch_size = 1", "batch_size = 5", ""]
+    assert (one[0], one[1]) == ([10.0, 20.0], [0.6, 0.3])
+    assert five[1] == [0.3, 0.2]
+    assert plain[0] == [None]  # no updates: the same all along
+
+
+def test_settings_that_meet_are_lines_of_their_own():
+    parts = [
+        repeated([0.8, 0.9], setting=json.dumps({"splits": 20}), epsilon=1.0),
+        repeated([0.6, 0.7], setting=json.dumps({"splits": 60}), epsilon=1.0),
+    ]
+    runs = named(together(*parts))
+    (told,) = curves(runs, list(runs["line"].unique()))
+    assert [s["extra"] for s in told["panels"][0]["series"]] == ["splits = 20", "splits = 60"]
+    apart = named(together(parts[0], parts[1].assign(epsilon=2.0)))
+    (told,) = curves(apart, list(apart["line"].unique()))
+    (series,) = told["panels"][0]["series"]
+    assert series["points"]["accuracy"][0] == [1.0, 2.0]
+
+
+def test_promises_are_told_as_they_are(page):
+    words = Tags(page).text
+    assert "not private as released: true ε = 0.185 where 0.05 was asked for" in words
+    assert "Not private as released: true ε = 0.185 (asked for: 0.05), 0.37" in words
+    assert words.count("claim of that library, not recomputed") >= 3
+    assert "(0.1, 7.6e-10)-DP under add_remove neighbours." in words
+    assert "spent more than allowed" not in words
+    assert "runs are private, choosing among them was not" in words
+
+
+def test_a_broken_promise_is_marked():
+    given = {"epsilon_spent": 1.0, "delta_spent": 1e-6}
+    fine = repeated([0.8], method="agd", epsilon_recomputed=1.0, **given)
+    broken = repeated([0.8], method="amp", epsilon_recomputed=1.2, **given)
+    words = Tags(report(together(fine, broken), title="t", commands={})).text
+    assert words.count("spent more than allowed") == 1
+    assert words.count("1.2 (more than allowed)") == 1
+
+
+def test_cost_problems_and_origin_are_told(page):
+    words = Tags(page).text
+    assert "PrivGene needs epsilon of at least 0.1 here." in words
+    assert "P-FW needs more columns than 54" in words
+    assert "discreet bench run amp-fig1 --repeats 5" in words
+    assert "0, 1, 2, 3, 4" in words
+    assert "scikit-learn 1.8.0" in words
+    assert "x86_64, 2 cores" in words
+    assert "MiB" in words
+
+
+def test_nothing_to_report_is_refused_and_failures_alone_are_not():
+    with pytest.raises(ValueError, match="no runs to report"):
+        report(frame().iloc[:0], title="t", commands={})
+    page = report(frame(problem="out of <memory>"), title="t", commands={})
+    assert "No private method has a result" in page
+    assert "out of &lt;memory&gt;" in page
+
+
+@pytest.mark.slow
+def test_ten_thousand_runs_fit_in_two_megabytes():
+    runs = made_runs(repeats=9)
+    assert len(runs) >= 10_000
+    assert len(report(runs, title="t", commands={}).encode()) < 2_000_000
+
+
+def test_a_thousand_runs_fit_in_a_fifth_of_a_megabyte(runs, page):
+    assert len(runs) > 1000
+    assert len(page.encode()) < 200_000
+
+
+def nasty(runs):
+    names = {"agd": f"agd{NASTY}"}
+    problems = runs["problem"].where(runs["problem"] == "", NASTY)
+    return runs.assign(
+        method=runs["method"].replace(names),
+        data=runs["data"].replace({"adult": NASTY}),
+        guarantee=NASTY,
+        problem=problems,
+        machine=json.dumps({"cpu": NASTY}),
+        versions=NASTY,
+    )
+
+
+def test_names_cannot_become_elements(runs):
+    runs = runs[runs["epsilon"] == 0.05]
+    page = report(nasty(runs), title=NASTY, commands={"amp-fig1": NASTY})
+    found = Tags(page)
+    assert "img" not in found.tags
+    assert found.tags.count("script") == 2
+    assert found.text.count("<img src=x") > 5
+
+
+def test_a_browser_is_needed_only_where_it_must_be(monkeypatch):
+    monkeypatch.setattr(chromium.shutil, "which", lambda name: None)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception):
+        chromium.binary()
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception):
+        chromium.binary()
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    with chromium.browser(tmp_path_factory.mktemp("profile")) as tab:
+        yield tab
+
+
+@pytest.fixture(scope="module")
+def path(page, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def picture(tab):
+    return tab.run("document.querySelector('#chart-picture svg').outerHTML")
+
+
+def test_it_loads_alone_and_without_complaint(tab, path, tmp_path):
+    tab.open(path)
+    assert tab.complaints() == []
+    assert tab.requests() == [path.as_uri()]
+    assert tab.run("document.querySelectorAll('#chart .line').length") == 18
+    assert tab.run("document.querySelectorAll('#board tbody tr').length") == 8
+    assert tab.run("document.querySelectorAll('#numbers tbody tr').length") > 40
+    shot = tab.screenshot(tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    tab.run("document.body.replaceChildren()")
+    assert len(shot) > 5 * len(tab.screenshot(tmp_path / "blank.png"))
+
+
+def test_the_legend_switches_lines(tab, path):
+    tab.open(path)
+    button = "#legend button"
+    line = "document.querySelectorAll('#chart .line[data-key=\"0|\"]').length"
+    pressed = f"document.querySelector('{button}').getAttribute('aria-pressed')"
+    assert (tab.run(line), tab.run(pressed)) == (1, "true")
+    tab.click(button)
+    assert (tab.run(line), tab.run(pressed)) == (0, "false")
+    tab.click(button)
+    assert (tab.run(line), tab.run(pressed)) == (1, "true")
+    count = "document.querySelectorAll('#chart .line').length"
+    tab.click("#none")
+    assert tab.run(count) == 0
+    assert "switch on a method" in picture(tab)
+    tab.click("#all")
+    everything = tab.run(count)
+    tab.click("#only-private")
+    assert 0 < tab.run(count) < everything
+    assert tab.complaints() == []
+
+
+def test_choices_and_scales_change_the_picture(tab, path):
+    tab.open(path)
+    seen = {picture(tab)}
+    for step, act in enumerate(
+        (
+            lambda: tab.choose("#relation", "replace_one"),
+            lambda: tab.choose("#data-set", "covertype"),
+            lambda: tab.click("#log-x"),
+            lambda: tab.click("#log-y"),
+            lambda: tab.choose("#measure", "seconds"),
+        ),
+        start=2,
+    ):
+        act()
+        seen.add(picture(tab))
+        assert len(seen) == step
+    assert tab.run("document.getElementById('log-x').getAttribute('aria-pressed')") == "false"
+    assert "seconds of the fit over ε: covertype" in picture(tab)
+    assert "replace a row" in tab.run("document.querySelector('#numbers caption').textContent")
+    assert tab.complaints() == []
+
+
+def test_the_leaderboard_is_filtered(tab, path):
+    tab.open(path)
+    tab.choose("#board-data", "adult")
+    tab.choose("#board-relation", "add_remove")
+    assert tab.run("document.querySelectorAll('#board tbody tr').length") == 2
+    assert tab.run("document.getElementById('board-count').textContent") == "2 of 8 comparisons"
+    words = tab.run("document.getElementById('board').textContent")
+    assert "significant" in words or "within chance" in words
+
+
+def test_a_mark_tells_its_numbers_to_mouse_and_keys(tab, path):
+    tab.open(path)
+    tip = "document.getElementById('tip')"
+    assert tab.run(f"{tip}.hidden") is True
+    tab.run("document.getElementById('chart').scrollIntoView({behavior: 'instant'})")
+    where = "document.querySelector('#chart .line .mark').getBoundingClientRect()"
+    x, y = tab.run(f"(r => [r.left + r.width / 2, r.top + r.height / 2])({where})")
+    tab.move(x, y)
+    words = tab.run(f"{tip}.textContent")
+    assert tab.run(f"{tip}.hidden") is False
+    for part in ("ε = 0.05", "accuracy: ", "± ", "95 % interval", "5 repeats", "ε spent: "):
+        assert part in words
+    tab.move(2, 2)
+    assert tab.run(f"{tip}.hidden") is True
+
+    tab.run("document.getElementById('none').focus()")
+    tab.press("Tab")
+    assert tab.run("document.activeElement.id") == "chart"
+    first = tab.run(f"{tip}.textContent")
+    assert first.startswith("discreet")
+    tab.press("ArrowRight")
+    second = tab.run(f"{tip}.textContent")
+    assert second.startswith("discreet")
+    assert "ε = 0.1" in second
+    tab.press("ArrowUp")
+    assert tab.run(f"{tip}.textContent") != second
+    tab.press("Escape")
+    assert tab.run(f"{tip}.hidden") is True
+    assert tab.run(f"{tip}.getAttribute('aria-live')") == "polite"
+
+
+def test_wide_bands_do_not_squeeze_the_lines(tab, tmp_path):
+    def height(spread):
+        near = [repeated([0.8, 0.9], method="agd", epsilon=epsilon) for epsilon in (1.0, 2.0)]
+        low = repeated([0.7 - spread, 0.7 + spread], method="gd", epsilon=1.0)
+        path = tmp_path / f"{spread}.html"
+        path.write_text(report(together(*near, low), title="t", commands={}), encoding="utf-8")
+        tab.open(path)
+        marks = "[...document.querySelectorAll('#chart .mark')]"
+        places = tab.run(f"{marks}.map(mark => mark.getBoundingClientRect().y)")
+        return max(places) - min(places)
+
+    assert height(0.3) > 150  # two repeats: an interval of the mean from -3.1 to 4.5
+    assert height(0.3) == pytest.approx(height(0.2), abs=1)
+
+
+@pytest.mark.parametrize("width", [360, 800, 1280])
+def test_the_page_never_scrolls_sideways(tab, path, width):
+    tab.open(path, width=width, height=800)
+    tab.run("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    tab.settle()
+    assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+CONTRAST = """(() => {
+  const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+  const light = (c) => parse(c).slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (parse(colour)[3] !== 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const poor = [];
+  document.querySelectorAll("details").forEach((d) => { d.open = true; });
+  for (const node of document.querySelectorAll("body *:not(script, noscript, title, desc)")) {
+    if (![...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+    const style = getComputedStyle(node);
+    const [a, b] = [light(node.closest("svg") ? style.fill : style.color), light(behind(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) poor.push([node.tagName, node.className, node.textContent, ratio]);
+  }
+  return poor;
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_stands_out(tab, path, dark):
+    tab.open(path, dark=dark)
+    back = tab.run("getComputedStyle(document.body).backgroundColor")
+    assert back == ("rgb(21, 24, 27)" if dark else "rgb(255, 255, 255)")
+    assert tab.run(CONTRAST) == []
+
+
+def test_nasty_names_do_nothing_in_a_browser(tab, runs, tmp_path):
+    path = tmp_path / "nasty.html"
+    runs = nasty(runs[runs["epsilon"] == 0.05])
+    path.write_text(report(runs, title=NASTY, commands={"amp-fig1": NASTY}), encoding="utf-8")
+    tab.open(path)
+    assert tab.complaints() == []
+    assert tab.requests() == [path.as_uri()]
+    assert tab.run("document.querySelectorAll('img').length") == 0
+    assert "<img src=x" in tab.run("document.getElementById('legend').textContent")
+    assert "<img src=x" in tab.run("document.getElementById('board').textContent")
+    assert "<img src=x" in tab.run("document.title")
