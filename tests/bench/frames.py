@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from discreet.bench.runs import _typed
+from discreet.bench.runs import complete
 
 DEFAULTS: dict[str, Any] = {
     "experiment": "exp",
@@ -35,7 +35,7 @@ DEFAULTS: dict[str, Any] = {
 def frame(**columns: Any) -> pd.DataFrame:
     """Valid runs: a value for all of them, or a list with one for each."""
     length = max((len(v) for v in columns.values() if isinstance(v, list)), default=1)
-    return _typed(pd.DataFrame(DEFAULTS | columns, index=range(length)))
+    return complete(pd.DataFrame(DEFAULTS | columns, index=range(length)))
 
 
 def repeated(accuracy: list[float], **columns: Any) -> pd.DataFrame:

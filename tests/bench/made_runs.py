@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from discreet.bench.runs import _typed
+from discreet.bench.runs import complete
 
 DATA = {  # rows, columns, accuracy without privacy, how hard noise hits
     "adult": (36_177, 105, 0.848, 0.02),
@@ -62,7 +62,7 @@ def made_runs(repeats: int = 5, experiment: str = "amp-fig1") -> pd.DataFrame:
         rows += [
             _run(noise, data, epsilon, relation, line, repeat, one, experiment) for one in settings
         ]
-    return _typed(pd.DataFrame(rows))
+    return complete(pd.DataFrame(rows))
 
 
 def _run(noise, data, epsilon, relation, line, repeat, setting, experiment):

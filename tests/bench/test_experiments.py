@@ -32,7 +32,7 @@ NAMES = [
 ]
 OBJECTIVE = {"epsilon", "delta", "relation", "loss", "alpha", "test", "rows", "intercept"}
 WITHOUT_PARAMETERS = {
-    *(f"{name}-released" for name in ("agd", "objpert", "outpert", "sgd", "amp", "frank-wolfe")),
+    *(f"{name}-released" for name in ("agd", "objpert", "outpert", "sgd-ma", "amp", "frank-wolfe")),
     *("diffprivlib", "opacus", "dp-ebm", "scikit-learn"),
 }
 OTHERS = {

@@ -54,15 +54,15 @@ def test_splits_are_the_same_for_everybody_and_cover_the_rows():
     assert not np.array_equal(Splits("5-fold").of(1003, 5)[1], folds[0])
 
 
-def test_the_split_all_trains_and_tests_on_all_rows_in_a_new_order():
-    train, test = Splits("all").of(100, 1)
+def test_the_split_train_trains_and_tests_on_all_rows_in_a_new_order():
+    train, test = Splits("train").of(100, 1)
     np.testing.assert_array_equal(train, test)
     assert sorted(train) == list(range(100))
-    assert not np.array_equal(train, Splits("all").of(100, 2)[0])
+    assert not np.array_equal(train, Splits("train").of(100, 2)[0])
 
 
 def test_an_unknown_split_is_refused():
-    with pytest.raises(ValueError, match="80/20, 5-fold, all"):
+    with pytest.raises(ValueError, match="80/20, 5-fold, train"):
         Splits("90/10")
 
 

@@ -4,7 +4,7 @@ from discreet.bench.solver import EstimatorSolver, parameters_of
 
 
 class Solver(EstimatorSolver):
-    """As amp, without hyper-parameters: the split of the budget follows from ε and the dimension."""
+    """As amp, without hyper-parameters: ε and the dimension decide how the budget is split."""
 
     name = "amp-hf"
     parameters = parameters_of("amp-hf")

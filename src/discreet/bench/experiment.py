@@ -27,7 +27,7 @@ class Plan:
         Data sets, each with parameters: ``{"kddcup99": {"rows": [70_000]}, "adult": {}}``.
     objective
         Parameters of the objective: epsilon, delta, relation, loss, alpha, rows, intercept, and
-        test (which rows are tested on: "80/20", "5-fold" or "all").
+        test (which rows are tested on: "80/20", "5-fold" or "train").
     solvers
         Solvers, each with parameters: ``{"agd": {"splits": [20, 60]}, "amp-hf": {}}``. One solver
         twice needs two plans.

@@ -25,6 +25,7 @@ import discreet
 from discreet.bench import runs as table
 from discreet.bench.data import GENERATED, available
 from discreet.bench.experiment import Experiment, Plan
+from discreet.bench.interrupts import insistent_interrupts
 from discreet.bench.progress import LOG, read_log
 from discreet.bench.tidy import tidy
 
@@ -36,6 +37,10 @@ _DECIDING = (
     "bench/plain.py", "bench/recompute.py", "bench/solver.py", "bench/task.py",
 )  # fmt: skip
 """Code that decides what a run gives, beside the solver files, which benchopt looks after."""
+MOST_AT_ONCE = 400
+"""Runs that benchopt is given at once."""
+WRITE_EVERY = 30.0
+"""Seconds between writing the file of all runs so far."""
 _WAIT = 0.5
 
 
@@ -119,7 +124,7 @@ def run(
     cache: Path,
     watch: Callable[[Status], None] = lambda _: None,
 ) -> Done:
-    """Run plans and write their runs to ``path``, again after every data set.
+    """Run plans and write their runs to ``path``, now and then and at the end.
 
     Parameters
     ----------
@@ -145,15 +150,18 @@ def run(
     units = list(_units(plans, done.skipped))
     counter = _Counter(Path(os.environ[LOG]), [size(plan) for plan in units], watch)
     parts: list[pd.DataFrame] = []
-    before = len(read_log(counter.log))
+    before, written = len(read_log(counter.log)), time.monotonic()
     for number, plan in enumerate(units):
         with counter.watching(number, " · ".join(plan.data)):
             file = cache / "parts" / f"{experiment.name}-{number}.parquet"
             found, stopped = _benchopt(plan, file, jobs)
         if found is not None:
             parts.append(tidy(found, experiment=experiment.name, tuning=plan.tuning, jobs=jobs))
+        last = stopped or number == len(units) - 1
+        if parts and (last or time.monotonic() - written > WRITE_EVERY):
             done.runs = pd.concat(parts, ignore_index=True)
             table.write(done.runs, path)
+            written = time.monotonic()
         if stopped:
             done.interrupted = True
             break
@@ -180,10 +188,34 @@ def _units(plans: Sequence[Plan], skipped: dict[str, str]) -> Iterator[Plan]:
     for plan in plans:
         for name, grid in plan.data.items():
             reason = available(name)
-            if reason is None or (os.environ.get("DISCREET_DOWNLOAD") == "1"):
-                yield replace(plan, data={name: grid})
+            if reason is None or os.environ.get("DISCREET_DOWNLOAD") == "1":
+                yield from _pieces(replace(plan, data={name: grid}))
             else:
                 skipped[name] = reason
+
+
+def _pieces(plan: Plan) -> Iterator[Plan]:
+    """The same runs in plans that are small enough to be collected when they are interrupted."""
+    if size(plan) <= MOST_AT_ONCE:
+        yield plan
+        return
+    for name, values in plan.objective.items():
+        if len(values) > 1:
+            for value in values:
+                yield from _pieces(replace(plan, objective={**plan.objective, name: [value]}))
+            return
+    names = list(plan.solvers)
+    if len(names) > 1:
+        for part in (names[: len(names) // 2], names[len(names) // 2 :]):
+            yield from _pieces(replace(plan, solvers={name: plan.solvers[name] for name in part}))
+        return
+    ((solver, grid),) = plan.solvers.items()
+    for name, values in grid.items():
+        if len(values) > 1:
+            for value in values:
+                yield from _pieces(replace(plan, solvers={solver: {**grid, name: [value]}}))
+            return
+    yield plan
 
 
 def size(plan: Plan) -> int:
@@ -201,8 +233,9 @@ def _benchopt(plan: Plan, file: Path, jobs: int) -> tuple[pd.DataFrame | None, b
     """Run one plan; returns what benchopt wrote, if anything, and whether it was interrupted."""
     stopped = False
     try:
-        found = _call(plan, file, jobs, collect=False)
-    except KeyboardInterrupt:
+        with insistent_interrupts():
+            found = _call(plan, file, jobs, collect=False)
+    except (KeyboardInterrupt, SystemExit):  # benchopt turns some of the first into the second
         stopped = True
         found = _call(plan, file, 1, collect=True)
     return found, stopped

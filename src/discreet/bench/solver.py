@@ -139,6 +139,11 @@ class EstimatorSolver(BaseSolver):
         if updates is None:
             return X, y
         kept = int(updates * self.batch_size)
+        if kept > len(y):
+            raise ValueError(
+                f"updates={updates} of {self.batch_size} rows need {kept:,} rows; there are "
+                f"{len(y):,}."
+            )
         return X[:kept], y[:kept]
 
     def _at(self) -> float:

@@ -28,7 +28,7 @@ __all__ = ["CHOICES", "Problem", "Result", "Splits", "Task", "delta_for"]
 TEST_SHARE = 0.2
 FOLDS = 5
 CHOICES = {
-    "test": ("80/20", "5-fold", "all"),
+    "test": ("80/20", "5-fold", "train"),
     "rows": ("encoded", "unit"),
     "relation": ("add_remove", "replace_one"),
     "loss": ("logistic", "huber-hinge", "hinge", "huber", "squared"),
@@ -52,8 +52,8 @@ class Splits:
     """Training and test rows, one pair a repeat, the same for every method.
 
     ``"80/20"``: a fifth of the rows at random. ``"5-fold"``: repeats 0 to 4 are the folds of one
-    random order, 5 to 9 of another. ``"all"``: all rows in a new order, for studies of the training
-    objective.
+    random order, 5 to 9 of another. ``"train"``: all rows in a new order, for
+    studies of the training objective.
     """
 
     def __init__(self, kind: str) -> None:
@@ -72,7 +72,7 @@ class Splits:
             fold = parts.pop(repeat % FOLDS)
             return np.concatenate(parts), fold
         order = np.random.default_rng(repeat).permutation(n)
-        if self.kind == "all":
+        if self.kind == "train":
             return order, order
         n_test = math.ceil(TEST_SHARE * n)
         return order[n_test:], order[:n_test]

@@ -36,7 +36,7 @@ def _plan(
         relation=("replace_one",),
         loss=loss,
         alpha=penalties,
-        test="all",
+        test="train",
         rows="unit",
     )
     solvers = {

@@ -52,7 +52,7 @@ def marks(most: int, count: int = 9) -> list[int]:
 
 def _objective(epsilon: float = EPSILON) -> Grid:
     return objective(
-        (epsilon,), 0.0, relation=("replace_one",), alpha=(ALPHA,), test="all", intercept=False
+        (epsilon,), 0.0, relation=("replace_one",), alpha=(ALPHA,), test="train", intercept=False
     )
 
 
