@@ -1,13 +1,15 @@
 """Private empirical risk minimisation: the budget, the relation and the loss are the problem's.
 
 Every run's guarantee is recomputed by another accountant; one that claims privacy and spent more
-than ``epsilon`` and ``delta`` allow is an error, not a result.
+than ``epsilon`` and ``delta`` allow fails: it has no measures, and the command ends with an error.
 """
 
 from benchopt import BaseObjective
 
-from discreet.bench.progress import noted
-from discreet.bench.task import CHOICES, Result, Task
+from discreet.bench.choices import CHOICES
+from discreet.bench.problem import Result
+from discreet.bench.progress import note
+from discreet.bench.task import Task
 
 
 class Objective(BaseObjective):
@@ -48,13 +50,14 @@ class Objective(BaseObjective):
         return repeat
 
     def get_objective(self):
-        """One repeat's problem, as `discreet.bench.task.Problem` has it."""
+        """One repeat's problem, as `discreet.bench.problem.Problem` has it."""
         return vars(self.task.problem(self.get_split()))
 
     def evaluate_result(self, **result):
-        """Judge what a solver returned; may raise `PrivacyError`."""
-        with noted(self):
-            return self.task.judged(Result(**result))
+        """Judge what a solver returned."""
+        lines = self.task.judged(Result(**result))
+        note(self)
+        return lines
 
     def get_one_result(self):
         """A result that can be judged: no weights at all."""

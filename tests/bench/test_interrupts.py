@@ -8,18 +8,22 @@ import pytest
 from discreet.bench.interrupts import insistent_interrupts
 
 
-def test_a_swallowed_interrupt_comes_again():
-    before = signal.getsignal(signal.SIGINT)
-    swallowed = 0
-    with pytest.raises(KeyboardInterrupt), insistent_interrupts():
+def swallow_one_and_wait(swallowed):
+    with insistent_interrupts():
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            swallowed += 1
+            swallowed.append(True)
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             time.sleep(0.05)
-    assert swallowed == 1
+
+
+def test_a_swallowed_interrupt_comes_again():
+    before, swallowed = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt):
+        swallow_one_and_wait(swallowed)
+    assert len(swallowed) == 1
     assert signal.getsignal(signal.SIGINT) is before
 
 

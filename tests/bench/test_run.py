@@ -112,8 +112,9 @@ def test_a_method_is_one_file_and_one_that_overspends_fails(cache, tmp_path):
     file.write_text(SPENDER)
     asked = narrowed([plan(repeats=1)], files=[str(file)])
     found = run(EXPERIMENT, asked, tmp_path / "r.parquet", cache=cache)
-    assert "spender" not in set(found.runs["method"])
-    assert len(found.failures) == 2
+    spender = found.runs[found.runs["method"] == "spender"]
+    assert len(spender) == len(found.failures) == 2
+    assert spender["accuracy"].isna().all()
     assert all("spent (ε" in failure for failure in found.failures)
 
 
@@ -127,6 +128,22 @@ def test_a_large_plan_is_run_in_pieces_that_add_up(monkeypatch):
     assert sum(map(size, pieces)) == size(wide)
     asked = [(p.objective["epsilon"], list(p.solvers), p.solvers.get("gd")) for p in pieces]
     assert len({str(each) for each in asked}) == len(pieces)
+
+
+def test_a_library_that_is_not_set_up_is_left_out_with_a_reason(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("DISCREET_RIVALS", str(tmp_path))
+    asked = plan(solvers={"diffprivlib": {}, "majority": {}}, repeats=1)
+    found = run(EXPERIMENT, [asked], tmp_path / "r.parquet", cache=cache)
+    assert set(found.runs["method"]) == {"majority"}
+    assert "diffprivlib" in found.skipped
+
+
+def test_a_smaller_part_does_not_replace_a_larger_file(done, cache, tmp_path):
+    path = tmp_path / "runs.parquet"
+    run(EXPERIMENT, [plan()], path, cache=cache)
+    run(EXPERIMENT, [plan(solvers={"majority": {}})], path, cache=cache)
+    assert len(table.read(path)) == 4
+    assert len(table.read(tmp_path / "runs.before.parquet")) == 12
 
 
 def test_plans_can_be_narrowed():

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet import LogisticRegression, PrivacyError
+from discreet import LogisticRegression
 from discreet.bench.data import Table, generated
 from discreet.bench.measures import classification, gradient, loss_of, objective
 from discreet.bench.minimum import minimum
-from discreet.bench.task import Problem, Result, Splits, Task, delta_for
+from discreet.bench.problem import Problem, Result
+from discreet.bench.promise import OVERSPENT
+from discreet.bench.splits import Splits
+from discreet.bench.task import Task, delta_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 
@@ -37,8 +40,9 @@ def fitted(problem, **changes):
         "delta": problem.delta,
         "solver": "gd",
         "data_norm": 1.0,
+        "relation": problem.relation,
     }
-    model = LogisticRegression(classes=[0, 1], relation=problem.relation, **(settings | changes))
+    model = LogisticRegression(classes=[0, 1], **(settings | changes))
     return model.fit(problem.X, problem.y)
 
 
@@ -103,12 +107,71 @@ def test_a_private_run_is_measured_and_its_guarantee_recomputed():
     assert line["guarantee"].startswith("This fit is (ε = 1")
 
 
+def judged(asked, result):
+    (line,) = asked.judged(result)
+    return line
+
+
 def test_a_run_that_spent_more_than_allowed_fails():
     asked = task()
     problem = asked.problem(0)
-    spender = fitted(problem, epsilon=1.1)
-    with pytest.raises(PrivacyError, match=r"spent \(ε = 1.1"):
-        asked.judged(Result.of_model(spender, problem))
+    line = judged(asked, Result.of_model(fitted(problem, epsilon=1.1), problem))
+    assert line["problem"].startswith(OVERSPENT + "the run spent (ε = 1.1")
+    assert line["variant"] == "not private"
+    assert "accuracy" not in line
+
+
+def test_a_run_without_a_guarantee_is_not_private():
+    asked = task()
+    scores = np.zeros(len(asked.problem(0).X_test))
+    assert judged(asked, Result(scores=scores))["variant"] == "not private"
+    claimed = judged(asked, Result(scores=scores, variant="private"))
+    assert "without a guarantee" in claimed["problem"]
+
+
+def test_a_guarantee_for_other_neighbours_does_not_count():
+    asked = task(relation="replace_one")
+    problem = asked.problem(0)
+    line = judged(asked, Result.of_model(fitted(problem, relation="add_remove"), problem))
+    assert "add_remove" in line["problem"]
+    assert "accuracy" not in line
+
+
+def test_a_fixed_seed_is_not_private():
+    asked = task()
+    problem = asked.problem(0)
+    line = judged(asked, Result.of_model(fitted(problem, random_state=0), problem))
+    assert line["variant"] == "not private"
+
+
+def test_nothing_certifies_itself():
+    class Boaster:
+        epsilon, delta, relation, private, secure = 1.0, 1e-9, "add_remove", True, True
+        measure, mechanisms = "pure", ()
+
+        def recomputed_epsilon(self):
+            return 0.5
+
+    asked = task()
+    scores = np.zeros(len(asked.problem(0).X_test))
+    line = judged(asked, Result(scores=scores, guarantee=Boaster()))
+    assert line["problem"].startswith(OVERSPENT)
+
+
+def test_excess_is_counted_on_rows_as_the_model_sees_them():
+    asked = task()
+    problem = asked.problem(0)
+    clipped = fitted(problem, solver="nonprivate", data_norm=0.5, alpha=1e-2)
+    line = judged(asked, Result.of_model(clipped, problem))
+    assert abs(line["excess_objective"]) < 1e-6
+
+
+def test_a_model_with_columns_of_its_own_has_no_common_objective():
+    asked = task()
+    problem = asked.problem(0)
+    line = judged(asked, Result.of_model(fitted(problem, solver="auto", data_norm=None), problem))
+    assert line["accuracy"] > 0.7
+    assert "objective" not in line
 
 
 def test_published_constants_that_break_the_promise_are_marked_not_hidden():

@@ -6,8 +6,8 @@ from benchopt import BaseSolver
 from discreet.bench.measures import loss_of
 from discreet.bench.memory import peak_memory
 from discreet.bench.plain import sgd_without_noise
+from discreet.bench.problem import Problem, Result
 from discreet.bench.solver import in_a_cell
-from discreet.bench.task import Problem, Result
 
 
 class Solver(BaseSolver):

@@ -135,6 +135,7 @@ def generated(data: str, rows: int | None, features: int | None, seed: int) -> T
     X = X.astype(np.float32)
     default = (n, d) == (ROWS[data], FEATURES[data])
     name = data if default else f"{data} ({n:,} rows, {d:,} columns)"
+    name = _noted(name, f"seed {seed}") if seed else name
     return Table(name, X, y, 2, _bounds(X), 1.0 if data == "sphere" else float(np.sqrt(d)))
 
 

@@ -64,12 +64,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a table that fits a page: what it is about, and notes to stand below it."""
+    """A part of a table that fits a page: what it is about, and notes to stand below it.
+
+    Where ``turned``, the lines are printed across and what varies down the page.
+    """
 
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    turned: bool = False
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The data sets, each once; a single one is told by the caption, not by the headings."""
+        return tuple(dict.fromkeys(column.data for column in self.columns))
+
+    def headings(self) -> list[str]:
+        """What stands over each column, or before each row of a block that is turned."""
+        if len(self.data) == 1:
+            return [column.heading for column in self.columns]
+        return [f"{column.data}, {column.heading}" for column in self.columns]
 
 
 @dataclass(frozen=True)
@@ -161,17 +176,29 @@ def _content(cell: Cell, measure: str, bold: Callable[[str], str]) -> str:
 
 
 def _markdown_block(block: Block, measure: str) -> str:
-    heads = ["method", *(f"{column.data}, {column.heading}" for column in block.columns)]
-    lines = [f"**{_markdown(block.caption)}**", "", _piped(map(_markdown, heads))]
-    lines.append("|---|" + "---:|" * len(block.columns))
-    for row in block.rows:
-        cells = [
-            _content(_escaped(cell, _markdown), measure, lambda text: f"**{text}**")
-            for cell in row.cells
+    heads = ["method", *map(_markdown, block.headings())]
+    rows = [
+        [
+            _markdown(row.title) + _raised(row.marks),
+            *(
+                _content(_escaped(cell, _markdown), measure, lambda text: f"**{text}**")
+                for cell in row.cells
+            ),
         ]
-        lines.append(_piped([_markdown(row.title) + _raised(row.marks), *cells]))
+        for row in block.rows
+    ]
+    heads, rows = _turned(heads, rows) if block.turned else (heads, rows)
+    lines = [f"**{_markdown(block.caption)}**", "", _piped(heads)]
+    lines.append("|---|" + "---:|" * (len(heads) - 1))
+    lines += map(_piped, rows)
     lines += ["", *(f"- {_markdown(note)}" for note in block.notes), ""]
     return "\n".join(lines)
+
+
+def _turned(heads: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Rows as columns; the corner, which names the lines, is then empty."""
+    first, *rest = (list(column) for column in zip(heads, *rows, strict=True))
+    return ["", *first[1:]], rest
 
 
 def _piped(cells: Iterable[str]) -> str:
@@ -208,31 +235,40 @@ def _latex(text: str) -> str:
 
 
 def _latex_block(block: Block, measure: str) -> str:
+    grouped = len(block.data) > 1 and not block.turned
+    texts = [c.heading for c in block.columns] if grouped else block.headings()
+    heads = ["method", *map(_latex, texts)]
+    rows = []
+    for row in block.rows:
+        marks = f"$^{{\\text{{{_latex(row.marks)}}}}}$" if row.marks else ""
+        cells = [_latex_cell(cell, measure) for cell in row.cells]
+        rows.append([_latex(row.title) + marks, *cells])
+    heads, rows = _turned(heads, rows) if block.turned else (heads, rows)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        f"\\caption{{{_latex(block.caption)}}}",
+        f"\\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+        r"\toprule",
+        *(_latex_groups(block) if grouped else ()),
+        " & ".join(heads) + r" \\",
+        r"\midrule",
+        *(" & ".join(row) + r" \\" for row in rows),
+    ]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [f"\n\\smallskip\\footnotesize {_latex(note)}" for note in block.notes]
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+def _latex_groups(block: Block) -> list[str]:
+    """The data sets over their columns."""
     groups = [(data, len(list(same))) for data, same in groupby(c.data for c in block.columns)]
     above = [f"\\multicolumn{{{size}}}{{c}}{{{_latex(data)}}}" for data, size in groups]
     rules, start = [], 2
     for _, size in groups:
         rules.append(f"\\cmidrule(lr){{{start}-{start + size - 1}}}")
         start += size
-    heads = ["method", *(_latex(column.heading) for column in block.columns)]
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        f"\\caption{{{_latex(block.caption)}}}",
-        f"\\begin{{tabular}}{{l{'r' * len(block.columns)}}}",
-        r"\toprule",
-        " & ".join(["", *above]) + r" \\",
-        " ".join(rules),
-        " & ".join(heads) + r" \\",
-        r"\midrule",
-    ]
-    for row in block.rows:
-        marks = f"$^{{\\text{{{_latex(row.marks)}}}}}$" if row.marks else ""
-        cells = [_latex_cell(cell, measure) for cell in row.cells]
-        lines.append(" & ".join([_latex(row.title) + marks, *cells]) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [f"\n\\smallskip\\footnotesize {_latex(note)}" for note in block.notes]
-    return "\n".join([*lines, r"\end{table}", ""])
+    return [" & ".join(["", *above]) + r" \\", " ".join(rules)]
 
 
 def _latex_cell(cell: Cell, measure: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,21 +21,25 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 import discreet
 from discreet.bench import runs as table
 from discreet.bench.data import GENERATED, available
 from discreet.bench.experiment import Experiment, Plan
 from discreet.bench.interrupts import insistent_interrupts
-from discreet.bench.progress import LOG, read_log
-from discreet.bench.tidy import tidy
+from discreet.bench.progress import JOBS, LOG, Count
+from discreet.bench.promise import OVERSPENT
+from discreet.bench.rivals import RIVALS, ready
+from discreet.bench.tidy import tidy, versions
 
 __all__ = ["Done", "Status", "benchmark_folder", "narrowed", "run", "size"]
 
 _DECIDING = (
     "privacy", "objectives", "rows", "solvers", "estimators", "tables", "bench/released",
     "bench/rivals", "bench/tuning", "bench/data.py", "bench/measures.py", "bench/minimum.py",
-    "bench/plain.py", "bench/recompute.py", "bench/solver.py", "bench/task.py",
+    "bench/plain.py", "bench/problem.py", "bench/promise.py",
+    "bench/recompute.py", "bench/solver.py", "bench/splits.py", "bench/task.py",
 )  # fmt: skip
 """Code that decides what a run gives, beside the solver files, which benchopt looks after."""
 MOST_AT_ONCE = 400
@@ -108,7 +113,8 @@ def narrowed(
             objective["relation"] = [r for r in objective["relation"] if r in relations]
         tables = {k: v for k, v in plan.data.items() if not data or k in data}
         solvers = {k: v for k, v in plan.solvers.items() if not methods or k in methods}
-        solvers |= {file: {} for file in files}
+        if plan.tuning == "default":
+            solvers |= {file: {} for file in files}
         if tables and solvers and objective["relation"]:
             plan = replace(plan, data=tables, solvers=solvers, objective=objective)
             kept.append(replace(plan, repeats=repeats) if repeats else plan)
@@ -146,31 +152,42 @@ def run(
     log = cache / "progress.jsonl"
     os.environ["BENCHOPT_CACHE"] = str(cache / fingerprint())
     os.environ.setdefault(LOG, str(log))
+    os.environ[JOBS] = str(jobs)
     done = Done(pd.DataFrame())
     units = list(_units(plans, done.skipped))
     counter = _Counter(Path(os.environ[LOG]), [size(plan) for plan in units], watch)
     parts: list[pd.DataFrame] = []
-    before, written = len(read_log(counter.log)), time.monotonic()
+    written = time.monotonic()
     for number, plan in enumerate(units):
         with counter.watching(number, " · ".join(plan.data)):
             file = cache / "parts" / f"{experiment.name}-{number}.parquet"
             found, stopped = _benchopt(plan, file, jobs)
         if found is not None:
-            parts.append(tidy(found, experiment=experiment.name, tuning=plan.tuning, jobs=jobs))
+            parts.append(tidy(found, experiment=experiment.name, tuning=plan.tuning))
         last = stopped or number == len(units) - 1
         if parts and (last or time.monotonic() - written > WRITE_EVERY):
-            done.runs = pd.concat(parts, ignore_index=True)
+            done.runs = table.complete(pd.concat(parts, ignore_index=True))
+            _keep_larger(path, len(done.runs))
             table.write(done.runs, path)
             written = time.monotonic()
         if stopped:
             done.interrupted = True
             break
-    done.failures = [
-        f"{entry['run']}: {entry['failure']}"
-        for entry in read_log(counter.log)[before:]
-        if entry["failure"]
-    ]
+    if not done.runs.empty:
+        failed = done.runs[done.runs["problem"].str.startswith(OVERSPENT)]
+        done.failures = [_in_words(row) for row in failed.to_dict("records")]
     return done
+
+
+def _keep_larger(path: Path, count: int) -> None:
+    """Put a file aside that has more runs than the one that takes its place."""
+    if path.exists() and pq.read_metadata(path).num_rows > count:
+        path.replace(path.with_name(f"{path.stem}.before{path.suffix}"))
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    where = f"{row['method']} on {row['data']}, ε = {row['epsilon']:g}, {row['relation']}"
+    return f"{where}, repeat {row['repeat']:.0f}: {row['problem']}"
 
 
 def fingerprint() -> str:
@@ -178,14 +195,23 @@ def fingerprint() -> str:
     root = Path(discreet.__file__).parent
     digest = hashlib.sha256()
     for place in map(root.joinpath, _DECIDING):
-        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+        inside = (file for file in sorted(place.rglob("*")) if file.suffix in (".py", ".toml"))
+        for file in [place] if place.is_file() else inside:
             digest.update(file.read_bytes())
+    digest.update(json.dumps([versions(), os.environ.get("DISCREET_DATA")]).encode())
     return digest.hexdigest()[:16]
 
 
 def _units(plans: Sequence[Plan], skipped: dict[str, str]) -> Iterator[Plan]:
-    """One data set at a time, and only those that are here."""
+    """One data set at a time; data sets and other libraries that are not here are left out."""
     for plan in plans:
+        for solver in plan.solvers:
+            reason = ready(RIVALS[solver]) if solver in RIVALS else None
+            if reason is not None:
+                skipped[solver] = reason
+        plan = replace(plan, solvers={k: v for k, v in plan.solvers.items() if k not in skipped})
+        if not plan.solvers:
+            continue
         for name, grid in plan.data.items():
             reason = available(name)
             if reason is None or os.environ.get("DISCREET_DOWNLOAD") == "1":
@@ -293,12 +319,12 @@ class _Counter:
         """Tell of one plan's runs until it ends."""
         from threading import Event, Thread
 
-        over, known = Event(), len(read_log(self.log))
+        over, ended = Event(), Count(self.log)
         earlier, total = sum(self._sizes[:number]), sum(self._sizes)
 
         def tell() -> None:
             while not over.wait(_WAIT):
-                inside = min(len(read_log(self.log)) - known, self._sizes[number])
+                inside = min(ended(), self._sizes[number])
                 self._watch(self._status(earlier + inside, total, now))
 
         thread = Thread(target=tell, daemon=True)

@@ -14,7 +14,17 @@ import pandas as pd
 
 from discreet.errors import TableError
 
-__all__ = ["CELL", "COLUMNS", "MEASURES", "VARIANTS", "complete", "read", "settings_of", "write"]
+__all__ = [
+    "CELL",
+    "COLUMNS",
+    "KEY",
+    "MEASURES",
+    "VARIANTS",
+    "complete",
+    "read",
+    "settings_of",
+    "write",
+]
 
 COLUMNS: dict[str, str] = {
     # what was asked
@@ -92,6 +102,12 @@ VARIANTS: dict[str, str] = {
 }
 """Kinds of runs; only the first may be called private."""
 
+KEY = [
+    "experiment", "data", "loss", "alpha", "epsilon", "delta", "relation", "repeat", "method",
+    "calibration", "tuning", "setting", "at",
+]  # fmt: skip
+"""Columns that tell runs apart: a run that is there twice counts once."""
+
 CELL = ["data", "loss", "relation", "epsilon"]
 """Columns that say which problem was solved: methods compete within a cell."""
 
@@ -111,7 +127,7 @@ def read(*paths: Path | str) -> pd.DataFrame:
         if missing:
             raise TableError(f"{path} is not a file of benchmark runs: no column {missing[0]!r}.")
         frames.append(frame)
-    return complete(pd.concat(frames, ignore_index=True) if frames else pd.DataFrame())
+    return complete(pd.concat(frames, ignore_index=True)) if frames else complete(pd.DataFrame())
 
 
 def write(runs: pd.DataFrame, path: Path | str) -> None:
@@ -129,14 +145,14 @@ def settings_of(text: str) -> dict[str, object]:
 
 
 def complete(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with all columns, in order and of the right kinds."""
+    """The runs with all columns, in order and of the right kinds, each of them once."""
     runs = runs.reindex(columns=_ordered(runs.columns))
     for name in COLUMNS:
         if name in TEXTS:
             runs[name] = runs[name].astype(object).where(runs[name].notna(), "").astype(str)
         else:
             runs[name] = pd.to_numeric(runs[name], errors="coerce").astype("float64")
-    return runs
+    return runs.drop_duplicates(KEY, keep="last", ignore_index=True)
 
 
 def _ordered(given: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ a package adds by entry point, needs three lines::
         parameters = parameters_of("agd")
 
 Any other method derives from benchopt's ``BaseSolver`` and returns from ``get_result`` what
-`discreet.bench.task.Result` lists.
+`discreet.bench.problem.Result` lists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchopt import BaseSolver
 from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression, PrivacyError
 from discreet.bench.measures import THRESHOLD
 from discreet.bench.memory import peak_memory
-from discreet.bench.task import Problem, Result
+from discreet.bench.problem import Problem, Result
 from discreet.solvers import Solver as AnySolver
 from discreet.solvers import describe, resolve
 
@@ -121,7 +121,8 @@ class EstimatorSolver(BaseSolver):
     def get_result(self) -> dict[str, Any]:
         """What the objective evaluates."""
         if self.model is None:
-            return Result(problem=self.error, calibration=self._calibration()).as_dict()
+            failed = Result(problem=self.error, calibration=self._calibration(), variant="private")
+            return failed.as_dict()
         return Result.of_model(
             self.model,
             self.problem,

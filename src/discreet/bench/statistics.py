@@ -1,8 +1,8 @@
 """What runs add up to: means and intervals, who leads where, and what changed between two files.
 
-Runs are grouped by the experiment, the columns of `discreet.bench.runs.CELL` and the penalty of the
-objective (`PROBLEM`): with another penalty it is another objective. Where a run was looked at on
-its way, the last look counts.
+Runs are grouped by the experiment, the columns of `discreet.bench.runs.CELL`, δ and the penalty of
+the objective (`PROBLEM`): with another penalty it is another objective, with another δ another
+promise. Where a run was looked at on its way, the last look counts.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "best_settings",
     "compare",
     "final",
+    "incomplete",
     "leaderboard",
     "method_of",
     "ranked",
@@ -30,7 +31,7 @@ __all__ = [
     "with_parameter",
 ]
 
-PROBLEM = ["experiment", *CELL, "alpha"]
+PROBLEM = ["experiment", *CELL, "delta", "alpha"]
 """Columns that say which problem of which experiment was solved."""
 
 LOOK = "updates"
@@ -154,14 +155,19 @@ def summary(
     return found[(found["repeats"] > 0) | (found["failed"] > 0)].reset_index(drop=True)
 
 
-def ranked(found: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Rows with ``mean`` and ``failed`` from best to worst; lines that failed at times come last.
+def incomplete(found: pd.DataFrame) -> pd.Series:
+    """Which rows with ``repeats`` and ``failed`` have failures, or fewer repeats than another."""
+    return (found["failed"] > 0) | (found["repeats"] < found["repeats"].max())
 
-    A method that gives no model on some splits does not win by its luck on the others.
+
+def ranked(found: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Rows with ``mean``, ``repeats`` and ``failed`` from best to worst; `incomplete` ones last.
+
+    A method that gives no model on some splits, or was not run on them, does not win by its luck
+    on the others. Pass the lines that compete and no others: who has most repeats sets the measure.
     """
     found = found[found["mean"].notna()]
-    order = pd.DataFrame({"failed": found["failed"] > 0, "mean": -_sign(measure) * found["mean"]})
-    places = np.lexsort([order["mean"], order["failed"]])
+    places = np.lexsort([-_sign(measure) * found["mean"], incomplete(found)])
     return found.iloc[places]
 
 
@@ -171,8 +177,9 @@ def leaderboard(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        Runs. Grids count with their best setting, by `best_settings`; several settings of a line
-        that is not a grid are averaged.
+        Runs. Grids count with their best setting, by `best_settings`. Experiments that look at
+        runs on their way are left out, since they ask how a run goes and not who wins; so are
+        lines of tuning ``default`` with several settings on one problem, which are a sweep.
     measure : str
         One of `discreet.bench.runs.MEASURES`.
 
@@ -191,26 +198,42 @@ def leaderboard(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
         - ``best_of_all``, ``best_of_all_mean``: among all lines, private or not;
         - ``auto_mean``, ``auto_margin``: of this library's default, against the best private line
           of another method;
+        - ``auto_p_value``, ``auto_significant``: of that comparison, where the default is not the
+          best. Holm's correction is over all problems of the experiment, those that the default
+          wins among them;
         - ``hindsight``, ``hindsight_mean``, ``auto_margin_hindsight``: the best private method
           tuned with hindsight, and the default's margin over it.
     """
-    values = _per_repeat(best_settings(runs, measure), measure)
+    values = _per_repeat(best_settings(_competing(runs), measure), measure)
     rows = []
     for problem, cell in values.groupby(PROBLEM, dropna=False):
         row = _leaders(cell, measure)
         if row:
             rows.append(dict(zip(PROBLEM, problem, strict=True)) | row)
     board = pd.DataFrame(rows, columns=[*PROBLEM, *_LEADERS])
-    groups = board.groupby("experiment")["p_value"]
-    board["adjusted"] = groups.transform(lambda p: holm(p.to_numpy(dtype=float)))
+    groups = board.groupby("experiment")
+    for name, adjusted in (("p_value", "adjusted"), ("auto_p_value", "auto_p_value")):
+        board[adjusted] = groups[name].transform(lambda p: holm(p.to_numpy(dtype=float)))
+    first = board["best"].map(method_of) == "auto"
+    board["auto_p_value"] = board["auto_p_value"].mask(first)
     board["significant"] = board["adjusted"] < 0.05
+    board["auto_significant"] = board["auto_p_value"] < 0.05
     return board
+
+
+def _competing(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs without experiments that look at runs on their way, and without sweeps."""
+    runs = _with_line(runs)
+    curve = runs["at"].notna().groupby(runs["experiment"]).transform("any")
+    runs = runs[~curve.astype(bool)]
+    settings = runs.groupby([*PROBLEM, "line"], dropna=False)["setting"].transform("nunique")
+    return runs[~((runs["tuning"] == "default") & (settings > 1))]
 
 
 _LEADERS = (
     "best", "best_mean", "repeats", "runner_up", "runner_up_mean", "margin", "p_value", "adjusted",
-    "significant", "best_of_all", "best_of_all_mean", "auto_mean", "auto_margin", "hindsight",
-    "hindsight_mean", "auto_margin_hindsight",
+    "significant", "best_of_all", "best_of_all_mean", "auto_mean", "auto_margin", "auto_p_value",
+    "auto_significant", "hindsight", "hindsight_mean", "auto_margin_hindsight",
 )  # fmt: skip
 
 
@@ -220,7 +243,7 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
         mean=("value", "mean"), repeats=("value", "count"), failed=("failed", "sum")
     )
     order = ranked(found, measure)
-    private = [line for line in order.index if honest(line)]
+    private = list(ranked(found[found.index.map(honest).astype(bool)], measure).index)
     if not private:
         return {}
     table = _sign(measure) * cell.groupby(["repeat", "line"])["value"].mean().unstack()
@@ -242,7 +265,7 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
     other = _first(line for line in private if method_of(line) != "auto")
     tuned = (line for line in order.index if line.endswith("|private|grid"))
     hindsight = _first(line for line in tuned if method_of(line) != "auto")
-    ahead = lead(best, runner_up)
+    ahead, default = lead(best, runner_up), lead(auto, other)
     return {
         "best": best,
         "best_mean": mean(best),
@@ -254,7 +277,8 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
         "best_of_all": order.index[0],
         "best_of_all_mean": mean(order.index[0]),
         "auto_mean": mean(auto),
-        "auto_margin": lead(auto, other).mean,
+        "auto_margin": default.mean,
+        "auto_p_value": default.p_value,
         "hindsight": hindsight,
         "hindsight_mean": mean(hindsight),
         "auto_margin_hindsight": lead(auto, hindsight).mean,
@@ -267,7 +291,7 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, measure: str = "accuracy"
     Parameters
     ----------
     before, after : DataFrame
-        Runs. Grids and several settings are treated as by `leaderboard`.
+        Runs. Grids count with their best setting; several settings of another line are averaged.
     measure : str
         One of `discreet.bench.runs.MEASURES`.
 
@@ -277,16 +301,17 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, measure: str = "accuracy"
         A row for each problem and line of either file: ``before`` and ``after`` (means),
         ``difference``, ``low`` and ``high`` (95 % confidence interval), ``repeats`` that it rests
         on, whether they were ``paired``, ``verdict``, and the ``problem`` of runs that fail now.
-        Repeats are paired if two or more have the same number and seed in both files; then their
-        overlap is allowed for as in `leaderboard`. The verdict is ``better`` or ``worse`` if the
-        interval excludes zero or a line began to work or fail, else ``same``; ``unclear`` if there
-        is a difference but no interval; ``new`` or ``gone`` if a file lacks the line. Of lines that
-        did not change, one in twenty at most is expected to be called better or worse.
+        Repeats are paired if two or more have the same number, seed and training rows in both
+        files; then their overlap is allowed for as in `leaderboard`. The verdict is ``better`` or
+        ``worse`` if the interval excludes zero or a line began to work or fail, else ``same``;
+        ``unclear`` if there is a difference but no interval; ``new`` or ``gone`` if a file lacks
+        the line. Of lines that did not change, one in twenty at most is expected to be called
+        better or worse.
     """
     keys = [*PROBLEM, "line"]
     sides = [_per_repeat(best_settings(runs, measure), measure) for runs in (before, after)]
     both = sides[0].merge(
-        sides[1], how="outer", on=[*keys, "repeat", "seed"], suffixes=("_before", "_after")
+        sides[1], how="outer", on=[*keys, "n", "repeat", "seed"], suffixes=("_before", "_after")
     )
     rows = [
         dict(zip(keys, key, strict=True)) | _change(group, measure)
@@ -377,9 +402,9 @@ def _score(runs: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def _per_repeat(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """A value, a number of failures and a problem for each problem, line, repeat and seed."""
+    """A value, a number of failures and a problem for each problem, line, size, repeat and seed."""
     runs = final(_with_line(runs))
-    keys = [*PROBLEM, "line", "repeat", "seed"]
+    keys = [*PROBLEM, "line", "n", "repeat", "seed"]
     runs = runs.assign(_failed=runs["problem"].ne("").astype(int))
     return (
         runs.groupby(keys, dropna=False)

@@ -1,9 +1,13 @@
-"""Tables of an experiment's results: a row for each line, a column for each data set and ε."""
+"""Tables of an experiment's results: a row for each line, a column for each data set and ε.
+
+Curves are printed the other way round: updates go down the page, lines across.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +23,7 @@ from discreet.bench.statistics import (
     PROBLEM,
     best_settings,
     final,
+    incomplete,
     method_of,
     ranked,
     summary,
@@ -50,6 +55,7 @@ _OF_ONE_MODEL = ("objective", "excess_objective", "gradient_norm", "noisy_gradie
 _COSTS = ("seconds", "peak_mb", "epsilon_spent")
 _MOST_COLUMNS = 8
 _MOST_LOOKS = 11
+_MOST_ACROSS = 6  # lines side by side; their titles are longer than an ε
 
 
 def table(runs: pd.DataFrame, experiment: Experiment | str, *, measure: str = "accuracy") -> Table:
@@ -100,8 +106,9 @@ def table(runs: pd.DataFrame, experiment: Experiment | str, *, measure: str = "a
     blocks = []
     for _, part in shown.groupby(keys, dropna=False, sort=False):
         columns = _columns(part, x)
-        for group in _packed(columns):
-            blocks.append(_block(part, group, experiment, measure))
+        for group in _packed(columns, 0 if x == "at" else _MOST_COLUMNS):
+            block = _block(part, group, experiment, measure)
+            blocks += _turned(block) if x == "at" else [block]
     return Table(experiment.name, measure, tuple(blocks))
 
 
@@ -232,21 +239,28 @@ def _labels(runs: pd.DataFrame, experiment: Experiment) -> pd.Series:
 
 def _columns(part: pd.DataFrame, x: str) -> pd.DataFrame:
     """The columns of a block in order: data set, penalty, x, ε and heading."""
-    keys = ["data", "alpha", x] if x == "epsilon" else ["data", "alpha", x, "epsilon"]
+    keys = list(dict.fromkeys([*_APART, x, "epsilon"]))
     columns = part[keys].drop_duplicates()
     columns = columns.assign(_data=pd.factorize(columns["data"])[0])
-    columns = columns.sort_values(["_data", "alpha", x], kind="stable").reset_index(drop=True)
+    order = ["_data", *dict.fromkeys([*_APART[1:], x])]
+    columns = columns.sort_values(order, kind="stable").reset_index(drop=True)
     if x == "at":
-        ends = part.groupby(["data", "alpha", "line", "label"], dropna=False)["at"].max()
-        kept = [_spread(same, ends) for _, same in columns.groupby(["_data", "alpha"])]
-        columns = pd.concat(kept)
-    several = columns.groupby("data")["alpha"].transform("nunique") > 1
+        ends = part.groupby([*_APART, "line", "label"], dropna=False)["at"].max()
+        problems = columns.groupby(["_data", *_APART[1:]], dropna=False)
+        columns = pd.concat([_spread(same, ends) for _, same in problems])
+    headings = pd.Series("", index=columns.index)
+    for name, letter in (("delta", "δ"), ("alpha", "α")):
+        several = columns.groupby("data")[name].transform("nunique") > 1
+        told = f"{letter} = " + columns[name].map("{:.3g}".format) + ", "
+        headings += told.where(several & (name != x), "")
     symbol = {"epsilon": "ε = ", "at": "update "}.get(x, f"{x} = ")
-    headings = [
-        (f"α = {alpha:g}, " if penalised else "") + symbol + _written(value)
-        for alpha, penalised, value in zip(columns["alpha"], several, columns[x], strict=True)
-    ]
+    texts = symbol + columns[x].map(_written).astype(str)
+    headings += texts.where(columns[x].notna() | (x != "at"), "end of the run")
     return columns.assign(heading=headings).reset_index(drop=True)
+
+
+_APART = ["data", "delta", "alpha"]
+"""What makes columns of their own besides x: each is another problem."""
 
 
 def _written(value: object) -> str:
@@ -262,16 +276,33 @@ def _spread(looks: pd.DataFrame, ends: pd.Series) -> pd.DataFrame:
     return looks[even | looks["at"].isin(ends).to_numpy()]
 
 
-def _packed(columns: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Columns in groups that fit a page; a data set is not split."""
+def _packed(columns: pd.DataFrame, most: int) -> Iterator[pd.DataFrame]:
+    """Columns in groups of so many at most; a data set is not split, and alone if it must be."""
     sizes = columns.groupby("_data", sort=False).size()
     group, filled, groups = 0, 0, {}
     for data, size in sizes.items():
-        if filled and filled + size > _MOST_COLUMNS:
+        if filled and filled + size > most:
             group, filled = group + 1, 0
         groups[data], filled = group, filled + size
     for _, same in columns.groupby(columns["_data"].map(groups)):
         yield same.reset_index(drop=True)
+
+
+def _turned(block: Block) -> list[Block]:
+    """A block with lines across, in parts that fit a page; notes stand below the last."""
+    number = -(-len(block.rows) // _MOST_ACROSS)
+    size = -(-len(block.rows) // number)
+    parts = [block.rows[start : start + size] for start in range(0, len(block.rows), size)]
+    return [
+        replace(
+            block,
+            caption=block.caption + (f" (part {at} of {len(parts)})" if len(parts) > 1 else ""),
+            rows=rows,
+            notes=block.notes if at == len(parts) else (),
+            turned=True,
+        )
+        for at, rows in enumerate(parts, start=1)
+    ]
 
 
 def _block(
@@ -279,9 +310,9 @@ def _block(
 ) -> Block:
     x = experiment.panels.x
     part = part[part["data"].isin(columns["data"])]
-    by = ["label"] if x in ("epsilon", "alpha") else ["label", x]
+    by = ["label"] if x in PROBLEM else ["label", x]
     found = summary(part, [measure], by=by)
-    keys = list(dict.fromkeys(["data", "alpha", x]))
+    keys = list(dict.fromkeys([*_APART, x]))
     found = found.merge(columns[keys].assign(column=range(len(columns))), on=keys)
     found["best"] = _best(found, measure)
     printed = _printed(part, columns, experiment, measure)
@@ -296,6 +327,8 @@ def _block(
 def _caption(part: pd.DataFrame, experiment: Experiment, measure: str) -> str:
     first = part.iloc[0]
     words = [MEASURE_TITLES.get(measure, measure), f"{first['loss']} loss"]
+    if part["data"].nunique() == 1:
+        words[0] = f"{first['data']}: {words[0]}"
     relation = _RELATIONS.get(first["relation"], first["relation"])
     words.append(f"neighbours: {relation} ({first['relation']})")
     if experiment.panels.x != "epsilon" and np.isfinite(first["epsilon"]):
@@ -312,9 +345,8 @@ def _best(found: pd.DataFrame, measure: str) -> pd.Series:
     for _, column in found[private].groupby("column"):
         order = ranked(column, measure)
         if len(order):
-            tied = (order["mean"] == order["mean"].iloc[0]) & (
-                order["failed"].gt(0) == (order["failed"].iloc[0] > 0)
-            )
+            last = incomplete(order)
+            tied = (order["mean"] == order["mean"].iloc[0]) & (last == last.iloc[0])
             best[order.index[tied]] = True
     return best
 
@@ -336,6 +368,7 @@ def _printed(
             measure,
             alpha=column["alpha"],
             at=column["at"] if x == "at" else None,
+            relation=str(part["relation"].iloc[0]),
         )
         for at, column in enumerate(columns.to_dict("records"))
     }

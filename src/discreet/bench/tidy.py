@@ -12,7 +12,7 @@ import pandas as pd
 
 from discreet.bench import runs as table
 
-__all__ = ["stamped", "tidy"]
+__all__ = ["stamped", "tidy", "versions"]
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "dp-accounting", "pandas", "benchopt")
 _MACHINE = {
@@ -24,15 +24,15 @@ _MACHINE = {
 }
 
 
-def tidy(raw: pd.DataFrame, *, experiment: str, tuning: str, jobs: int) -> pd.DataFrame:
+def tidy(raw: pd.DataFrame, *, experiment: str, tuning: str) -> pd.DataFrame:
     """Bring a frame of benchopt's into the columns of `runs`.
 
     Parameters
     ----------
     raw : DataFrame
         As benchopt wrote it.
-    experiment, tuning, jobs
-        What the plan was part of, whether it is a grid, and how many processes ran side by side.
+    experiment, tuning
+        What the plan was part of, and whether it is a grid.
     """
     judged = {
         name.removeprefix("objective_"): raw[name]
@@ -53,7 +53,6 @@ def tidy(raw: pd.DataFrame, *, experiment: str, tuning: str, jobs: int) -> pd.Da
     found["setting"] = [json.dumps(setting, sort_keys=True) for setting in settings]
     blank = found["tuning"].fillna("") == ""
     found.loc[blank, "tuning"] = tuning
-    found["jobs"] = jobs
     found["machine"] = [
         json.dumps({new: row[old] for old, new in _MACHINE.items() if old in row}, default=str)
         for row in raw.to_dict("records")
@@ -71,7 +70,7 @@ def stamped(runs: pd.DataFrame) -> pd.DataFrame:
     }
     runs = runs.assign(
         discreet=version("discreet"),
-        versions=json.dumps({"python": platform.python_version(), **_versions()}),
+        versions=json.dumps({"python": platform.python_version(), **versions()}),
     )
     if "machine" not in runs:
         runs = runs.assign(machine=json.dumps(here))
@@ -83,6 +82,8 @@ def _setting(row: dict[str, Any], columns: Any) -> dict[str, Any]:
     from discreet.bench.solvers import defaults
 
     own = defaults(str(row["solver_name"]).split("[")[0])
+    if not own:  # a file of somebody else's: whatever it has been given
+        own = {c.removeprefix("p_solver_"): None for c in columns if c.startswith("p_solver_")}
     given = {name: _plain(row.get(f"p_solver_{name}")) for name in own}
     return {
         name: value for name, value in given.items() if value != own[name] and name != "calibration"
@@ -105,7 +106,8 @@ def _name_tuned(found: pd.DataFrame, settings: list[dict[str, Any]]) -> None:
             found.loc[found.index[place], "method"] = setting.pop("base", "agd")
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of the libraries that decide what comes out."""
     found = {}
     for name in _LIBRARIES:
         try:

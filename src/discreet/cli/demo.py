@@ -23,8 +23,9 @@ from rich.table import Table
 
 from discreet import LogisticRegression
 from discreet.bench.data import generated
+from discreet.bench.problem import Problem, Result
 from discreet.bench.report import report as write_report
-from discreet.bench.task import Problem, Result, Task
+from discreet.bench.task import Task
 from discreet.bench.tidy import stamped
 from discreet.errors import PrivacyLeakWarning
 from discreet.files import replacing
@@ -126,7 +127,6 @@ def page(runs: list[Run], path: Path) -> None:
         tuning="default",
         setting="{}",
         seconds=[run.seconds for run in runs],
-        jobs=1,
         when=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     text = write_report(

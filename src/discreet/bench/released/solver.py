@@ -11,9 +11,9 @@ from benchopt import BaseSolver
 from numpy.typing import NDArray
 
 from discreet.bench.memory import peak_memory
+from discreet.bench.problem import Problem, Result
 from discreet.bench.released.result import Released
 from discreet.bench.solver import in_a_cell
-from discreet.bench.task import Problem, Result
 
 __all__ = ["ReleasedSolver"]
 

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from benchopt import BaseSolver
 
+from discreet.bench.problem import Problem, Result
 from discreet.bench.rivals.call import Answer, fit
 from discreet.bench.rivals.catalogue import RIVALS, Rival
 from discreet.bench.rivals.environments import ready
-from discreet.bench.task import Problem, Result
 
 __all__ = ["RivalSolver"]
 
@@ -78,7 +78,7 @@ class RivalSolver(BaseSolver):
             scores=chances[:, 1] - chances[:, 0] if chances.shape[1] == 2 else chances,
             probabilities=chances,
             variant=variant,
-            claim=answer.claim.words,
+            claim=_told(answer),
             epsilon_spent=float("nan") if spent is None else spent,
             seconds=answer.seconds,
             peak_mb=answer.peak_mb,
@@ -86,3 +86,12 @@ class RivalSolver(BaseSolver):
 
     def _rival(self) -> Rival:
         return RIVALS[self.rival]
+
+
+def _told(answer: Answer) -> str:
+    """What the library claims, and what was set and installed."""
+    settings, versions = (
+        ", ".join(f"{name} = {value}" for name, value in found.items())
+        for found in (answer.settings, answer.versions)
+    )
+    return f"{answer.claim.words} Settings: {settings}. Versions: {versions}."
