@@ -216,13 +216,13 @@ def test_runs_on_their_way_have_deviations_and_log_x():
 def test_published_numbers_are_marked_in_the_methods_colour(monkeypatch):
     asked = []
 
-    def published(experiment, data, loss, epsilon, measure, *, alpha=None, at=None):
-        asked.append((experiment, data, loss, epsilon, measure, alpha))
+    def published(experiment, data, loss, epsilon, measure, *, alpha, at, relation):
+        asked.append((experiment, data, loss, epsilon, measure, alpha, relation))
         return {"agd": 0.7, "nonprivate": 0.96, "opacus": 0.5} if data == "set0" else {}
 
     monkeypatch.setattr(points, "published", published)
     _, figure = only(comparison(), trial())
-    assert ("trial", "set1", "logistic", 10.0, "accuracy", 1e-4) in asked
+    assert ("trial", "set1", "logistic", 10.0, "accuracy", 1e-4, "replace_one") in asked
     marks = artists(figure.axes[0], "published")
     by_colour = {mark.get_markerfacecolor() for mark in marks}
     assert by_colour == {METHODS["agd"].colour, METHODS["nonprivate"].colour}
@@ -234,7 +234,7 @@ def test_published_numbers_are_marked_in_the_methods_colour(monkeypatch):
 
 def test_published_numbers_stand_by_the_line_of_their_penalty(monkeypatch):
     monkeypatch.setattr(
-        points, "published", lambda *cell, alpha, at: {"agd": 0.7} if alpha == 0.1 else {}
+        points, "published", lambda *cell, alpha, **more: {"agd": 0.7} if alpha == 0.1 else {}
     )
     runs = pd.concat([comparison(data=1, alpha=alpha) for alpha in (0.001, 0.1)])
     shown, figure = only(runs, trial(lines=("alpha",)))
@@ -242,6 +242,90 @@ def test_published_numbers_stand_by_the_line_of_their_penalty(monkeypatch):
     colours = {mark.get_markerfacecolor() for mark in artists(figure.axes[0], "published")}
     (line,) = artists(figure.axes[0], "line:agd||private|default|alpha = 0.1")
     assert colours == {line.get_color()}
+
+
+def test_published_numbers_stand_only_by_lines_that_are_there(monkeypatch):
+    monkeypatch.setattr(points, "published", lambda *cell, **more: {"agd": 0.7, "amp": 0.71})
+    runs = comparison(data=1)
+    runs.loc[(runs["method"] == "amp") & (runs["epsilon"] < 1), "accuracy"] = np.nan
+    shown, _ = only(runs, trial())
+    places = shown.published.groupby("key")["x"].apply(sorted).to_dict()
+    assert places == {
+        "agd||private|default|": list(EPSILONS), "amp||private|default|": [1.0, 10.0],
+    }  # fmt: skip
+
+
+def crowd(**more):
+    """Sixteen private methods, of which two are hopeless, and the baselines."""
+    methods = [name for name in METHODS if METHODS[name].colour != METHODS["nonprivate"].colour]
+    runs = comparison(data=1, methods=methods[:16], **more)
+    runs.loc[runs["method"].isin(methods[14:16]), "accuracy"] -= 0.5
+    return runs
+
+
+def variants():
+    """Four lines that are not a method's default form."""
+    runs = [
+        comparison(data=1, methods=("agd",), calibration="published"),
+        comparison(data=1, methods=("amp",), tuning="grid"),
+        comparison(data=1, methods=("sgd",), tuning="selected"),
+        comparison(data=1, methods=("opacus",), variant="rival", calibration=""),
+    ]
+    return [part.query("method not in ('majority', 'nonprivate')") for part in runs]
+
+
+def test_a_crowded_figure_is_cut_in_two():
+    runs = pd.concat([crowd(), *variants()])
+    made = {name: shown for name, shown, _ in figures.figures(runs, trial())}
+    assert list(made) == ["trial", "trial-variants"]
+    assert len(made["trial"].keys) == 18
+    assert all(
+        line.endswith(("||private|default", "||not private|default"))
+        for line in made["trial"].keys["line"]
+    )
+    assert set(made["trial-variants"].keys["line"]) == {
+        "auto||private|default", "nonprivate||not private|default", "agd|published|private|default",
+        "amp||private|grid", "sgd||private|selected", "opacus||rival|default",
+    }  # fmt: skip
+    few = pd.concat([comparison(data=1), *variants()])
+    assert [name for name, *_ in figures.figures(few, trial())] == ["trial"]
+    assert [name for name, *_ in figures.figures(crowd(), trial())] == ["trial"]  # no variants
+
+
+def test_crowded_panels_show_what_matters():
+    shown, figure = only(crowd(), trial())
+    (axes,) = figure.axes
+    low, high = axes.get_ylim()
+    assert 57 < low < 60  # the majority's 60, not the hopeless 20
+    assert 95 < high < 100
+    caption = figure.texts[-1].get_text().replace("\n", " ")
+    assert "2 lines go below a panel and are cut there." in caption
+    assert len(axes.collections) == 6  # bands
+    best = [text.get_text() for text in figure.legends[0].get_texts()][:6]
+    assert f", of {', '.join(best)} only." in caption
+    assert len(shown.keys) == 18
+    # a line of low values that takes little room is shown whole
+    mild = crowd()
+    mild.loc[mild["accuracy"] < 0.5, "accuracy"] += 0.35
+    _, figure = only(mild, trial())
+    assert "below a panel" not in figure.texts[-1].get_text()
+
+
+def test_a_majority_far_below_does_not_press_the_lines_flat():
+    runs = crowd()
+    runs.loc[runs["method"] == "majority", "accuracy"] = 0.1
+    _, figure = only(runs, trial())
+    assert figure.axes[0].get_ylim()[0] > 60
+    assert "4 lines go below" in figure.texts[-1].get_text()
+
+
+def test_no_axis_goes_beyond_all():
+    runs = comparison(data=1)
+    runs["accuracy"] = 0.9999 - 0.1 * (runs["accuracy"].max() - runs["accuracy"])
+    runs.loc[runs["repeat"] == 0, "accuracy"] -= 0.01  # a band that reaches beyond 100 %
+    shown, figure = only(runs, trial())
+    assert shown.points["high"].max() > 1
+    assert figure.axes[0].get_ylim()[1] == 100
 
 
 def test_one_epsilon_makes_dots_by_method(monkeypatch):
@@ -331,6 +415,7 @@ def test_description_names_the_best_and_the_best_private(tmp_path: Path):
     assert "at ε = 0.1 the best is DP-AGD (80.9)" in text
     assert "the best is discreet, tuned with hindsight, not private" in text
     assert "of the private ones DP-AGD" in text
+    assert "Means of 3 repeats; bands: 95" in text
 
 
 def test_what_is_not_known_is_refused(tmp_path: Path):

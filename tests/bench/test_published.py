@@ -41,6 +41,28 @@ def test_a_cut_of_the_data_does_not_matter(experiment):
     assert found["permutation-sgd"] == 0.981
 
 
+def test_a_number_holds_for_its_papers_relation_only():
+    def found(relation):
+        return published("amp-fig1", "adult", "logistic", 0.1, "accuracy", relation=relation)
+
+    assert found("replace_one") == found(None)
+    assert found("add_remove") == {"nonprivate": 0.848}  # without privacy, any relation will do
+    papers = {"Iyengar": "replace_one", "Zhang": "replace_one", "Lee": "add_remove"}
+    for entry in PUBLISHED:
+        expected = "" if entry.method == "nonprivate" else papers[entry.source.split()[0]]
+        assert entry.relation == expected
+    where = ("dpagd-table1", "adult", "logistic", 1.0, "objective")
+    assert published(*where, at=0, relation="replace_one") == {}
+    assert published(*where, at=0, relation="add_remove") == {"noisy-gd": 0.69315}
+
+
+def test_the_authors_own_warning_stands_by_the_numbers_it_is_about():
+    warned = {(e.loss, e.data) for e in PUBLISHED if "misses the trend" in e.note}
+    assert warned == {("huber-hinge", "rcv1"), ("huber-hinge", "synthetic-h")}
+    plain = [e for e in PUBLISHED if e.method == "nonprivate"]
+    assert not any("trend" in e.note for e in plain)
+
+
 def test_nothing_is_found_for_another_problem():
     def found(experiment="amp-fig1", data="mnist", loss="logistic", epsilon=1.0):
         return published(experiment, data, loss, epsilon, "accuracy")

@@ -93,7 +93,8 @@ def test_the_opening_counts_wins_and_losses():
     )
     words = Tags(report(runs, title="t", commands={})).text
     assert "discreet's default is the best private method in 1 of 3 comparisons, by 4.83" in words
-    assert "Elsewhere the best is DP-AGD (2)." in words
+    assert "It is worse in 2, significantly in none:" in words
+    assert "There the best is DP-AGD (2)." in words
     assert "2.50 points behind in the median, and 4.00 points at most" in words
     assert "(mnist, logistic loss, ε = 0.1, add or remove a row)" in words
     assert "default is 10.00 points worse than the model without privacy" in words
@@ -191,6 +192,10 @@ def test_a_broken_promise_is_marked():
     words = Tags(report(together(fine, broken), title="t", commands={})).text
     assert words.count("spent more than allowed") == 1
     assert words.count("1.2 (more than allowed)") == 1
+    rounded = repeated([0.8], method="agd", epsilon_recomputed=1.00001, **given)
+    said = repeated([0.8], method="amp", **given | {"epsilon_spent": 1.00001})
+    words = Tags(report(together(rounded, said), title="t", commands={})).text
+    assert words.count("spent more than allowed") == 1  # what a method says itself is exact
 
 
 def test_cost_problems_and_origin_are_told(page):
@@ -210,6 +215,15 @@ def test_nothing_to_report_is_refused_and_failures_alone_are_not():
     page = report(frame(problem="out of <memory>"), title="t", commands={})
     assert "No private method has a result" in page
     assert "out of &lt;memory&gt;" in page
+
+
+def test_curves_and_measures_of_baselines_alone_have_no_leaderboard():
+    curve = repeated([0.8, 0.9], at=[1.0, 2.0], repeat=0, seed=0)
+    words = Tags(report(curve, title="t", commands={})).text
+    assert "These runs show how methods go on their way" in words
+    plain = repeated([0.9], method="majority", variant="not private", objective=0.5)
+    page = report(together(repeated([0.8]), plain), title="t", commands={})
+    assert {row["measure"] for row in data_of(page)["board"]} == {"accuracy"}
 
 
 @pytest.mark.slow
@@ -277,7 +291,7 @@ def test_it_loads_alone_and_without_complaint(tab, path, tmp_path):
     tab.open(path)
     assert tab.complaints() == []
     assert tab.requests() == [path.as_uri()]
-    assert tab.run("document.querySelectorAll('#chart .line').length") == 18
+    assert tab.run("document.querySelectorAll('#chart .line').length") == 16
     assert tab.run("document.querySelectorAll('#board tbody tr').length") == 8
     assert tab.run("document.querySelectorAll('#numbers tbody tr').length") > 40
     shot = tab.screenshot(tmp_path / "report.png")
@@ -327,6 +341,59 @@ def test_choices_and_scales_change_the_picture(tab, path):
     assert "seconds of the fit over ε: covertype" in picture(tab)
     assert "replace a row" in tab.run("document.querySelector('#numbers caption').textContent")
     assert tab.complaints() == []
+
+
+def test_the_legend_has_default_forms_first_and_scrolls(tab, path):
+    tab.open(path, width=360, height=800)
+    groups = tab.run("[...document.querySelectorAll('#legend .kind p')].map(p => p.textContent)")
+    assert groups[:2] == ["Private, default form", "Private, published constants or tuned"]
+    box = "document.getElementById('legend')"
+    assert tab.run(f"{box}.scrollHeight") > tab.run(f"{box}.clientHeight")
+    assert tab.run(f"{box}.clientHeight") <= 22 * 16
+    variant = "#legend button[aria-pressed='false']"
+    assert tab.run(f'document.querySelector("{variant}").textContent').startswith("DP-AGD, publ")
+
+
+def test_of_many_lines_the_best_have_bands_and_hopeless_ones_are_cut(tab, runs, tmp_path):
+    bad = (runs["method"] == "privgene") & (runs["variant"] == "private")
+    spoilt = runs.assign(accuracy=runs["accuracy"].where(~bad, 0.1))
+    path = tmp_path / "crowded.html"
+    path.write_text(report(spoilt, title="t", commands={}), encoding="utf-8")
+    tab.open(path)
+    assert tab.run("document.querySelectorAll('#chart .band:not(.hidden)').length") == 6
+    told = tab.run("document.getElementById('lost').textContent")
+    below = int(re.search(r"(\d+) lines? goe?s? below the chart", told)[1])
+    assert 1 <= below <= 4  # of 15, a quarter at most
+    lowest = tab.run("document.querySelector('#chart .frame').getBoundingClientRect().bottom")
+    marks = "[...document.querySelectorAll('#chart .mark')].map(m => m.getBoundingClientRect().y)"
+    assert max(tab.run(marks)) < lowest
+    hidden = "document.querySelector('#legend button[data-series=\"{}\"]')"
+    key = tab.run("document.querySelector('#chart .band.hidden').dataset.key")
+    tab.run(f"{hidden.format(key)}.dispatchEvent(new Event('mouseenter'))")
+    near = "getComputedStyle(document.querySelector('#chart .band.near')).opacity"
+    assert tab.run(near) == "0.12"
+    tab.click("#none")
+    tab.click("#legend button")
+    assert tab.run("document.getElementById('lost').textContent") == ""
+
+
+def test_accuracy_never_goes_beyond_all(tab, tmp_path):
+    parts = [repeated([0.98, 1.0], epsilon=e) for e in (1.0, 2.0)]
+    path = tmp_path / "full.html"
+    path.write_text(report(together(*parts), title="t", commands={}), encoding="utf-8")
+    tab.open(path)
+    ticks = tab.run("[...document.querySelectorAll('#chart text')].map(t => Number(t.textContent))")
+    assert max(tick for tick in ticks if tick) <= 100
+
+
+def test_numbers_that_hold_everywhere_have_one_star(page):
+    (experiment,) = data_of(page)["experiments"]
+    for panel in experiment["panels"]:
+        stars = panel["published"].get("accuracy", [])
+        assert sum(star[0] == "Non-private" for star in stars) == 1
+        others = [star for star in stars if star[0] != "Non-private"]
+        if panel["relation"] == "add_remove":
+            assert others == []  # that paper replaces a row
 
 
 def test_the_leaderboard_is_filtered(tab, path):

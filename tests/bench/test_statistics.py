@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from discreet.bench.significance import paired
+from discreet.bench.significance import holm, paired
 from discreet.bench.statistics import (
     best_settings,
     compare,
@@ -155,6 +155,55 @@ def test_a_line_that_fails_at_times_does_not_win():
     assert (row["best"], row["runner_up"]) == (AUTO, AGD)
 
 
+def test_a_line_with_fewer_repeats_does_not_win():
+    few = repeated([0.99], method="agd")
+    many = repeated([0.9] * 5, method="nonprivate", variant="not private")
+    board = leaderboard(together(few, repeated([0.8, 0.8], method="auto"), many))
+    [row] = board.to_dict("records")
+    assert (row["best"], row["runner_up"]) == (AUTO, AGD)
+    assert row["best_of_all"] == "nonprivate||not private|default"
+
+
+def test_curves_and_sweeps_do_not_compete():
+    curve = together(
+        repeated([0.8, 0.9], method="auto", experiment="curve", at=[1.0, 2.0], repeat=0, seed=0),
+        repeated([0.7], experiment="curve"),
+    )
+    sweep = [repeated([0.9, 0.9], setting=json.dumps({"splits": s})) for s in (20, 60)]
+    rest = together(repeated([0.8, 0.8], method="auto"), repeated([0.7, 0.7], method="amp"))
+    board = leaderboard(together(curve, *sweep, rest))
+    [row] = board.to_dict("records")
+    assert row["experiment"] == "exp"
+    assert (row["best"], row["runner_up"]) == (AUTO, "amp||private|default")
+    # one setting on each problem is no sweep
+    apart = [sweep[0], sweep[1].assign(epsilon=2.0)]
+    assert set(leaderboard(together(*apart))["best"]) == {AGD}
+    grids = [one.assign(tuning="grid") for one in sweep]
+    assert leaderboard(together(*grids, rest))["hindsight"].tolist() == ["agd||private|grid"]
+
+
+def test_where_the_default_loses_it_is_told_whether_that_is_chance():
+    def cell(auto, epsilon):
+        return together(
+            repeated(auto, method="auto", epsilon=epsilon),
+            repeated(five(0.80), epsilon=epsilon),
+            repeated(five(0.82, 0.001), method="amp", epsilon=epsilon),
+        )
+
+    noisy = [v + d for v, d in zip(five(0.82), [0.02, -0.03, 0.01, -0.02, 0.01], strict=True)]
+    board = leaderboard(together(cell(five(0.70, 0.003), 0.1), cell(noisy, 1.0),
+                                 cell(five(0.90, 0.002), 2.0)))  # fmt: skip
+    assert board["auto_significant"].tolist() == [True, False, False]
+    assert board["auto_p_value"].isna().tolist() == [False, False, True]  # it wins the last
+    p_values = [
+        paired(np.array(five(0.82, 0.001)), np.array(values)).p_value
+        for values in (five(0.70, 0.003), noisy, five(0.90, 0.002))
+    ]
+    adjusted = holm(np.array(p_values))  # over all three
+    assert board["auto_p_value"].tolist()[:2] == pytest.approx(adjusted[:2], nan_ok=True)
+    assert np.isnan(leaderboard(repeated([0.7, 0.8]))["auto_p_value"][0])
+
+
 def test_too_little_to_judge():
     alone = leaderboard(repeated([0.7, 0.8]))
     assert alone["runner_up"].isna().all()
@@ -235,6 +284,14 @@ def test_repeats_with_other_seeds_are_not_paired():
     assert row["repeats"] == 5
     welch = stats.ttest_ind(five(0.9), five(0.8), equal_var=False).confidence_interval()
     assert (row["low"], row["high"]) == pytest.approx(tuple(welch))
+
+
+def test_runs_of_other_sizes_are_not_paired_and_another_delta_is_another_problem():
+    before, after = repeated(five(0.8)), repeated(five(0.9), n=2000)
+    [row] = compare(before, after).to_dict("records")
+    assert not row["paired"]
+    found = compare(before, after.assign(delta=1e-8)).set_index("delta")
+    assert found["verdict"].to_dict() == {1e-8: "new", 1e-6: "gone"}
 
 
 def test_less_time_is_better_and_a_certain_change_needs_no_spread():

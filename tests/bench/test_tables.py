@@ -44,7 +44,7 @@ RUNS = together(
     repeated([0.81], method="opacus", variant="rival", experiment="amp-fig1", epsilon=0.1),
     repeated([np.nan] * 2, method="agd", experiment="amp-fig1", epsilon=0.1,
              problem="PrivacyError: they are (3.68, 1e-06)-DP, not (0.1, 1e-06)-DP."),
-)  # fmt: skip
+).assign(relation="replace_one")  # fmt: skip
 AMP = experiment("amp-fig1")
 
 
@@ -55,7 +55,37 @@ def test_cells_have_mean_spread_and_the_paper_beside_the_line_that_is_most_like_
     assert cells(text, "AMP, tuned with hindsight, not private †")[0] == (
         "90.00 ± 0.00 (paper: 79.1)"
     )
-    assert "| method | adult, ε = 0.1 | adult, ε = 1 |" in text
+    assert "| method | ε = 0.1 | ε = 1 |" in text
+    assert text.startswith("**adult: Accuracy, %, logistic loss, ")
+
+
+def test_several_data_sets_are_named_in_the_headings():
+    text = table(together(repeated([0.8]), repeated([0.7], data="bank")), experiment()).markdown()
+    assert "| method | adult, ε = 1 | bank, ε = 1 |" in text
+    assert text.startswith("**Accuracy, %, ")
+    latex = table(together(repeated([0.8]), repeated([0.7], data="bank")), experiment()).latex()
+    assert r"\multicolumn{1}{c}{adult} & \multicolumn{1}{c}{bank}" in latex
+    assert "multicolumn" not in table(repeated([0.8]), experiment()).latex()
+
+
+def test_numbers_printed_for_another_relation_stay_away():
+    other = table(RUNS.assign(relation="add_remove"), AMP).markdown()
+    assert "79.1" not in other
+    assert "P-FW" not in other
+    assert cells(other, "Non-private §")[0] == "85.00 ± 0.00 (paper: 84.8)"  # has no relation
+
+
+def test_a_line_with_fewer_repeats_is_not_bold():
+    runs = together(repeated([0.9], method="agd"), repeated([0.8, 0.8], method="auto"))
+    bold = [row.title for row in table(runs, experiment()).blocks[0].rows if row.cells[0].best]
+    assert bold == ["discreet"]
+
+
+def test_another_delta_is_another_column():
+    runs = frame(delta=[1e-6, 1e-8], accuracy=[0.8, 0.7])
+    [block] = table(runs, experiment()).blocks
+    assert block.headings() == ["δ = 1e-08, ε = 1", "δ = 1e-06, ε = 1"]
+    assert [cell.mean for cell in block.rows[0].cells] == [0.7, 0.8]
 
 
 def test_only_what_is_private_from_end_to_end_is_bold():
@@ -121,9 +151,9 @@ def test_losses_and_relations_have_a_block_each():
     )
     captions = [block.caption for block in table(runs, experiment()).blocks]
     assert captions == [
-        "Accuracy, %, logistic loss, neighbours: one row more or less (add_remove)",
-        "Accuracy, %, hinge loss, neighbours: one row more or less (add_remove)",
-        "Accuracy, %, logistic loss, neighbours: one row changed (replace_one)",
+        "adult: Accuracy, %, logistic loss, neighbours: one row more or less (add_remove)",
+        "adult: Accuracy, %, hinge loss, neighbours: one row more or less (add_remove)",
+        "adult: Accuracy, %, logistic loss, neighbours: one row changed (replace_one)",
     ]
 
 
@@ -151,7 +181,7 @@ def test_penalties_are_columns_with_their_own_printed_numbers():
     ]  # fmt: skip
 
 
-def test_looks_on_the_way_are_columns():
+def test_looks_on_the_way_go_down_the_page():
     runs = frame(
         experiment="dpagd-table1", method="noisy-gd", at=[float(k) for k in range(101)],
         gradient_norm=[1 / (k + 1) for k in range(101)], epsilon=2.0,
@@ -163,6 +193,31 @@ def test_looks_on_the_way_are_columns():
     assert made.blocks[0].caption.endswith("ε = 2")
     first = made.blocks[0].rows[0].cells
     assert (first[0].paper, first[1].paper, first[2].paper) == (0.72558, 0.05241, None)
+    lines = made.markdown().splitlines()
+    assert lines[2:5] == [
+        "|  | Noisy descent, fixed steps |",
+        "|---|---:|",
+        "| update 0 | **1.00** (paper: 0.72558) |",
+    ]
+    assert "update 10 & \\textbf{0.0909} (paper: 0.05241) \\\\" in made.latex()
+
+
+def test_many_curves_are_cut_into_parts_and_data_sets_apart():
+    runs = together(
+        *(
+            frame(method=method, data=data, at=[1.0, 2.0], objective=0.5)
+            for method in ("auto", "gd", "agd", "amp", "sgd", "sgd-ma", "privgene")
+            for data in ("adult", "bank")
+        ),
+        frame(method="nonprivate", variant="not private", objective=0.1),
+    )
+    blocks = table(runs, experiment(x="at"), measure="objective").blocks
+    assert [block.data for block in blocks] == [("adult",)] * 2 + [("bank",)] * 2
+    assert [len(block.rows) for block in blocks] == [4, 4, 4, 3]
+    assert blocks[0].caption.startswith("adult: Objective")
+    assert blocks[1].caption.endswith("(part 2 of 2)")
+    assert (bool(blocks[0].notes), bool(blocks[1].notes)) == (False, True)
+    assert blocks[0].headings() == ["update 1", "update 2", "end of the run"]
 
 
 def test_a_parameter_can_be_the_columns_and_another_the_rows():
@@ -189,8 +244,8 @@ def test_rows_are_in_the_order_of_the_methods_and_private_ones_first():
         method=["amp", "agd", "agd", "agd", "auto"],
         calibration=["tight", "published", "tight", "published", "tight"],
         variant=["private", "as released", "private", "private", "private"],
-        accuracy=0.5,
-    )
+        accuracy=0.5, repeat=[0, 1, 0, 0, 0],
+    )  # fmt: skip
     assert [row.title for row in table(runs, experiment()).blocks[0].rows] == [
         "discreet",
         "DP-AGD",

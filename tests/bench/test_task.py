@@ -266,6 +266,7 @@ def test_measures_of_several_classes():
     assert found["log_loss"] == pytest.approx(math.log(3))
 
 
+@pytest.mark.filterwarnings("ignore:A single label was found")
 def test_a_class_that_no_test_row_has_leaves_out_what_needs_it():
     found = classification(np.array([1.0, 2.0]), np.array([1, 1]))
     assert found["accuracy"] == 1.0

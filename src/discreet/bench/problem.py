@@ -118,9 +118,10 @@ class Result:
         found: dict[str, Any] = {"scores": score(problem.X_test), "guarantee": model.guarantee_}
         if hasattr(model, "predict_proba"):
             found["probabilities"] = model.predict_proba(problem.X_test)
-        # The weights of a model with a preparation belong to other columns: no common objective.
-        if problem.n_classes <= 2 and not model.preparation_:
-            found["row_norm"] = model.row_norm_
+        # The weights of a model with a preparation belong to other columns, so their length cannot
+        # be compared; without a penalty it need not be.
+        if problem.n_classes <= 2 and not (model.preparation_ and problem.alpha):
+            found["row_norm"] = None if model.preparation_ else model.row_norm_
             found["train_scores"] = score(problem.X)
             weights = np.ravel(model.coef_)
             if problem.intercept:

@@ -116,9 +116,7 @@ def published(
     relation: str | None = None,
 ) -> dict[str, float]:
     """What the papers print for a problem, by method; see `entries`."""
-    found = entries(
-        experiment, data, loss, epsilon, measure, alpha=alpha, at=at, relation=relation
-    )
+    found = entries(experiment, data, loss, epsilon, measure, alpha=alpha, at=at, relation=relation)
     return {entry.method: entry.value for entry in found}
 
 

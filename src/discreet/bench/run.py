@@ -150,12 +150,10 @@ def run(
     cache = cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
     log = cache / "progress.jsonl"
-    os.environ["BENCHOPT_CACHE"] = str(cache / fingerprint())
-    os.environ.setdefault(LOG, str(log))
-    os.environ[JOBS] = str(jobs)
+    _tell_workers({"BENCHOPT_CACHE": str(cache / fingerprint()), LOG: str(log), JOBS: str(jobs)})
     done = Done(pd.DataFrame())
     units = list(_units(plans, done.skipped))
-    counter = _Counter(Path(os.environ[LOG]), [size(plan) for plan in units], watch)
+    counter = _Counter(log, [size(plan) for plan in units], watch)
     parts: list[pd.DataFrame] = []
     written = time.monotonic()
     for number, plan in enumerate(units):
@@ -177,6 +175,15 @@ def run(
         failed = done.runs[done.runs["problem"].str.startswith(OVERSPENT)]
         done.failures = [_in_words(row) for row in failed.to_dict("records")]
     return done
+
+
+def _tell_workers(environment: dict[str, str]) -> None:
+    """Set variables; workers that were started with others are sent home."""
+    from joblib.externals.loky import get_reusable_executor
+
+    if any(os.environ.get(name) != value for name, value in environment.items()):
+        get_reusable_executor().shutdown(wait=True)
+        os.environ.update(environment)
 
 
 def _keep_larger(path: Path, count: int) -> None:

@@ -104,7 +104,7 @@ VARIANTS: dict[str, str] = {
 
 KEY = [
     "experiment", "data", "loss", "alpha", "epsilon", "delta", "relation", "repeat", "method",
-    "calibration", "tuning", "setting", "at",
+    "calibration", "variant", "tuning", "setting", "at",
 ]  # fmt: skip
 """Columns that tell runs apart: a run that is there twice counts once."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -150,7 +151,7 @@ def run_experiments(
         _install_rivals(screen)
     jobs = jobs or os.cpu_count() or 1
     relations = [str(each) for each in relation or []]
-    files = [str(file.resolve()) for file in solver_file or []]
+    files = [_solver_file(file) for file in solver_file or []]
     failures: list[str] = []
     for experiment in chosen:
         plans = narrowed(
@@ -260,6 +261,21 @@ def _needs_benchopt() -> None:
         raise Problem(
             Exit.USAGE, "The benchmark needs more packages: pip install 'discreet[bench]'."
         )
+
+
+def _solver_file(file: Path) -> str:
+    """A file with a method of one's own, under a name of its own."""
+    from discreet.bench.solvers import descriptions
+
+    if not file.is_file():
+        raise Problem(Exit.USAGE, f"--solver-file {file}: there is no such file.")
+    named = re.search(r"^\s+name\s*=\s*[\"'](.+?)[\"']", file.read_text(), re.MULTILINE)
+    if named and named[1] in descriptions():
+        raise Problem(
+            Exit.USAGE,
+            f"--solver-file {file}: the benchmark has a method {named[1]!r}; name yours otherwise.",
+        )
+    return str(file.resolve())
 
 
 def _chosen(names: Sequence[str]) -> list[Experiment]:

@@ -7,6 +7,7 @@ What a figure shows is decided in ``points``, how a line looks in ``looks``, whe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pandas as pd
 
 from discreet.bench.experiment import Experiment
 from discreet.bench.figures import layout, points, words
+from discreet.bench.lines import honest, named
 from discreet.files import replacing
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ __all__ = ["draw"]
 
 FORMATS = ("svg", "png", "pdf")
 DPI = 300
+MOST_LINES = 14
+COMPARED = ("auto||private|default", "nonprivate||not private|default")
+"""What the figure of the variants has besides them."""
 
 
 def draw(
@@ -35,7 +40,10 @@ def draw(
     """Draw an experiment's runs, with a description in words beside each figure.
 
     Runs of several losses or relations make a figure each, named
-    ``<experiment>-<loss>-<relation>``; else there is one, named ``<experiment>``. A measure that no
+    ``<experiment>-<loss>-<relation>``; else there is one, named ``<experiment>``. A figure of more
+    than 14 lines is cut in two: ``<name>`` has the private methods in their default form and the
+    baselines, ``<name>-variants`` has published constants, released code, tuned lines and other
+    libraries, with discreet's default and the model without privacy to compare. A measure that no
     run has is left out, and a figure without any measure is not written.
 
     Parameters
@@ -67,7 +75,8 @@ def draw(
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, shown, figure in figures(runs, experiment):
-        text = words.description(shown, experiment)
+        said = " ".join(figure.texts[-1].get_text().split("\n"))  # the caption
+        text = words.description(shown, experiment, said)
         for suffix in formats:
             path = folder / f"{name}.{suffix}"
             _save(figure, path, experiment.title, text)
@@ -87,9 +96,34 @@ def figures(
     groups = runs.groupby(["loss", "relation"], sort=True)
     for (loss, relation), group in groups:
         name = experiment.name if len(groups) == 1 else f"{experiment.name}-{loss}-{relation}"
-        shown = points.shown(group, experiment)
-        if shown.measures:
-            yield name, shown, layout.figure(shown, experiment)
+        for ending, shown in _parts(group, experiment):
+            if shown.measures:
+                yield name + ending, shown, layout.figure(shown, experiment)
+
+
+def _parts(runs: pd.DataFrame, experiment: Experiment) -> Iterator[tuple[str, points.Shown]]:
+    """What the figures of one loss and relation show, with the endings of their names."""
+    everything = points.shown(runs, experiment)
+    lines = set(everything.keys["line"])
+    default = {line for line in lines if _is_default(line)}
+    baselines = {line for line in lines if line.split("|")[2] == "not private"}
+    variants = lines - default - baselines
+    if len(everything.keys) <= MOST_LINES or not default or not variants:
+        yield "", everything
+        return
+    compared = {line for line in lines if line in COMPARED}
+    of = named(runs)["line"]
+    for ending, part, chosen in (
+        ("", "private methods in their default form", default | baselines),
+        ("-variants", "variants of the methods, and other libraries", variants | compared),
+    ):
+        yield ending, replace(points.shown(runs[of.isin(chosen)], experiment), part=part)
+
+
+def _is_default(line: str) -> bool:
+    """Whether a line is a private method as this library has it, with nothing tuned."""
+    _, calibration, _, tuning = line.split("|")
+    return honest(line) and tuning == "default" and calibration != "published"
 
 
 def _save(figure: Figure, path: Path, title: str, text: str) -> None:

@@ -80,8 +80,13 @@ def _line_figure(made: Figure, shown: Shown, experiment: Experiment) -> None:
     legend = _legend(made, look_of, shown, width)
     foot = _height(legend) + 0.1
     row = min(max(0.8 * panel, 1.35), 2.3)
-    cut = _panels(made, shown, experiment, look_of, (width, columns, panel, row), foot)
-    _place_legend(made, legend, shown, cut, width)
+    if panels.is_crowded(look_of):
+        row = min(max(1.1 * panel, 1.8), 3.1)
+    limits = _limits(shown, experiment, panels.is_crowded(look_of))
+    caption = _caption(shown, limits, look_of, width)
+    size = (width, columns, panel, row)
+    _panels(made, shown, experiment, look_of, size, foot, limits, caption)
+    _place_legend(made, legend, caption, width)
 
 
 def _dot_figure(made: Figure, shown: Shown, experiment: Experiment) -> None:
@@ -99,8 +104,11 @@ def _dot_figure(made: Figure, shown: Shown, experiment: Experiment) -> None:
     foot = (_height(legend) if legend else 0) + 0.1
     names_at = dict(zip(look_of, zip(names, heights, strict=True), strict=True))
     size = (width, columns, panel, row)
-    cut = _panels(made, shown, experiment, look_of, size, foot, names=names_at, left=left)
-    _place_legend(made, legend, shown, cut, width)
+    limits = _limits(shown, experiment, crowded=False)
+    caption = _caption(shown, limits, {}, width)
+    args = (made, shown, experiment, look_of, size, foot, limits, caption)
+    _panels(*args, names=names_at, left=left)
+    _place_legend(made, legend, caption, width)
 
 
 def _columns(data: int, lines: int, most: int = 4) -> int:
@@ -117,11 +125,13 @@ def _panels(
     look_of: dict[str, Look],
     size: tuple[float, int, float, float],
     foot: float,
+    limits: dict[tuple[str, str], panels.Limits],
+    caption_lines: list[str],
     *,
     names: dict[str, tuple[str, float]] | None = None,
     left: float = LEFT,
-) -> bool:
-    """Draw all panels and fit the figure's height; whether something lies off an axis.
+) -> None:
+    """Draw all panels and fit the figure's height.
 
     With ``names`` (of methods, each with the height it needs), panels have dots; else lines.
     """
@@ -133,7 +143,7 @@ def _panels(
         data: words.heading(shown, data, experiment.panels.x, letters) for data in shown.data
     }
     head = 0.1 + 0.14 * max(1 + text.count("\n") for text in headings.values())
-    caption = TEXT_LINE * len(_caption_lines(shown, True, width)) + 0.08
+    caption = TEXT_LINE * len(caption_lines) + 0.08
     title = textwrap.fill(experiment.title, int((width - 0.16) / (1.17 * LETTER)))
     top = TOP + 0.15 * title.count("\n")
     fixed = top + blocks * (head + BELOW + (count - 1) * row_gap) + foot + caption
@@ -144,7 +154,6 @@ def _panels(
     made.text(0.08 / width, 1 - 0.07 / height, title, va="top", size=9, weight="bold")
     below = 1 - (top - 0.21) / height
     made.text(0.08 / width, below, words.subtitle(shown), va="top", color="#444444")
-    cut = False
     for place, data in enumerate(shown.data):
         block, column = divmod(place, columns)
         start = top + block * (head + BELOW + count * row + (count - 1) * row_gap) + head
@@ -158,12 +167,24 @@ def _panels(
             if index == 0:
                 axes.set_title(headings[data], linespacing=1.15, pad=4)
             last = index == count - 1
-            args = (axes, shown, experiment, look_of, data, measure)
+            args = (axes, shown, experiment, look_of, data, measure, limits[data, measure])
             if names:
-                cut |= _dot_panel(*args, names, first=column == 0)
+                _dot_panel(*args, names, first=column == 0)
             else:
-                cut |= _line_panel(*args, panel, first=column == 0, last=last)
-    return cut
+                _line_panel(*args, panel, first=column == 0, last=last)
+
+
+def _limits(
+    shown: Shown, experiment: Experiment, crowded: bool
+) -> dict[tuple[str, str], panels.Limits]:
+    """The limits of the value axis of each data set and measure."""
+    found = {}
+    for data in shown.data:
+        for measure in shown.measures:
+            table, marks = _of(shown, data, measure)
+            log = panels.is_log(measure, table["mean"], experiment.panels.log_y)
+            found[data, measure] = panels.value_limits(table, marks, measure, log, crowded)
+    return found
 
 
 def _of(shown: Shown, data: str, measure: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -179,13 +200,15 @@ def _line_panel(
     look_of: dict[str, Look],
     data: str,
     measure: str,
+    limits: panels.Limits,
     panel: float,
     *,
     first: bool,
     last: bool,
-) -> bool:
+) -> None:
     table, marks = _of(shown, data, measure)
-    panels.x_axis(axes, shown, experiment.panels.log_x and not shown.labels, panel)
+    log_x = experiment.panels.log_x and not shown.labels
+    panels.x_axis(axes, shown, log_x, panel, crowded=bool(panels.asides(shown, look_of)))
     if last:
         axes.set_xlabel(words.x_name(experiment.panels.x), labelpad=2)
     else:
@@ -194,13 +217,12 @@ def _line_panel(
         axes.set_ylabel(words.measure_name(measure))
         axes.yaxis.set_label_coords(-0.41 / panel, 0.5)
     if table.empty:
-        return _nothing(axes)
+        _nothing(axes)
+        return
     log = panels.is_log(measure, table["mean"], experiment.panels.log_y)
-    low, high, cut = panels.value_limits(table, marks, measure, log)
-    panels.value_axis(axes, "y", (low, high), log)
+    panels.value_axis(axes, "y", limits[:2], log)
     panels.lines(axes, table, marks, shown, look_of)
-    axes.set_ylim(low, high)
-    return cut
+    axes.set_ylim(*limits[:2])
 
 
 def _dot_panel(
@@ -210,10 +232,11 @@ def _dot_panel(
     look_of: dict[str, Look],
     data: str,
     measure: str,
+    limits: panels.Limits,
     names: dict[str, tuple[str, float]],
     *,
     first: bool,
-) -> bool:
+) -> None:
     table, marks = _of(shown, data, measure)
     heights = [height for _, height in names.values()]
     middles = [sum(heights[:place]) + height / 2 for place, height in enumerate(heights)]
@@ -224,19 +247,17 @@ def _dot_panel(
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(words.measure_name(measure), labelpad=2)
     if table.empty:
-        return _nothing(axes)
+        _nothing(axes)
+        return
     log = panels.is_log(measure, table["mean"], experiment.panels.log_y)
-    low, high, cut = panels.value_limits(table, marks, measure, log)
-    panels.value_axis(axes, "x", (low, high), log)
+    panels.value_axis(axes, "x", limits[:2], log)
     panels.dots(axes, table, marks, shown, look_of, dict(zip(names, middles, strict=True)))
-    axes.set_xlim(low, high)
-    return cut
+    axes.set_xlim(*limits[:2])
 
 
-def _nothing(axes: Axes) -> bool:
+def _nothing(axes: Axes) -> None:
     axes.text(0.5, 0.5, "no result", transform=axes.transAxes, ha="center", color="#666666")
     axes.set_yticks([])
-    return False
 
 
 def _sorted(look_of: dict[str, Look], shown: Shown) -> dict[str, Look]:
@@ -306,16 +327,29 @@ def _height(legend: Legend) -> float:
     return float(legend.get_window_extent().height / made.dpi)
 
 
-def _caption_lines(shown: Shown, cut: bool, width: float) -> list[str]:
-    return textwrap.wrap(words.caption(shown, cut), int((width - 0.16) / LETTER))
+def _caption(
+    shown: Shown,
+    limits: dict[tuple[str, str], panels.Limits],
+    look_of: dict[str, Look],
+    width: float,
+) -> list[str]:
+    """The lines of the caption."""
+    banded: list[str] = []
+    if panels.is_crowded(look_of):
+        banded = [look_of[key].title for key in panels.with_bands(shown, look_of)]
+    text = words.caption(
+        shown,
+        cut=any(one.cut for one in limits.values()),
+        below=len(frozenset().union(*(one.below for one in limits.values()))),
+        banded=banded,
+        aside=bool(panels.asides(shown, look_of)),
+    )
+    return textwrap.wrap(text, int((width - 0.16) / LETTER))
 
 
-def _place_legend(
-    made: Figure, legend: Legend | None, shown: Shown, cut: bool, width: float
-) -> None:
+def _place_legend(made: Figure, legend: Legend | None, lines: list[str], width: float) -> None:
     """Put the legend above the caption at the foot of the figure."""
     height = made.get_figheight()
-    lines = _caption_lines(shown, cut, width)
     made.text(
         0.08 / width, 0.06 / height, "\n".join(lines), va="bottom", color="#444444", linespacing=1.2
     )

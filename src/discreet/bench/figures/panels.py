@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,20 @@ from discreet.bench.lines import Look
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.transforms import Transform
 
-__all__ = ["dots", "is_log", "line_style", "lines", "value_limits", "x_axis"]
+__all__ = [
+    "Limits",
+    "asides",
+    "dots",
+    "is_crowded",
+    "is_log",
+    "line_style",
+    "lines",
+    "value_limits",
+    "with_bands",
+    "x_axis",
+]
 
 LEVEL = ("accuracy", "balanced_accuracy", "auc", "r2")
 """Measures that are never drawn on a log axis."""
@@ -24,7 +36,14 @@ LEVEL = ("accuracy", "balanced_accuracy", "auc", "r2")
 WORST_R2 = -0.5
 """Below this a model is much worse than the mean of the target, no matter by how much."""
 
+BOUNDED = ("accuracy", "balanced_accuracy", "auc")
+"""Measures that end at 1, of which crowded panels show the upper part only."""
+
 FEW_LINES = 12
+BANDED = 6
+"""So many lines have a band in a crowded panel, the best ones."""
+MOST_ASIDE = 7.0  # points to either side by which the lines of a crowded panel are set apart
+FEW_X = 6  # with more, lines that are set apart would be hard to follow
 MANY_POINTS = 12
 BESIDE = 3.5  # points between published marks at one x
 
@@ -57,8 +76,9 @@ def lines(
     axes: Axes, table: pd.DataFrame, marks: pd.DataFrame, shown: Shown, looks: dict[str, Look]
 ) -> None:
     """Draw one line a key with its band, references as level lines, and published numbers."""
-    crowded = len(looks) > FEW_LINES
+    crowded = is_crowded(looks)
     scale = _scale(table)
+    aside = asides(shown, looks)
     for place, key in reversed(list(enumerate(looks))):  # the best are drawn last, above the others
         group = table[table["key"] == key].sort_values("x")
         if group.empty:
@@ -66,13 +86,43 @@ def lines(
         if shown.keys.loc[key, "reference"]:
             _level(axes, scale * group["mean"].iloc[0], looks[key], str(key))
         else:
-            _line(axes, group, scale, looks[key], str(key), crowded, place)
+            banded = not crowded or key in with_bands(shown, looks)
+            _line(axes, group, scale, looks[key], str(key), crowded, place, aside.get(key), banded)
     beside = {key: place for place, key in enumerate(marks["key"].unique())}
     apart = min(BESIDE, 4 * BESIDE / max(len(beside), 1))
     for mark in marks.itertuples():
         level = shown.keys.loc[mark.key, "reference"]
-        aside = 0.0 if level else apart * (beside[mark.key] - (len(beside) - 1) / 2)
-        _mark(axes, mark.x, scale * mark.value, looks[mark.key], (aside, 0.0))
+        right = 0.0 if level else apart * (beside[mark.key] - (len(beside) - 1) / 2)
+        right = aside.get(mark.key, right)
+        if min(scale * mark.value, _mean_at(table, mark.key, mark.x, scale)) >= axes.get_ylim()[0]:
+            _mark(axes, mark.x, scale * mark.value, looks[mark.key], (right, 0.0))
+
+
+def _mean_at(table: pd.DataFrame, key: str, x: float, scale: float) -> float:
+    """A line's mean at x; of a reference, its only one."""
+    own = table[table["key"] == key]
+    return float(scale * own.loc[own["x"].isna() | (own["x"] == x), "mean"].iloc[0])
+
+
+def is_crowded(looks: dict[str, Look]) -> bool:
+    """Whether there are so many lines that not all can have a band and all of the height."""
+    return len(looks) > FEW_LINES
+
+
+def with_bands(shown: Shown, looks: dict[str, Look]) -> list[str]:
+    """The lines of a crowded panel that have a band; ``looks`` has the best first."""
+    return [key for key in looks if not shown.keys.loc[key, "reference"]][:BANDED]
+
+
+def asides(shown: Shown, looks: dict[str, Look]) -> dict[str, float]:
+    """By how many points each line of a crowded panel is moved sideways; empty if none is."""
+    if not is_crowded(looks) or shown.points["x"].nunique() > FEW_X:
+        return {}
+    keys = [key for key in looks if not shown.keys.loc[key, "reference"]]
+    # the best in the middle, the next to its right and left, and so on
+    steps = [(place + 1) // 2 * (-1) ** (place + 1) for place in range(len(keys))]
+    size = MOST_ASIDE / max(len(keys) // 2, 1)
+    return {key: size * step for key, step in zip(keys, steps, strict=True)}
 
 
 def dots(
@@ -105,33 +155,71 @@ def dots(
             _mark(axes, scale * mark.value, places[mark.key], looks[mark.key], (0.0, -1.5 * BESIDE))
 
 
+class Limits(NamedTuple):
+    """Where the axis of a measure starts and ends, and what lies off it."""
+
+    low: float
+    high: float
+    cut: bool  # whether values are left out that the axis has no place for
+    below: frozenset[str]  # lines that go below the panel
+
+
 def value_limits(
-    table: pd.DataFrame, marks: pd.DataFrame, measure: str, log: bool
-) -> tuple[float, float, bool]:
-    """Where the axis of a measure starts and ends, and whether something lies off it.
+    table: pd.DataFrame, marks: pd.DataFrame, measure: str, log: bool, crowded: bool = False
+) -> Limits:
+    """The limits of the axis of a measure.
 
     Means and published numbers are all within; bands are, as far as they do not take more than a
-    third of the panel, so that one wild line does not press the others flat.
+    third of the panel, so that one wild line does not press the others flat. A crowded panel of a
+    measure that ends at 1 starts at `_floor`.
     """
     scale = _scale(table)
+    if table.empty:
+        return Limits(0.0, 1.0, False, frozenset())
     inner = scale * np.concatenate([table["mean"], marks["value"].astype(float)])
     outer = scale * np.concatenate([table["low"], table["high"]])
     if log:
         inner, outer = np.log10(inner[inner > 0]), np.log10(outer[outer > 0])
     outer = outer[np.isfinite(outer)]
     cut = bool(log and (table["mean"] <= 0).any())
+    below: frozenset[str] = frozenset()
     if measure == "r2" and inner.min() < WORST_R2:
         inner, outer, cut = inner.clip(WORST_R2), outer.clip(WORST_R2), True
+    floor = scale * _floor(table) if crowded and measure in BOUNDED else -np.inf
+    if floor > inner.min():
+        below = frozenset(table.loc[scale * table["mean"] < floor, "key"])
+        inner, outer = inner.clip(floor), outer.clip(floor)
     low, high = inner.min(), inner.max()
     room = max((high - low) / 3, 0.05 if log else 1e-3 * max(abs(high), abs(low), 1e-9))
     if len(outer):
         low, high = max(low - room, min(low, outer.min())), min(high + room, max(high, outer.max()))
     pad = max(0.06 * (high - low), 0.03 if log else 1e-3 * max(abs(high), 1e-9))
     low, high = low - pad, high + pad
-    return (10**low, 10**high, cut) if log else (low, high, cut)
+    if below:
+        low = floor - pad
+        below = frozenset(table.loc[scale * table["mean"] < low, "key"])
+    if measure in BOUNDED:
+        high = min(high, scale)
+    return Limits(10**low, 10**high, cut, below) if log else Limits(low, high, cut, below)
 
 
-def x_axis(axes: Axes, shown: Shown, log: bool, inches: float) -> None:
+def _floor(table: pd.DataFrame) -> float:
+    """Where a crowded panel starts: at what is no better than guessing, or at its worst quarter.
+
+    That is the value that a quarter of the lines do not reach at the smallest x, or that of the
+    commonest class if it is lower, but not by so much that the lines get less than half of the
+    panel. If all means take at most half as much height again, it is the lowest of them.
+    """
+    means, best = table["mean"], table["mean"].max()
+    first = table[table["x"] == table["x"].min()]
+    floor = first["mean"].quantile(0.25) if len(first) else means.min()
+    guess = table.loc[table["key"].str.startswith("majority|"), "mean"].min()
+    if guess < floor and best - guess <= 2 * (best - floor):
+        floor = guess
+    return float(means.min() if best - means.min() <= 1.5 * (best - floor) else floor)
+
+
+def x_axis(axes: Axes, shown: Shown, log: bool, inches: float, crowded: bool = False) -> None:
     """Ticks of the x axis: where runs are, in plain numbers, as many as there is room for."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
@@ -142,7 +230,7 @@ def x_axis(axes: Axes, shown: Shown, log: bool, inches: float) -> None:
     else:
         places = values
     span = places[-1] - places[0]
-    edge = 0.08 * span
+    edge = (0.13 if crowded else 0.08) * span
     ends = np.array([places[0] - edge, places[-1] + edge])
     axes.set_xlim(*(10**ends if log else ends))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -167,7 +255,7 @@ def value_axis(axes: Axes, which: str, limits: tuple[float, float], log: bool) -
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xlim if which == "x" else axes.set_ylim)(*limits)
     if not log:
-        axis.set_major_locator(MaxNLocator(3 if which == "x" else 5))
+        axis.set_major_locator(MaxNLocator(3 if which == "x" else 5, steps=[1, 2, 2.5, 5, 10]))
         return
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     (axes.set_xlim if which == "x" else axes.set_ylim)(*limits)
@@ -187,28 +275,46 @@ def _scale(table: pd.DataFrame) -> float:
 
 
 def _line(
-    axes: Axes, group: pd.DataFrame, scale: float, this: Look, key: str, crowded: bool, place: int
+    axes: Axes,
+    group: pd.DataFrame,
+    scale: float,
+    this: Look,
+    key: str,
+    crowded: bool,
+    place: int,
+    aside: float | None,
+    banded: bool,
 ) -> None:
     """A line with its band; a lone point gets an error bar.
 
     A line of many points has few markers, which start elsewhere on each line (by its ``place``).
     """
+    from matplotlib.transforms import Bbox, TransformedBbox
+
     x, mean = group["x"].to_numpy(), scale * group["mean"].to_numpy()
     low, high = scale * group["low"].to_numpy(), scale * group["high"].to_numpy()
     every = max(1, len(x) // 8)
     start = (2 * place) % every
-    (line,) = axes.plot(x, mean, **line_style(this, crowded), markevery=(start, every))
+    style = line_style(this, crowded)
+    if crowded and key.startswith("auto|"):
+        style |= {"linewidth": 1.7, "markersize": 4.4, "zorder": 3}  # the one that is asked about
+    shift = _shift(axes, aside or 0.0)
+    (line,) = axes.plot(x, mean, **style, markevery=(start, every), transform=shift)
     line.set_gid(f"line:{key}")
-    known = np.isfinite(low)
+    # a marker near the upper edge is whole, a line that goes below ends at the lower one
+    line.set_clip_box(TransformedBbox(Bbox([[-0.1, 0.0], [1.1, 1.1]]), axes.transAxes))
+    known = np.isfinite(low) & banded
     # a log axis has no zero: a band that reaches it ends at the foot of the panel
     foot = 0.9 * axes.get_ylim()[0] if axes.get_yscale() == "log" else -np.inf
     if len(x) == 1:
-        axes.vlines(x[known], low[known], high[known], color=this.colour, linewidth=0.9)
+        bars = axes.vlines(x[known], low[known], high[known], color=this.colour, linewidth=0.9)
+        bars.set_transform(shift)
     elif known.any():
         band = axes.fill_between(
             x, np.maximum(low, foot), high, where=known, color=this.colour, linewidth=0
         )
-        band.set_alpha(0.08 if crowded else 0.16)
+        band.set_transform(shift)
+        band.set_alpha(0.1 if crowded else 0.16)
         band.set_zorder(1)
 
 
@@ -226,14 +332,18 @@ def _level(axes: Axes, value: float, this: Look, key: str) -> None:
 
 def _mark(axes: Axes, x: float, y: float, this: Look, aside: tuple[float, float]) -> Line2D:
     """A published number, so many points aside (right, up) that it hides nothing."""
-    from matplotlib.transforms import ScaledTranslation
-
-    shift = ScaledTranslation(aside[0] / 72, aside[1] / 72, axes.get_figure().dpi_scale_trans)
-    (line,) = axes.plot(
-        [x], [y], zorder=4, transform=axes.transData + shift, **mark_style(this.colour, this.marker)
-    )
+    shift = _shift(axes, *aside)
+    (line,) = axes.plot([x], [y], zorder=4, transform=shift, **mark_style(this.colour, this.marker))
     line.set_gid("published")
     return line
+
+
+def _shift(axes: Axes, right: float, up: float = 0.0) -> Transform:
+    """Data to picture, and so many points aside."""
+    from matplotlib.transforms import ScaledTranslation
+
+    moved = ScaledTranslation(right / 72, up / 72, axes.get_figure().dpi_scale_trans)
+    return axes.transData + moved
 
 
 def mark_style(colour: str, marker: str) -> dict[str, object]:

@@ -47,6 +47,10 @@ class Shown:
         Fewest and most runs behind a point.
     failed
         Number of runs without a result, and of all runs.
+    loss, relation
+        Of the runs.
+    part
+        Which lines these are, in words, if not all.
     """
 
     points: pd.DataFrame
@@ -60,6 +64,7 @@ class Shown:
     failed: tuple[int, int]
     loss: str
     relation: str
+    part: str = ""
 
     @property
     def one_x(self) -> bool:
@@ -266,8 +271,8 @@ def _published(
 ) -> pd.DataFrame:
     """The paper's own numbers for the methods that are shown, where ε or ``at`` is on the x axis.
 
-    A number stands by the first line of its method (and penalty and ε, where these make lines);
-    one of a reference stands at the largest x.
+    A number stands by the first line of its method (and penalty and ε, where these make lines), if
+    that line has a point there; one of a reference stands at the largest x.
     """
     columns = ["measure", "data", "key", "x", "value"]
     x = experiment.panels.x
@@ -279,17 +284,24 @@ def _published(
     cells = rows.dropna(subset=cell)[[*cell, "at"]].assign(x=rows[x])
     if x == "epsilon":
         cells["at"] = None
-    loss = str(rows["loss"].iloc[0]) if len(rows) else ""
+    loss, relation = (str(rows[name].iloc[0]) if len(rows) else "" for name in ("loss", "relation"))
     found = []
     for measure in points["measure"].unique():
         for data, epsilon, alpha, at, place in cells.drop_duplicates().itertuples(index=False):
-            values = published(experiment.name, data, loss, epsilon, measure, alpha=alpha, at=at)
+            values = published(
+                experiment.name, data, loss, epsilon, measure, alpha=alpha, at=at, relation=relation
+            )
             found += [
                 (measure, data, key_of[data, epsilon, alpha, method], place, value)
                 for method, value in values.items()
                 if (data, epsilon, alpha, method) in key_of
             ]
+    if not found:
+        return pd.DataFrame(columns=columns)
     table = pd.DataFrame(found, columns=columns).drop_duplicates().sort_values("x", kind="stable")
     reference = table["key"].map(keys["reference"]).astype(bool)
     last = table[reference].drop_duplicates(["measure", "data", "key"], keep="last")
-    return pd.concat([table[~reference], last], ignore_index=True)
+    drawn = points[["measure", "data", "key", "x"]].drop_duplicates()
+    beside = table[~reference].merge(drawn, on=["measure", "data", "key", "x"])
+    level = last.merge(drawn[["measure", "data", "key"]].drop_duplicates())
+    return pd.concat([beside, level], ignore_index=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -80,11 +81,33 @@ def problem(shown: Shown) -> str:
 def subtitle(shown: Shown) -> str:
     """Which problem a figure is about, and what the numbers in its headings are."""
     sizes = any(all(size) for size in shown.data.values())
-    return problem(shown) + ("; n × d below each name" if sizes else "")
+    told = [shown.part, problem(shown), "n × d below each name" if sizes else ""]
+    return "; ".join(filter(None, told))
 
 
-def caption(shown: Shown, cut: bool) -> str:
-    """What a reader must know of points, bands and marks; ``cut`` if values are left out."""
+def caption(
+    shown: Shown,
+    *,
+    cut: bool = False,
+    below: int = 0,
+    banded: Sequence[str] = (),
+    aside: bool = False,
+) -> str:
+    """What a reader must know of points, bands and marks.
+
+    Parameters
+    ----------
+    shown
+        What the figure shows.
+    cut
+        Whether values are left out because an axis has no place for them.
+    below
+        Number of lines that go below a panel.
+    banded
+        Titles of the lines that have a band, if not all have.
+    aside
+        Whether lines are moved sideways.
+    """
     few, many = shown.repeats
     band = "bars" if shown.one_x else "bands"
     words = []
@@ -95,11 +118,17 @@ def caption(shown: Shown, cut: bool) -> str:
         kind = "± one standard deviation"
         if shown.spread == "interval":
             kind = "95\u00a0% confidence interval of the mean (Student\u00a0t)"
-        words.append(f"Means of {number} repeats; {band}: {kind}.")
+        which = f", of {_listed(banded)} only" if banded else ""
+        words.append(f"Means of {number} repeats; {band}: {kind}{which}.")
     if not all(honest(line) for line in shown.keys["line"]):
         words.append("Hollow markers: not private from end to end.")
     if shown.keys["reference"].any() and not shown.one_x:
         words.append("Level lines: the same for every value on the x axis.")
+    if below:
+        lines = "1 line goes" if below == 1 else f"{below} lines go"
+        words.append(f"{lines} below a panel and {'is' if below == 1 else 'are'} cut there.")
+    if aside:
+        words.append("Lines are set a little apart sideways.")
     if cut:
         words.append("Values that an axis cannot show are left out.")
     failed, runs = shown.failed
@@ -108,8 +137,16 @@ def caption(shown: Shown, cut: bool) -> str:
     return " ".join(words)
 
 
-def description(shown: Shown, experiment: Experiment) -> str:
-    """A figure in words: its axes, and who is best at the smallest and the largest x."""
+def _listed(titles: Sequence[str]) -> str:
+    """Titles by name if these are short, else by their place; the legend has the same order."""
+    names = ", ".join(titles)
+    if len(names) <= 80 and not any("," in title for title in titles):
+        return names
+    return f"the first {len(titles)} lines of the legend"
+
+
+def description(shown: Shown, experiment: Experiment, said: str) -> str:
+    """A figure in words: its axes, who is best at the smallest and largest x, and its caption."""
     panels = experiment.panels
     measures = ", then ".join(measure_name(measure) for measure in shown.measures)
     sets = "; ".join(
@@ -122,16 +159,16 @@ def description(shown: Shown, experiment: Experiment) -> str:
         layout = f"One dot for each of {len(shown.keys)} methods"
     else:
         layout = f"{len(shown.keys)} lines against {axis}{scale}"
+    about = "; ".join(filter(None, (shown.part, problem(shown))))
     parts = [
-        f"{experiment.title} ({problem(shown)}). {layout}. Rows of panels: {measures}. "
-        f"Columns: {sets}."
+        f"{experiment.title} ({about}). {layout}. Rows of panels: {measures}. Columns: {sets}."
     ]
     for measure in shown.measures:
         for data in shown.data:
             sentence = _best_in_words(shown, measure, data, axis)
             if sentence:
                 parts.append(sentence)
-    parts.append(caption(shown, cut=False))
+    parts.append(said)
     if len(shown.published):
         parts.append("Stars and crosses are the published numbers.")
     return "\n".join(parts)

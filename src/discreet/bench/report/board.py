@@ -43,6 +43,8 @@ def board(runs: pd.DataFrame) -> pd.DataFrame:
         if measure in COSTS or runs[measure].isna().all():
             continue
         rows = leaderboard(runs, measure).assign(measure=measure)
+        if rows.empty:  # only baselines have it, or only runs that are looked at on their way
+            continue
         rows = rows.merge(_baseline(plain, measure), how="left", on=PROBLEM)
         parts.append(rows.merge(_settings(grids, measure), how="left", on=[*PROBLEM, "hindsight"]))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
@@ -77,8 +79,9 @@ class Answer:
         distance to the model without privacy, in the units of the measure; NaN if there is none.
     furthest : float
         The largest distance to the best.
-    lost : int
-        Comparisons in which the default comes second, significantly so.
+    worse, lost : int
+        Comparisons in which another private method is better, and those of them in which it is
+        significantly so.
     others : Series
         The lines that come first elsewhere, and how often.
     worst : Series or None
@@ -93,8 +96,8 @@ class Answer:
         self.measure = measure
         self.compared, self.first = len(rows), int(won.sum())
         self.clear = int((won & rows["significant"].astype(bool)).sum())
-        second = rows.loc[~won, "runner_up"].map(method_of) == "auto"
-        self.lost = int((second & rows.loc[~won, "significant"].astype(bool)).sum())
+        self.worse = self.compared - self.first
+        self.lost = int(rows["auto_significant"].astype(bool).sum())
         self.lead = float(rows.loc[won, "margin"].median())
         self.behind = float(gaps[~won].median())
         self.price = float((sign * (rows["baseline"] - rows["auto_mean"])).median())
@@ -126,16 +129,14 @@ class Answer:
             listed = ", ".join(names[:5]) + (", and others" if len(names) > 5 else "")
             row = self.worst
             behind = short(self.behind)
-            if self.compared - self.first > 1:
+            if self.worse > 1:
                 behind = f"{behind} behind in the median, and {short(self.furthest)} at most"
             else:
                 behind = f"{behind} behind"
             told += (
-                f" Elsewhere the best is {listed}. There the default is {behind} "
+                f" It is worse in {self.worse}, significantly in {self.lost or 'none'}: {behind} "
                 f"({row['data']}, {row['loss']} loss, ε = {row['epsilon']:g}, "
-                f"{RELATIONS.get(row['relation'], row['relation'])}); where it comes second, "
-                f"{self.lost or 'none'} of the leads over it {'is' if self.lost == 1 else 'are'} "
-                "significant."
+                f"{RELATIONS.get(row['relation'], row['relation'])}). There the best is {listed}."
             )
         if math.isfinite(self.price):
             side = "worse" if self.price >= 0 else "better"

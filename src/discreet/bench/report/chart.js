@@ -108,8 +108,9 @@ function plain(value) {
 }
 
 // Draw `model` into `box`. Returns where each point lies, for the tooltip.
-// model: {title, description, xTitle, yTitle, logX, logY, labels, level, lines, stars, format}
-// lines: {line, name, points: [{x, y, low, high, ...}], level}
+// model: {title, description, xTitle, yTitle, logX, logY, labels, lines, stars, format, crowded,
+// floor and ceiling of the values shown}; `lowest` is added, where the chart starts
+// lines: {key, line, name, points: [{x, y, low, high, ...}], banded}
 function draw(box, model) {
   const width = Math.max(280, box.clientWidth);
   const narrow = width < 520;
@@ -126,6 +127,7 @@ function draw(box, model) {
   const along = [...points, ...model.stars].map((p) => p.x).filter((x) => x !== null);
   const [xLow, xHigh] = along.length ? [Math.min(...along), Math.max(...along)] : [1, 1];
   const [yLow, yHigh] = extent(points, model);
+  model.lowest = yLow;
   const x = scale(xLow, xHigh, frame.left + 14, frame.right - 14, model.logX);
   const y = scale(yLow, yHigh, frame.bottom - 10, frame.top + 10, model.logY);
   axes(picture, frame, x, y, model, [...new Set(along)].sort((a, b) => a - b));
@@ -136,10 +138,12 @@ function draw(box, model) {
   const bottom = model.logY ? yLow / 10 : -Infinity;
   const inside = svg("clipPath", { id: "inside" }, svg("rect", { x: frame.left, y: frame.top, width: frame.right - frame.left, height: frame.bottom - frame.top }));
   const bands = svg("g", { class: "bands", "clip-path": "url(#inside)" });
-  picture.append(inside);
+  // marks may stand out of the frame, but what lies below it is not drawn
+  const marks = svg("clipPath", { id: "marks" }, svg("rect", { x: 0, y: 0, width, height: frame.bottom }));
+  picture.append(inside, marks);
   layer.append(bands);
   for (const one of model.lines) {
-    const group = svg("g", { class: "line", "data-key": one.key });
+    const group = svg("g", { class: "line", "data-key": one.key, "clip-path": "url(#marks)" });
     const level = one.points.length === 1 && one.points[0].x === null;
     const at = level
       ? [frame.left, frame.right].map((px) => [px, y.at(one.points[0].y)])
@@ -150,7 +154,7 @@ function draw(box, model) {
       const ends = level ? [wide[0], wide[0]] : wide;
       const up = ends.map((p, k) => `${px(p, k).toFixed(1)},${y.at(p.high).toFixed(1)}`);
       const down = ends.map((p, k) => `${px(p, k).toFixed(1)},${y.at(Math.max(p.low, bottom)).toFixed(1)}`).reverse();
-      const band = svg("polygon", { class: "band", "data-key": one.key, points: [...up, ...down].join(" ") });
+      const band = svg("polygon", { class: model.crowded && !one.banded ? "band hidden" : "band", "data-key": one.key, points: [...up, ...down].join(" ") });
       band.style.fill = ink(one.line.colour);
       bands.append(band);
     }
@@ -158,13 +162,14 @@ function draw(box, model) {
     path.style.stroke = ink(one.line.colour);
     group.append(path);
     one.points.forEach((point, k) => {
+      if (point.y < yLow) return;
       const [px, py] = level ? [(frame.left + frame.right) / 2, at[0][1]] : at[k];
       group.append(mark(one.line.marker, px, py, narrow ? 3.6 : 4.4, one.line.colour, one.line.filled));
       spots.push({ px, py, one, point });
     });
     layer.append(group);
   }
-  for (const star of model.stars) {
+  for (const star of model.stars.filter((one) => one.y >= yLow)) {
     const [px, py] = [star.x === null ? frame.right - 14 : x.at(star.x), y.at(star.y)];
     const node = mark("*", px, py, 5.5, star.colour, true);
     node.classList.add("star");
@@ -179,11 +184,12 @@ function draw(box, model) {
 // How far up and down: all means, and of the bands as much as leaves room for the means.
 function extent(points, model) {
   const [f, back] = model.logY ? [Math.log10, (v) => 10 ** v] : [(v) => v, (v) => v];
-  const means = [...points, ...model.stars].map((p) => f(p.y));
+  const means = [...points, ...model.stars].map((p) => f(p.y)).filter((v) => v >= model.floor);
   const [low, high] = [Math.min(...means), Math.max(...means)];
-  const bands = points.flatMap((p) => [p.low, p.high]).filter((v) => Number.isFinite(v) && (!model.logY || v > 0)).map(f);
+  const bands = points.flatMap((p) => [p.low, p.high]).filter((v) => Number.isFinite(v) && (!model.logY || v > 0)).map(f)
+    .map((v) => Math.max(v, model.floor));
   const room = low === high ? Infinity : 0.3 * (high - low);
-  return [Math.max(Math.min(low, ...bands), low - room), Math.min(Math.max(high, ...bands), high + room)].map(back);
+  return [Math.max(Math.min(low, ...bands), low - room), Math.min(Math.max(high, ...bands), high + room, Math.max(f(model.ceiling), high))].map(back);
 }
 
 function axes(picture, frame, x, y, model, places) {

@@ -10,6 +10,7 @@ from scipy import stats
 from discreet.bench.lines import METHODS
 from discreet.bench.report.curves import (
     DRAWN,
+    GROUPS,
     KINDS,
     RELATIONS,
     curves,
@@ -37,6 +38,7 @@ TITLES: dict[str, str] = {
 """The measures in words."""
 
 _IN_PER_CENT = ("accuracy", "balanced_accuracy")
+_UP_TO_ONE = (*_IN_PER_CENT, "auc")
 _OVER_DECADES = ("excess_objective", "seconds", "peak_mb")
 
 
@@ -75,6 +77,7 @@ def content(runs: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
     }
     return {
         "kinds": KINDS,
+        "groups": GROUPS,
         "relations": RELATIONS,
         "lines": [line_facts(line) for line in order],
         "measures": {
@@ -82,6 +85,7 @@ def content(runs: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
                 "title": title,
                 "more": DRAWN[name],
                 "percent": name in _IN_PER_CENT,
+                "bounded": name in _UP_TO_ONE,
                 "log": name in _OVER_DECADES,
             }
             for name, title in TITLES.items()
@@ -110,6 +114,9 @@ def _board(rows: pd.DataFrame, order: list[str]) -> list[dict[str, Any]]:
             "p": rounded(row.adjusted, 2),
             "clear": bool(row.significant),
             "default": rounded(row.auto_mean),
+            "worse": bool(row.auto_significant),
+            "defaultP": rounded(row.auto_p_value, 2),
+            "delta": rounded(row.delta),
             "baseline": rounded(row.baseline),
             "hindsight": _known(places, row.hindsight, row.hindsight_mean),
             "setting": row.setting if isinstance(row.setting, str) else "",

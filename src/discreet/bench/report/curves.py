@@ -19,6 +19,7 @@ from discreet.bench.statistics import final
 __all__ = [
     "COSTS",
     "DRAWN",
+    "GROUPS",
     "KINDS",
     "RELATIONS",
     "curves",
@@ -50,6 +51,14 @@ KINDS = {
 }
 
 
+GROUPS = {
+    "private": "Private, default form",
+    "variant": "Private, published constants or tuned",
+    **{name: words for name, words in KINDS.items() if name != "private"},
+}
+"""Kinds as the legend has them: of private lines, those that are as this library has them first."""
+
+
 def panels_of(experiment: str) -> tuple[Panels, dict[str, Any]]:
     """How an experiment is drawn, and what it says of itself; an unknown one is drawn over ε."""
     from discreet.bench.experiments import EXPERIMENTS
@@ -72,15 +81,19 @@ def kind_of(line: str) -> str:
 def line_facts(line: str) -> dict[str, Any]:
     """What the page must know to name and draw a line."""
     drawn = look(line)
+    kind = kind_of(line)
+    _, calibration, _, tuning = line.split("|")
+    default = tuning == "default" and calibration != "published"
     return {
         "title": drawn.title,
         "short": drawn.title.split(", ")[0],
-        "first": honest(line) or line.startswith("nonprivate|"),
+        "first": (honest(line) and default) or line.startswith("nonprivate|"),
         "colour": drawn.colour.lower(),
         "marker": drawn.marker,
         "dash": drawn.dash,
         "filled": drawn.filled,
-        "kind": kind_of(line),
+        "kind": kind,
+        "group": "variant" if kind == "private" and not default else kind,
     }
 
 
@@ -257,23 +270,42 @@ def _series(summary: pd.DataFrame, places: dict[str, int]) -> list[dict[str, Any
 def _stars(
     experiment: str, cell: dict[str, Any], summary: pd.DataFrame, x: str, alphas: Iterable[float]
 ) -> dict[str, list[list[Any]]]:
-    """Numbers that papers print for this panel: method, colour, place, value and source."""
+    """Numbers that papers print for this panel: method, colour, place, value and source.
+
+    One that does not depend on what is drawn along stands at the right end.
+    """
     places = sorted(summary["x"].dropna().unique())
     epsilons = places if x == "epsilon" else [cell.get("epsilon", math.nan)]
     ats = places if x == "at" else [None]
     found: dict[str, list[list[Any]]] = {}
     for measure in sorted(summary["measure"].unique()):
         stars = {
-            (entry, {"epsilon": epsilon, "at": at}.get(x))
+            (entry, _place(entry, x, {"epsilon": epsilon, "at": at}, places))
             for epsilon, at, alpha in product(epsilons, ats, alphas)
             for entry in entries(
-                experiment, cell["data"], cell["loss"], epsilon, measure, alpha=alpha, at=at
+                experiment,
+                cell["data"],
+                cell["loss"],
+                epsilon,
+                measure,
+                alpha=alpha,
+                at=at,
+                relation=cell["relation"],
             )
         }
         if stars:
             listed = [_star(entry, place) for entry, place in stars]
             found[measure] = sorted(listed, key=lambda star: (star[0], star[2] or 0.0, star[3]))
     return found
+
+
+def _place(
+    entry: Published, x: str, here: dict[str, float | None], places: list[float]
+) -> float | None:
+    """Where along a number stands; None if that is not told."""
+    if x not in here:
+        return None
+    return places[-1] if getattr(entry, x) is None and places else here[x]
 
 
 def _star(entry: Published, place: float | None) -> list[Any]:

@@ -1,6 +1,7 @@
 // The leaderboard, and the start of everything.
 
 const ALL = "(all)";
+const SHORT = { add_remove: "add or remove", replace_one: "replace" };
 const FILTERS = [["board-experiment", "experiment"], ["board-data", "data"], ["board-relation", "relation"]];
 
 function leaderboard() {
@@ -10,23 +11,27 @@ function leaderboard() {
   const several = unique(rows.map((row) => row.experiment)).length > 1;
   const losses = unique(rows.map((row) => row.loss)).length > 1;
   const cell = (row) => [row.experiment, row.data, row.loss, row.relation, row.epsilon].join("|");
-  const alphas = unique(rows.map(cell)).length < rows.length;
+  const twice = unique(rows.map(cell)).length < rows.length;
+  const deltas = twice && unique(rows.map((row) => `${cell(row)}|${row.delta}`)).length > unique(rows.map(cell)).length;
+  const alphas = twice && unique(rows.map((row) => `${cell(row)}|${row.alpha}`)).length > unique(rows.map(cell)).length;
   const who = ([k, value], title = data.lines[k].title) => [
     el("span", { class: "who" }, swatch(data.lines[k]), el("span", {}, title)), el("span", { class: "value" }, number(value, measure))];
+  const tuned = rows.some((row) => row.hindsight);
   const sign = data.measures[measure].more ? 1 : -1;
-  const heads = ["data set", ...(several ? ["experiment"] : []), ...(losses ? ["loss"] : []), "relation", ...(alphas ? ["penalty α"] : []), "ε",
-    "best private method", "runner-up", "lead", "discreet's default", "without privacy", "best with hindsight (not private)"];
+  const heads = ["data set", ...(several ? ["experiment"] : []), ...(losses ? ["loss"] : []), "neighbours", ...(alphas ? ["penalty α"] : []), ...(deltas ? ["δ"] : []), "ε",
+    "best private method", "runner-up", "lead", "discreet's default", "without privacy", ...(tuned ? ["best with hindsight (not private)"] : [])];
   const cells = rows.map((row) => [
-    row.data, ...(several ? [row.experiment] : []), ...(losses ? [row.loss] : []), WORDS[row.relation] || row.relation,
-    ...(alphas ? [row.alpha === null ? "–" : plain(row.alpha)] : []), plain(row.epsilon),
+    row.data, ...(several ? [row.experiment] : []), ...(losses ? [row.loss] : []), SHORT[row.relation] || row.relation,
+    ...(alphas ? [row.alpha === null ? "–" : plain(row.alpha)] : []), ...(deltas ? [row.delta === null ? "–" : plain(row.delta)] : []), plain(row.epsilon),
     who(row.best),
     row.second ? who(row.second) : "no other",
-    row.second ? [el("span", { class: "value" }, apart(row.margin, measure)), ...verdict(row)] : "–",
+    row.second ? [el("span", { class: "value" }, apart(row.margin, measure)), ...verdict(row.clear, row.p)] : "–",
     row.default === null ? "–" : row.best[1] === row.default ? "is the best" : [
-      el("span", { class: "value" }, number(row.default, measure)), el("span", { class: "soft apart" }, apart(sign * (row.default - row.best[1]), measure))],
+      el("span", { class: "value" }, number(row.default, measure)), el("span", { class: "soft apart" }, apart(sign * (row.default - row.best[1]), measure)),
+      ...verdict(row.worse, row.defaultP)],
     row.baseline === null ? "–" : [
       el("span", { class: "value" }, number(row.baseline, measure)), el("span", { class: "soft apart" }, apart(sign * (row.baseline - row.best[1]), measure))],
-    row.hindsight ? [...who(row.hindsight, data.lines[row.hindsight[0]].short), el("span", { class: "soft" }, row.setting)] : "–",
+    ...(tuned ? [row.hindsight ? [...who(row.hindsight, data.lines[row.hindsight[0]].short), el("span", { class: "soft" }, row.setting)] : "–"] : []),
   ]);
   const caption = `Best private methods by ${data.measures[measure].title}, means over the repeats. `
     + "Differences are to the best private method; plus is better. p is corrected for all comparisons of the experiment.";
@@ -35,10 +40,10 @@ function leaderboard() {
   byId("board-count").textContent = `${rows.length} of ${all} comparisons`;
 }
 
-function verdict(row) {
-  const words = row.clear ? "significant" : "within chance";
-  const p = row.p === null ? "" : row.p < 1e-4 ? "p < 0.0001" : `p = ${plain(row.p)}`;
-  return [el("span", { class: row.clear ? "yes" : "no" }, words), ...(p ? [el("span", { class: "soft" }, p)] : [])];
+function verdict(clear, value) {
+  const words = clear ? "significant" : "within chance";
+  const p = value === null ? "" : value < 1e-4 ? "p < 0.0001" : `p = ${plain(value)}`;
+  return [el("span", { class: clear ? "yes" : "no" }, words), ...(p ? [el("span", { class: "soft" }, p)] : [])];
 }
 
 function start() {
@@ -79,6 +84,7 @@ function start() {
     for (const [id, name] of FILTERS) {
       const values = unique(data.board.map((row) => row[name])).map((v) => [v, WORDS[v] || v]);
       fill(byId(id), [[ALL, "all"], ...values]);
+      byId(id).closest("label").hidden = values.length < 2;
     }
     for (const id of ["board-measure", ...FILTERS.map(([name]) => name)]) byId(id).addEventListener("change", leaderboard);
     leaderboard();

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-from discreet.bench.lines import named
+from discreet.bench.lines import honest, named
 from discreet.bench.report.board import Answer, answer, board, difference
 from discreet.bench.report.content import TITLES, content, ordered
 from discreet.bench.report.facts import Origin, costs, origins, problems, promises
@@ -68,7 +68,7 @@ def report(runs: pd.DataFrame, *, title: str, commands: Mapping[str, str]) -> st
         _opening(title, runs, answers, told),
         _navigation(),
         "<main>",
-        _section("leaderboard", _leaderboard(rows, answers)),
+        _section("leaderboard", _leaderboard(rows, answers, _NOTHING[_private(runs)])),
         _section("curves", _CURVES),
         _section("privacy", _PROMISES + promise_list(promises(runs, order))),
         _section("cost", cost_table(costs(runs), order)),
@@ -112,7 +112,7 @@ def _opening(
             for one in answers
         )
     else:
-        words = "No private method has a result, so there is nothing to compare."
+        words = f"{_NOTHING[_private(runs)]}, so there is nothing to compare."
     days = sorted(day for origin in told for day in origin.days if day)
     failed = int((runs["problem"] != "").sum())
     facts = {
@@ -151,9 +151,21 @@ def _tiles(one: Answer) -> str:
     return f'<ul class="tiles">{"".join(items)}</ul>'
 
 
-def _leaderboard(rows: pd.DataFrame, answers: Sequence[Answer]) -> str:
+_NOTHING = {
+    False: "No private method has a result",
+    True: "These runs show how methods go on their way, or sweeps of settings, not who wins",
+}
+"""Why there is no leaderboard, by whether a private method has a result."""
+
+
+def _private(runs: pd.DataFrame) -> bool:
+    """Whether a private method has a result."""
+    return bool(((runs["problem"] == "") & runs["line"].map(honest).astype(bool)).any())
+
+
+def _leaderboard(rows: pd.DataFrame, answers: Sequence[Answer], nothing: str) -> str:
     if rows.empty:
-        return "<p>No private method has a result.</p>"
+        return f"<p>{nothing}.</p>"
     measure = answers[0].measure
     return (
         f"<h3>How often each is the best private method, by {TITLES[measure]}</h3>"

@@ -36,6 +36,8 @@ function fill(select, options, wanted) {
 
 // ---------------------------------------------------------------- curves
 
+const FEW_LINES = 12;
+const BANDED = 6;
 const PALETTE = ["#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"];
 const MARKERS = ["o", "s", "^", "v", "D", "x", "P"];
 
@@ -107,14 +109,42 @@ function model() {
     .filter((p) => seen(p.x, p.y));
   const where = panel ? `${panel.data}, ${panel.loss} loss, ${WORDS[panel.relation] || panel.relation}` : "no result";
   const xTitle = X_TITLES[experiment.x] || experiment.x;
+  const crowded = lines.length > FEW_LINES;
+  const floor = crowded && of.bounded && !chosen.logY ? floorOf(lines) : -Infinity;
+  if (crowded) bestOf(lines, of.more).forEach((one, k) => { one.banded = k < BANDED; });
   return {
     title: `${of.title} over ${xTitle}: ${where}`,
     description: `${lines.length} lines with 95 % bands of the mean. ${best(lines, measure)} All numbers are in the table below.`,
     xTitle: `${xTitle}${logX ? " (log scale)" : ""}`,
     yTitle: `${of.title}${of.percent ? ", %" : ""}${chosen.logY ? " (log scale)" : ""}, ${of.more ? "higher" : "lower"} is better`,
-    logX, logY: chosen.logY, labels: experiment.labels, lines, stars, lost,
+    logX, logY: chosen.logY, labels: experiment.labels, lines, stars, lost, crowded, floor, ceiling: of.bounded ? 1 : Infinity,
     format: (v) => (of.percent ? plain(Number((100 * v).toPrecision(6))) : plain(v)),
   };
+}
+
+// The lines from best to worst, by their mean place among those at the same x; level lines last.
+function bestOf(lines, more) {
+  const places = new Map(lines.map((one) => [one, []]));
+  for (const x of unique(lines.flatMap((one) => one.points.map((p) => p.x))).filter((v) => v !== null)) {
+    const there = lines.map((one) => [one, one.points.find((p) => p.x === x)]).filter(([, p]) => p);
+    there.sort(([, a], [, b]) => (more ? b.y - a.y : a.y - b.y));
+    there.forEach(([one], k) => places.get(one).push(k / there.length));
+  }
+  const mean = (one) => (places.get(one).length ? places.get(one).reduce((a, b) => a + b) / places.get(one).length : 2);
+  return [...lines].sort((a, b) => mean(a) - mean(b));
+}
+
+// Where a crowded chart starts: at what a quarter of the lines do not reach at the smallest x, or
+// at the lowest mean of all if that costs little height.
+function floorOf(lines) {
+  const all = lines.flatMap((one) => one.points);
+  const along = all.filter((p) => p.x !== null);
+  if (!along.length) return -Infinity;
+  const left = Math.min(...along.map((p) => p.x));
+  const first = along.filter((p) => p.x === left).map((p) => p.y).sort((a, b) => a - b);
+  const floor = first[Math.floor((first.length - 1) / 4)];
+  const [low, high] = [Math.min(...all.map((p) => p.y)), Math.max(...all.map((p) => p.y))];
+  return high - low <= 2 * (high - floor) ? -Infinity : floor - 0.06 * (high - floor);
 }
 
 function published() {
@@ -166,7 +196,7 @@ function point(k) {
   const tip = byId("tip");
   const ring = byId("chart").querySelector(".ring");
   current = k;
-  for (const node of byId("chart").querySelectorAll(".faint")) node.classList.remove("faint");
+  for (const node of byId("chart").querySelectorAll(".faint, .near")) node.classList.remove("faint", "near");
   if (k < 0 || !spots[k]) {
     tip.hidden = true;
     tip.replaceChildren();
@@ -186,7 +216,10 @@ function point(k) {
 }
 
 function faint(key) {
-  for (const node of byId("chart").querySelectorAll("[data-key]")) node.classList.toggle("faint", node.dataset.key !== key);
+  for (const node of byId("chart").querySelectorAll("[data-key]")) {
+    node.classList.toggle("faint", node.dataset.key !== key);
+    node.classList.toggle("near", node.dataset.key === key);
+  }
 }
 
 function nearest(event) {
@@ -219,7 +252,12 @@ function redraw() {
   const drawn = model();
   spots = draw(byId("chart-picture"), drawn);
   point(-1);
-  byId("lost").textContent = drawn.lost ? `${drawn.lost} points at or below 0 have no place on a log scale and are left out.` : "";
+  const below = drawn.lines.filter((one) => one.points.some((p) => p.y < drawn.lowest)).length;
+  byId("lost").textContent = [
+    drawn.crowded ? `Of so many lines the ${BANDED} best have a band, and others when they are pointed at.` : "",
+    below ? `${below} ${below === 1 ? "line goes" : "lines go"} below the chart and ${below === 1 ? "is" : "are"} cut there; all numbers are in the table.` : "",
+    drawn.lost ? `${drawn.lost} points at or below 0 have no place on a log scale and are left out.` : "",
+  ].filter(Boolean).join(" ");
   for (const [id, on] of [["log-x", drawn.logX], ["log-y", drawn.logY]]) byId(id).setAttribute("aria-pressed", String(on));
   byId("log-x").disabled = chosen.experiment.labels.length > 0;
   byId("stars").hidden = !drawn.stars.length;
@@ -227,8 +265,8 @@ function redraw() {
 }
 
 function legend() {
-  const groups = Object.entries(data.kinds).map(([kind, words]) => {
-    const there = (chosen.panel ? chosen.panel.series : []).filter((series) => data.lines[series.line].kind === kind);
+  const groups = Object.entries(data.groups).map(([group, words]) => {
+    const there = (chosen.panel ? chosen.panel.series : []).filter((series) => data.lines[series.line].group === group);
     if (!there.length) return null;
     return el("div", { class: "kind", role: "group", "aria-label": words }, el("p", {}, words), ...there.map(toggle));
   });

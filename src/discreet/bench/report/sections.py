@@ -9,6 +9,7 @@ from html import escape
 import pandas as pd
 
 from discreet.bench.lines import title_of
+from discreet.bench.recompute import TOLERANCE
 from discreet.bench.report.curves import RELATIONS
 from discreet.bench.report.facts import Cost, Origin, Problem, Promise
 from discreet.bench.runs import VARIANTS
@@ -131,7 +132,10 @@ def _spent(promise: Promise) -> str:
                 recomputed,
             ]
         )
-    caption = "Largest values over all runs. ε is recomputed by an independent accountant."
+    caption = (
+        "Largest values over all runs. ε is recomputed by an independent accountant, which rounds "
+        f"upwards: by up to {100 * TOLERANCE:g} % more than allowed is taken for rounding."
+    )
     return table(heads, rows, caption=caption, numeric=range(1, 5), label=promise.title)
 
 
