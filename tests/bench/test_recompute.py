@@ -94,6 +94,22 @@ def test_objective_perturbation_against_a_numerical_integral(relation):
     assert gaussian <= 1e-3
 
 
+@pytest.mark.parametrize(
+    ("noise", "rate", "count"), [(2.7, 1 / 2000, 179_385), (8.0, 1 / 2000, 30_000)]
+)
+def test_very_many_steps_on_single_rows_against_a_fine_grid(noise, rate, count):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    from discreet.bench.recompute import _single_rows
+
+    one = pld.from_gaussian_mechanism(
+        noise / 2, sampling_prob=rate, value_discretization_interval=2e-6
+    )
+    grid = one.self_compose(count).get_epsilon_for_delta(1e-6)
+    for stated in (grid, 20 * grid):  # far from what was promised as well
+        assert _single_rows(2 / noise, rate, count, 1e-6, stated) == pytest.approx(grid, rel=1e-3)
+
+
 def test_nothing_run_promises_nothing():
     guarantee = fitted("majority", 1.0, "add_remove", Y).guarantee_
     assert recomputed_epsilon(guarantee) == np.inf

@@ -27,6 +27,9 @@ __all__ = ["TOLERANCE", "check", "insist", "recomputed_epsilon"]
 Uses = tuple[tuple[Any, int], ...]
 """Mechanisms and how often each was used."""
 
+MANY_STEPS = 20_000
+"""Beyond so many steps on single rows, losses of one are too small for a grid."""
+
 TOLERANCE = 0.01
 """By how much the recomputed ε may exceed what is allowed: the other accountant rounds upwards on a
 grid that is coarser than ours."""
@@ -125,13 +128,21 @@ def _sampled(uses: Uses, relation: str, delta: float, stated: float) -> float:
     """Gaussian noise on random samples of rows: privacy loss distributions."""
     from dp_accounting import ComposedDpEvent, NeighboringRelation, SelfComposedDpEvent
     from dp_accounting.pld import PLDAccountant
+    from dp_accounting.pld import privacy_loss_distribution as pld
 
     if any(mechanism.sampling == "one_row" for mechanism, _ in uses):
         if len(uses) > 1:
             raise NotSupported("one kind of step on single rows can be recomputed, not several.")
         ((step, count),) = uses
-        # replaced rows are two clips apart
-        return _single_rows(2 / step.noise_multiplier, step.rate, count, delta, stated)
+        apart = 2 / step.noise_multiplier  # replaced rows are two clips apart
+        if count > MANY_STEPS:
+            return _single_rows(apart, step.rate, count, delta, stated)
+        one = pld.from_gaussian_mechanism(
+            1 / apart,
+            sampling_prob=step.rate,
+            value_discretization_interval=1e-4 * min(1.0, stated),
+        )
+        return float(one.self_compose(count).get_epsilon_for_delta(delta))
     neighbours = {
         "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
         "replace_one": NeighboringRelation.REPLACE_ONE,
@@ -154,7 +165,9 @@ def _single_rows(mu: float, rate: float, count: int, delta: float, stated: float
     x, step = np.linspace(-13.0, 13.0 + mu, 1200, retstep=True)
     weights = np.exp(-(x**2) / 2) * step / math.sqrt(2 * math.pi)
     ratio = np.log1p(rate * np.expm1(mu * x - mu**2 / 2))  # of the densities
-    line = min(3 / stated, -math.log(rate) / mu**2)
+    deviation = math.sqrt(count * math.expm1(mu**2)) * rate  # of L, but for its tails
+    scale = min(stated, 8 * deviation)
+    line = min(3 / scale, -math.log(rate) / mu**2)
 
     def power(s: Any, way: int) -> Any:
         """TK(s), for the moved distribution against the other (1) or the other way round (-1)."""
@@ -162,10 +175,10 @@ def _single_rows(mu: float, rate: float, count: int, delta: float, stated: float
         return count * np.log1p(np.expm1(np.multiply.outer(exponent, ratio)) @ weights)
 
     def contour(way: int) -> tuple[Any, Any]:
-        far = 1.0
-        while power(line + 1j * far, way).real > power(line + 0j, way).real - 34 and far < 1e5:
-            far *= 1.5
-        u = np.arange(0.0, far, min(0.05, line / 20) if far < 2000 else far / 40_000)
+        far = 1 / deviation
+        while power(line + 1j * far, way).real > power(line + 0j, way).real - 34:
+            far *= 1.3
+        u = np.linspace(0.0, far, 8001)
         s = line + 1j * u
         parts = [power(piece, way) for piece in np.array_split(s, max(1, len(s) // 500))]
         return s, np.concatenate(parts) - np.log(s * (s + 1))
@@ -179,19 +192,18 @@ def _single_rows(mu: float, rate: float, count: int, delta: float, stated: float
             found.append(np.trapezoid(values, s.imag) / math.pi)
         return float(max(found)) - delta
 
-    return _least(excess)
+    return _least(excess, most=scale)
 
 
-def _least(excess: Callable[[float], float], start: float = 0.0) -> float:
-    """The ε from which on δ is small enough."""
+def _least(excess: Callable[[float], float], start: float = 0.0, most: float = 1.0) -> float:
+    """The ε from which on δ is small enough, looked for between ``start`` and ``most`` first."""
     if excess(start) <= 0:
         return start
-    most = start + 1.0
-    while excess(most) > 0:
+    while excess(start + most) > 0:
         most *= 2
         if most > 1e6:
             return math.inf
-    return float(brentq(excess, start, most, xtol=1e-12))
+    return float(brentq(excess, start, start + most, xtol=1e-12))
 
 
 def _tilted(uses: Uses, delta: float) -> float:
