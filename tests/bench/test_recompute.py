@@ -46,7 +46,7 @@ def test_tight_guarantees_are_found_again(name, relation, epsilon):
         recomputed = check(guarantee, epsilon, 1e-6)
         # Not far below either: an accountant that is far too kind would pass everything. The last
         # of agd's budget may be left over, and rrpsgd stops at a random round, perhaps the first.
-        assert recomputed > (0.0 if name == "rrpsgd" else 0.97) * epsilon
+        assert recomputed > (0.0 if name == "rrpsgd" else 0.9) * epsilon
 
 
 def test_published_constants_that_break_their_promise_are_seen():

@@ -147,7 +147,7 @@ def _sampled(uses: Uses, relation: str, delta: float, stated: float) -> float:
         "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
         "replace_one": NeighboringRelation.REPLACE_ONE,
     }[relation]
-    accountant = PLDAccountant(neighbours, value_discretization_interval=1e-3 * min(1.0, stated))
+    accountant = PLDAccountant(neighbours, value_discretization_interval=1e-4 * min(1.0, stated))
     events = [SelfComposedDpEvent(mechanism.event(), count) for mechanism, count in uses]
     accountant.compose(ComposedDpEvent(events))
     return float(accountant.get_epsilon(delta))
