@@ -130,6 +130,14 @@ def test_a_large_plan_is_run_in_pieces_that_add_up(monkeypatch):
     assert len({str(each) for each in asked}) == len(pieces)
 
 
+def test_a_table_larger_than_memory_is_left_out_with_a_reason(cache, tmp_path):
+    huge = {"industrial": {"rows": [10**12], "features": [23]}}
+    found = run(EXPERIMENT, [plan(data=huge)], tmp_path / "r.parquet", cache=cache)
+    assert found.runs.empty
+    (reason,) = found.skipped.values()
+    assert "GiB of memory" in reason
+
+
 def test_a_library_that_is_not_set_up_is_left_out_with_a_reason(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("DISCREET_RIVALS", str(tmp_path))
     asked = plan(solvers={"diffprivlib": {}, "majority": {}}, repeats=1)

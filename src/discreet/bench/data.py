@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -18,7 +18,10 @@ from discreet.tables.datasets.entries import entry
 from discreet.tables.datasets.sources import where
 from discreet.tables.schema import Schema
 
-__all__ = ["GENERATED", "Table", "available", "generated", "public"]
+__all__ = ["GENERATED", "Table", "available", "generated", "public", "too_large"]
+
+_BYTES_A_VALUE = 20
+"""Of a generated table: drawn as doubles, kept as floats, and split into training and test rows."""
 
 DENSE_COLUMNS = 1000
 """Tables of at most so many columns are kept dense."""
@@ -74,6 +77,22 @@ def available(data: str) -> str | None:
     return (
         f"{data} is not on this machine: pass --data-dir (or set DISCREET_DATA), or --download to "
         "fetch it from its publisher"
+    )
+
+
+def too_large(data: str, grid: Mapping[str, Sequence[Any]]) -> str | None:
+    """Why a generated data set cannot be made in this machine's memory, or None if it can."""
+    if data not in GENERATED:
+        return None
+    rows = max(count or ROWS[data] for count in grid.get("rows", [None]))
+    features = max(count or FEATURES[data] for count in grid.get("features", [None]))
+    needed = rows * features * _BYTES_A_VALUE / 2**30
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    if needed <= here:
+        return None
+    return (
+        f"{data} of {rows:,} × {features:,} needs about {needed:.0f} GiB of memory; this machine "
+        f"has {here:.0f}"
     )
 
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import discreet
 from discreet.bench import runs as table
-from discreet.bench.data import GENERATED, available
+from discreet.bench.data import GENERATED, available, too_large
 from discreet.bench.experiment import Experiment, Plan
 from discreet.bench.interrupts import insistent_interrupts
 from discreet.bench.progress import JOBS, LOG, Count
@@ -221,7 +221,10 @@ def _units(plans: Sequence[Plan], skipped: dict[str, str]) -> Iterator[Plan]:
             continue
         for name, grid in plan.data.items():
             reason = available(name)
-            if reason is None or os.environ.get("DISCREET_DOWNLOAD") == "1":
+            large = too_large(name, grid)
+            if large is not None:
+                skipped[f"{name}: {large}"] = large
+            elif reason is None or os.environ.get("DISCREET_DOWNLOAD") == "1":
                 yield from _pieces(replace(plan, data={name: grid}))
             else:
                 skipped[name] = reason

@@ -362,7 +362,8 @@ def _time(seconds: float) -> str:
 
 def _tell(screen: Screen, experiment: Experiment, done: Done, folder: Path) -> None:
     for name, reason in done.skipped.items():
-        screen.note(f"Left out: {reason if name in reason else f'{name}: {reason}'}.")
+        told = reason if name.split(":")[0] in reason else f"{name}: {reason}"
+        screen.note(f"Left out: {told}.")
     if done.runs.empty:
         screen.note(f"{experiment.name}: no runs.")
         return
