@@ -134,8 +134,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "test rows: no private method may choose like this.",
             "Methods with a proof for the replacement of a row only run under that relation only. "
             "The strongly convex P-SCPSGD has the penalty 0.01, as its noise is divided by it.",
-            "The code that papers released is run as it is, and marked: it does not keep the ε "
-            "that stands over the column.",
+            "What the papers' public code does, written again here, is run and marked: it does not "
+            "keep the ε that stands over the column.",
         ),
     ),
 )
