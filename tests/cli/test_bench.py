@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from discreet.bench import runs as table
@@ -28,7 +29,7 @@ def test_a_run_leaves_runs_tables_figures_and_a_page(out):
     assert {"auto-table.md", "auto-table.csv", "auto-table.tex", "report.html"} <= names
     assert any(name.endswith(".svg") for name in names)
     page = (folder / "report.html").read_text()
-    assert "discreet bench run auto-table --quick" in page
+    assert "discreet bench run auto-table --quick --data synthetic-l" in page
 
 
 def test_one_page_of_all_runs_in_a_folder(out, tmp_path, capsys):
@@ -39,6 +40,20 @@ def test_one_page_of_all_runs_in_a_folder(out, tmp_path, capsys):
     assert run(asked) == Exit.USAGE  # it is there already
     assert "--force" in capsys.readouterr().err
     assert run([*asked, "--force"]) == Exit.OK
+
+
+def test_the_page_has_the_command_that_makes_such_runs():
+    from discreet.bench.experiments import find
+    from discreet.cli.bench import _command
+
+    runs = table.complete(
+        pd.DataFrame({"experiment": "auto-table", "repeat": [0, 1], "epsilon": [0.1, 1.0],
+                      "data": ["adult", "kddcup99 (70,000 rows)"]})
+    )  # fmt: skip
+    assert _command(find("auto-table"), False, runs) == (
+        "discreet bench run auto-table --repeats 2 --epsilon 0.1 --epsilon 1 "
+        "--data adult --data kddcup99"
+    )
 
 
 def test_a_file_compared_with_itself_is_the_same(out, capsys):
@@ -82,8 +97,6 @@ def test_a_file_that_takes_the_name_of_a_method_is_refused(tmp_path, capsys):
 
 
 def test_a_file_of_something_else_is_refused(tmp_path, capsys):
-    import pandas as pd
-
     path = tmp_path / "other.parquet"
     pd.DataFrame({"a": [1]}).to_parquet(path)
     assert run(["bench", "report", str(path), "-o", str(tmp_path / "x.html")]) == Exit.DATA

@@ -171,7 +171,8 @@ def run_experiments(
         failures += done.failures
         _tell(screen, experiment, done, folder)
         if not done.runs.empty:
-            _write_all(screen, done.runs, [experiment], folder, _command(experiment, quick))
+            commands = {experiment.name: _command(experiment, quick, done.runs)}
+            _write_all(screen, done.runs, [experiment], folder, commands)
         if done.interrupted:
             raise Problem(
                 Exit.INTERRUPTED,
@@ -208,7 +209,8 @@ def make_report(
     check_output(output, force, *found)
     runs = _read(found)
     known = [EXPERIMENTS[name] for name in dict.fromkeys(runs["experiment"]) if name in EXPERIMENTS]
-    commands = {each.name: f"discreet bench run {each.name}" for each in known}
+    quick = {path.parent.name.removesuffix("-quick") for path in found if _is_quick(path)}
+    commands = {each.name: _command(each, each.name in quick, runs) for each in known}
     _write_all(screen, runs, known, output.parent, commands, page=output, title=title)
 
 
@@ -299,8 +301,25 @@ def _missing(experiment: Experiment) -> list[str]:
     return [name for name in names if available(name) is not None]
 
 
-def _command(experiment: Experiment, quick: bool) -> dict[str, str]:
-    return {experiment.name: f"discreet bench run {experiment.name}" + (" --quick" * quick)}
+def _is_quick(path: Path) -> bool:
+    return path.parent.name.endswith("-quick")
+
+
+def _command(experiment: Experiment, quick: bool, runs: pd.DataFrame) -> str:
+    """The command that makes such runs, narrowed as they are."""
+    runs = runs[runs["experiment"] == experiment.name]
+    plans = experiment.quick if quick else experiment.plans
+    words = ["discreet bench run", experiment.name, *(["--quick"] if quick else [])]
+    repeats = int(runs["repeat"].max()) + 1
+    if repeats != max(plan.repeats for plan in plans):
+        words.append(f"--repeats {repeats}")
+    epsilons = set(runs["epsilon"])
+    if epsilons != {epsilon for plan in plans for epsilon in plan.objective["epsilon"]}:
+        words += [f"--epsilon {epsilon:g}" for epsilon in sorted(epsilons)]
+    data = {name.split(" (")[0] for name in runs["data"]}
+    if data != {name for plan in plans for name in plan.data}:
+        words += [f"--data {name}" for name in sorted(data)]
+    return " ".join(words)
 
 
 def _run_one(
