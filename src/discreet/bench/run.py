@@ -149,7 +149,7 @@ def run(
     """
     cache = cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
-    log = cache / "progress.jsonl"
+    log = cache / f"progress-{os.getpid()}.jsonl"  # commands may share a cache
     _tell_workers({"BENCHOPT_CACHE": str(cache / fingerprint()), LOG: str(log), JOBS: str(jobs)})
     done = Done(pd.DataFrame())
     units = list(_units(plans, done.skipped))
@@ -158,7 +158,7 @@ def run(
     written = time.monotonic()
     for number, plan in enumerate(units):
         with counter.watching(number, " · ".join(plan.data)):
-            file = cache / "parts" / f"{experiment.name}-{number}.parquet"
+            file = cache / "parts" / f"{experiment.name}-{number}-{os.getpid()}.parquet"
             found, stopped = _benchopt(plan, file, jobs)
         if found is not None:
             parts.append(tidy(found, experiment=experiment.name, tuning=plan.tuning))
