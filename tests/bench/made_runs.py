@@ -109,3 +109,26 @@ def _run(noise, data, epsilon, relation, line, repeat, setting, experiment):
 def hash_of(words: str) -> int:
     """A number that is the same in every process."""
     return sum((k + 1) * ord(letter) for k, letter in enumerate(words))
+
+
+COMMANDS = {"amp-fig1": "discreet bench run amp-fig1 --repeats 5", "exp": "discreet bench run exp"}
+NASTY = '</script><b>bold</b><img src=x onerror="boom()">'
+
+
+def few(runs):
+    """Two data sets and two ε, with three measures of quality: what takes long is comparing."""
+    kept = runs[runs["data"].isin(["adult", "covertype"]) & runs["epsilon"].isin([0.05, 0.1])]
+    return kept.assign(balanced_accuracy=np.nan, auc=np.nan, objective=np.nan)
+
+
+def nasty(runs):
+    names = {"agd": f"agd{NASTY}"}
+    problems = runs["problem"].where(runs["problem"] == "", NASTY)
+    return runs.assign(
+        method=runs["method"].replace(names),
+        data=runs["data"].replace({"adult": NASTY}),
+        guarantee=NASTY,
+        problem=problems,
+        machine=json.dumps({"cpu": NASTY}),
+        versions=NASTY,
+    )

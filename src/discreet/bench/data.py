@@ -140,7 +140,7 @@ def public(data: str, rows: int | None, columns: int | None, unit: bool) -> Tabl
         X=X,
         y=np.asarray(y, dtype=np.float64 if real else np.int64),
         n_classes=0 if real else max(2, int(y.max()) + 1),
-        bounds=_bounds(X),
+        bounds=_bounds(X.shape[1], signed=unit or schema is None),
         max_norm=max_norm,
         target_bounds=loaded.target_bounds,
     )
@@ -155,7 +155,9 @@ def generated(data: str, rows: int | None, features: int | None, seed: int) -> T
     default = (n, d) == (ROWS[data], FEATURES[data])
     name = data if default else f"{data} ({n:,} rows, {d:,} columns)"
     name = _noted(name, f"seed {seed}") if seed else name
-    return Table(name, X, y, 2, _bounds(X), 1.0 if data == "sphere" else float(np.sqrt(d)))
+    return Table(
+        name, X, y, 2, _bounds(d, signed=True), 1.0 if data == "sphere" else float(np.sqrt(d))
+    )
 
 
 def _noted(name: str, note: str) -> str:
@@ -169,10 +171,9 @@ def _unit_rows(X: Any) -> Any:
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-30)
 
 
-def _bounds(X: Any) -> NDArray[np.float64]:
-    """All encodings here have values in [0, 1] or [-1, 1]; which of them, a column's sign tells."""
-    negative = float(X.min()) < 0
-    return np.tile([-1.0 if negative else 0.0, 1.0], (X.shape[1], 1))
+def _bounds(columns: int, *, signed: bool) -> NDArray[np.float64]:
+    """Schemas encode to [0, 1]; what is generated, or has no schema, lies in [-1, 1]."""
+    return np.tile([-1.0 if signed else 0.0, 1.0], (columns, 1))
 
 
 def _unscaled(schema: Schema) -> Schema:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -171,6 +171,7 @@ def run(
         if stopped:
             done.interrupted = True
             break
+    log.unlink(missing_ok=True)
     if not done.runs.empty:
         failed = done.runs[done.runs["problem"].str.startswith(OVERSPENT)]
         done.failures = [_in_words(row) for row in failed.to_dict("records")]
@@ -258,7 +259,7 @@ def size(plan: Plan) -> int:
     """How many runs a plan is."""
 
     def settings(grid: Mapping[str, Sequence[Any]]) -> int:
-        return len(list(itertools.product(*grid.values())))
+        return math.prod(len(values) for values in grid.values())
 
     data = sum(settings(grid) for grid in plan.data.values())
     solvers = sum(settings(grid) for grid in plan.solvers.values())
@@ -300,7 +301,9 @@ def _call(plan: Plan, file: Path, jobs: int, *, collect: bool) -> pd.DataFrame |
             if file.exists():
                 raise
             return None  # every run was skipped or failed: nothing was written
-    return pd.read_parquet(file)
+    found = pd.read_parquet(file)
+    file.unlink()
+    return found
 
 
 def _data(name: str, grid: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, list[Any]]]:

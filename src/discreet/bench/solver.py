@@ -200,7 +200,4 @@ class EstimatorSolver(BaseSolver):
         shared["classes"] = np.arange(problem.n_classes)
         if problem.loss == "logistic":
             return LogisticRegression(**shared)
-        return LinearSVC(
-            loss=problem.loss.removeprefix("huber-") if problem.loss == "hinge" else "huber",
-            **shared,
-        )
+        return LinearSVC(loss="hinge" if problem.loss == "hinge" else "huber", **shared)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,9 @@ from discreet.bench.splits import Splits
 from discreet.errors import PrivacyError
 
 __all__ = ["Task", "delta_for", "shortened"]
+
+_minima: dict[tuple[Any, ...], float] = {}
+"""Least objectives that this process has found: methods and budgets share them."""
 
 
 def delta_for(rule: str | float, n_rows: int) -> float:
@@ -184,31 +186,12 @@ class Task:
 
     def _minimum(self, row_norm: float | None) -> float:
         """The least that the objective can be on these training rows, scaled down or not."""
-        key = (self.table.name, self.splits.kind, self.last.repeat, self.loss, self.alpha)
-        return _least((*key, self.rows, self.intercept, row_norm), _Kept(self))
-
-    def least(self, row_norm: float | None) -> float:
-        """Find that minimum, without privacy."""
-        X = self.last.X if row_norm is None else shortened(self.last.X, row_norm)
-        return minimum(self.loss, X, self._target(), self.alpha, self.intercept)
-
-
-class _Kept:
-    """Carries a task past a cache that must not compare it."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Kept)
-
-
-@lru_cache(maxsize=512)
-def _least(key: tuple[Any, ...], kept: _Kept) -> float:
-    return kept.task.least(key[-1])
+        split = (self.table.name, self.splits.kind, self.last.repeat)
+        key = (*split, self.loss, self.alpha, self.rows, self.intercept, row_norm)
+        if key not in _minima:
+            X = self.last.X if row_norm is None else shortened(self.last.X, row_norm)
+            _minima[key] = minimum(self.loss, X, self._target(), self.alpha, self.intercept)
+        return _minima[key]
 
 
 def shortened(X: Any, norm: float) -> Any:
