@@ -151,9 +151,9 @@ def test_losses_and_relations_have_a_block_each():
     )
     captions = [block.caption for block in table(runs, experiment()).blocks]
     assert captions == [
-        "adult: Accuracy, %, logistic loss, neighbours: one row more or less (add_remove)",
-        "adult: Accuracy, %, hinge loss, neighbours: one row more or less (add_remove)",
-        "adult: Accuracy, %, logistic loss, neighbours: one row changed (replace_one)",
+        "adult: Accuracy, %, logistic loss, neighbours: add or remove a row (add_remove)",
+        "adult: Accuracy, %, hinge loss, neighbours: add or remove a row (add_remove)",
+        "adult: Accuracy, %, logistic loss, neighbours: replace a row (replace_one)",
     ]
 
 

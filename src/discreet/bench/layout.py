@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
 
-__all__ = ["Block", "Cell", "Column", "Row", "Table", "as_csv"]
+from discreet.bench.runs import SHARES
 
-_SHARES = ("accuracy", "balanced_accuracy")
+__all__ = ["Block", "Cell", "Column", "Row", "Table", "as_csv"]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _number(value: float) -> str:
 
 def _shown(value: float, measure: str, digits: int) -> str:
     """A value as people read it: shares in percent, others with so many significant digits."""
-    if measure in _SHARES:
+    if measure in SHARES:
         return f"{100 * value:.{max(digits - 1, 1)}f}"
     text = f"{value:#.{digits}g}" if 1e-3 <= abs(value) < 10**digits else f"{value:.{digits}g}"
     return re.sub(r"e([+-])0*(\d)", lambda e: f"e{e[1].strip('+')}{e[2]}", text).rstrip(".")
@@ -155,7 +155,7 @@ def _value(cell: Cell, measure: str) -> str:
     """Mean and standard deviation; one run has no spread."""
     text = _shown(cell.mean, measure, 3)
     if isfinite(cell.sd):
-        spread = f"{100 * cell.sd:.2f}" if measure in _SHARES else _shown(cell.sd, measure, 2)
+        spread = f"{100 * cell.sd:.2f}" if measure in SHARES else _shown(cell.sd, measure, 2)
         text += f" ± {spread}"
     return text
 
@@ -170,7 +170,7 @@ def _content(cell: Cell, measure: str, bold: Callable[[str], str]) -> str:
     elif cell.failed:
         parts.append(cell.problem or "failed")
     if cell.paper is not None:
-        paper = f"{100 * cell.paper:.1f}" if measure in _SHARES else f"{cell.paper:g}"
+        paper = f"{100 * cell.paper:.1f}" if measure in SHARES else f"{cell.paper:g}"
         parts.append(f"(paper: {paper})" if parts else f"paper: {paper}")
     return " ".join(parts)
 

@@ -19,6 +19,8 @@ __all__ = [
     "COLUMNS",
     "KEY",
     "MEASURES",
+    "RELATIONS",
+    "SHARES",
     "VARIANTS",
     "complete",
     "read",
@@ -93,6 +95,12 @@ MEASURES: dict[str, bool] = {
     "epsilon_spent": False,
 }
 """What is measured, and whether more is better."""
+
+SHARES = ("accuracy", "balanced_accuracy")
+"""Measures that are shares, and are shown in percent."""
+
+RELATIONS = {"add_remove": "add or remove a row", "replace_one": "replace a row"}
+"""Which tables are neighbours, in words."""
 
 VARIANTS: dict[str, str] = {
     "private": "the guarantee was recomputed and holds",

@@ -17,7 +17,7 @@ from discreet.bench.experiment import Experiment
 from discreet.bench.layout import Block, Cell, Column, Row, Table, as_csv
 from discreet.bench.lines import METHODS, honest, title_of
 from discreet.bench.published import Published, entries
-from discreet.bench.runs import COLUMNS, MEASURES, VARIANTS, settings_of
+from discreet.bench.runs import COLUMNS, MEASURES, RELATIONS, VARIANTS, settings_of
 from discreet.bench.statistics import (
     LOOK,
     PROBLEM,
@@ -49,7 +49,6 @@ MEASURE_TITLES: dict[str, str] = {
 }
 """What is measured, in words."""
 
-_RELATIONS = {"add_remove": "one row more or less", "replace_one": "one row changed"}
 _OF_CLASSES = ("accuracy", "balanced_accuracy", "auc", "log_loss")
 _OF_ONE_MODEL = ("objective", "excess_objective", "gradient_norm", "noisy_gradient_norm")
 _COSTS = ("seconds", "peak_mb", "epsilon_spent")
@@ -329,7 +328,7 @@ def _caption(part: pd.DataFrame, experiment: Experiment, measure: str) -> str:
     words = [MEASURE_TITLES.get(measure, measure), f"{first['loss']} loss"]
     if part["data"].nunique() == 1:
         words[0] = f"{first['data']}: {words[0]}"
-    relation = _RELATIONS.get(first["relation"], first["relation"])
+    relation = RELATIONS.get(first["relation"], first["relation"])
     words.append(f"neighbours: {relation} ({first['relation']})")
     if experiment.panels.x != "epsilon" and np.isfinite(first["epsilon"]):
         words.append(f"ε = {first['epsilon']:g}")

@@ -9,8 +9,8 @@ import pandas as pd
 
 from discreet.bench.figures.looks import PUBLISHED
 from discreet.bench.figures.points import Shown, value_text
-from discreet.bench.figures.words import PERCENT
 from discreet.bench.lines import Look
+from discreet.bench.runs import SHARES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -271,7 +271,7 @@ def value_axis(axes: Axes, which: str, limits: tuple[float, float], log: bool) -
 
 
 def _scale(table: pd.DataFrame) -> float:
-    return 100.0 if table["measure"].isin(PERCENT).any() else 1.0
+    return 100.0 if table["measure"].isin(SHARES).any() else 1.0
 
 
 def _line(

@@ -10,12 +10,9 @@ import pandas as pd
 from discreet.bench.experiment import Experiment
 from discreet.bench.figures.points import Shown
 from discreet.bench.lines import honest, title_of
-from discreet.bench.runs import MEASURES
+from discreet.bench.runs import MEASURES, RELATIONS, SHARES
 
 __all__ = ["caption", "description", "heading", "measure_name", "size_text", "subtitle", "x_name"]
-
-PERCENT = ("accuracy", "balanced_accuracy")
-"""Measures that are shares, and are drawn in percent."""
 
 NAMES = {
     "accuracy": "Accuracy (%)",
@@ -35,8 +32,6 @@ NAMES = {
     "n": "Training rows",
     "d": "Columns",
 }
-
-RELATIONS = {"add_remove": "add or remove a row", "replace_one": "replace a row"}
 
 LOSSES = {
     "logistic": "logistic loss",
@@ -202,5 +197,5 @@ def _best(table: pd.DataFrame, measure: str, shown: Shown) -> str:
 def _line_text(point: pd.Series, measure: str, shown: Shown) -> str:
     line, extra = shown.keys.loc[point["key"], ["line", "extra"]]
     title = f"{title_of(line)}, {extra}" if extra else title_of(line)
-    value = f"{100 * point['mean']:.1f}" if measure in PERCENT else f"{point['mean']:.3g}"
+    value = f"{100 * point['mean']:.1f}" if measure in SHARES else f"{point['mean']:.3g}"
     return f"{title} ({value})"

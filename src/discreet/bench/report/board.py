@@ -7,8 +7,8 @@ import math
 import pandas as pd
 
 from discreet.bench.lines import title_of
-from discreet.bench.report.curves import COSTS, RELATIONS, in_words
-from discreet.bench.runs import MEASURES, settings_of
+from discreet.bench.report.curves import COSTS, in_words
+from discreet.bench.runs import MEASURES, RELATIONS, settings_of
 from discreet.bench.statistics import PROBLEM, best_settings, final, leaderboard, method_of
 
 __all__ = ["Answer", "answer", "board", "difference"]

@@ -9,15 +9,14 @@ from scipy import stats
 
 from discreet.bench.lines import METHODS
 from discreet.bench.report.curves import (
-    DRAWN,
     GROUPS,
     KINDS,
-    RELATIONS,
     curves,
     kind_of,
     line_facts,
     rounded,
 )
+from discreet.bench.runs import MEASURES, RELATIONS
 
 __all__ = ["TITLES", "content", "ordered"]
 
@@ -83,7 +82,7 @@ def content(runs: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
         "measures": {
             name: {
                 "title": title,
-                "more": DRAWN[name],
+                "more": MEASURES[name],
                 "percent": name in _IN_PER_CENT,
                 "bounded": name in _UP_TO_ONE,
                 "log": name in _OVER_DECADES,

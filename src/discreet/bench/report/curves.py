@@ -18,10 +18,8 @@ from discreet.bench.statistics import final
 
 __all__ = [
     "COSTS",
-    "DRAWN",
     "GROUPS",
     "KINDS",
-    "RELATIONS",
     "curves",
     "in_words",
     "kind_of",
@@ -33,14 +31,8 @@ __all__ = [
 COSTS = ("seconds", "peak_mb", "epsilon_spent")
 """Measures of which a best setting is no matter of interest."""
 
-DRAWN = {**MEASURES, "gradient_norm": False, "noisy_gradient_norm": False}
-"""What can be drawn, and whether more is better."""
-
 PANEL = ["data", "loss", "relation"]
 FACETS = ["epsilon", "delta", "alpha"]
-
-RELATIONS = {"add_remove": "add or remove a row", "replace_one": "replace a row"}
-"""What neighbouring tables are, in words."""
 
 KINDS = {
     "private": "Private",
@@ -127,7 +119,7 @@ def _experiment(name: str, runs: pd.DataFrame, order: list[str]) -> dict[str, An
         labels = sorted(runs["x"].dropna().astype(str).unique())
         runs["x"] = runs["x"].astype(str).map({text: k for k, text in enumerate(labels)})
     facets = _facets(runs, [name for name in FACETS if name not in (shown.x, *shown.lines)])
-    measures = [name for name in DRAWN if runs[name].notna().any()]
+    measures = [name for name in MEASURES if runs[name].notna().any()]
     cell = [*PANEL, *facets]
     summary = _summary(runs, [*cell, "line", "extra", "x"], measures)
     alphas = runs.groupby(cell)["alpha"].unique()
@@ -216,7 +208,7 @@ def _summary(runs: pd.DataFrame, place: list[str], measures: list[str]) -> pd.Da
         told = runs[runs[measure].notna()].groupby(by, dropna=False)[measure]
         told = told.agg(["mean", "std", "count"]).reset_index()
         told = told.sort_values(
-            ["count", "mean"], ascending=[False, not DRAWN[measure]], kind="stable"
+            ["count", "mean"], ascending=[False, not MEASURES[measure]], kind="stable"
         )  # a setting that fails at times is never the best
         parts.append(told.drop_duplicates(place).assign(measure=measure))
     columns = [*place, "mean", "std", "count", "measure"]

@@ -10,9 +10,8 @@ import pandas as pd
 
 from discreet.bench.lines import title_of
 from discreet.bench.recompute import TOLERANCE
-from discreet.bench.report.curves import RELATIONS
 from discreet.bench.report.facts import Cost, Origin, Problem, Promise
-from discreet.bench.runs import VARIANTS
+from discreet.bench.runs import RELATIONS, VARIANTS
 from discreet.card.parts import listed, shown
 
 __all__ = ["cost_table", "problem_table", "promise_list", "reproduction", "text"]
