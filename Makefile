@@ -17,7 +17,7 @@ help:
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 
 .venv/.user: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	$(BIN)/python -m pip install --quiet --editable ".[cli,report]" --editable bench
 	@touch $@
 
 .venv/.developer: .venv/.user
@@ -28,7 +28,7 @@ demo: .venv/.user
 	$(BIN)/discreet demo
 
 test: .venv/.developer
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/.developer
 	$(BIN)/ruff check .
@@ -44,11 +44,11 @@ bench: .venv/.user
 	$(BIN)/discreet bench report out/bench --output out/bench/report.html --force
 
 bench-speed: .venv/.user
-	$(BIN)/python -m benchmarks.speed
-	$(BIN)/python -m benchmarks.descent_speed
-	$(BIN)/python -m benchmarks.frank_wolfe_speed
-	$(BIN)/python -m benchmarks.minimise_speed
-	$(BIN)/python -m benchmarks.tables_speed
+	$(BIN)/python -m bench.studies.speed
+	$(BIN)/python -m bench.studies.descent_speed
+	$(BIN)/python -m bench.studies.frank_wolfe_speed
+	$(BIN)/python -m bench.studies.minimise_speed
+	$(BIN)/python -m bench.studies.tables_speed
 
 clean:
 	rm -rf .venv out

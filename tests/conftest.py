@@ -1,5 +1,31 @@
+import numpy as np
+import pytest
 from hypothesis import settings
 
 # The same examples on every run: a test that passed yesterday fails today only if code changed.
 settings.register_profile("fixed", derandomize=True, print_blob=True)
 settings.load_profile("fixed")
+
+
+@pytest.fixture(scope="session")
+def binary():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(6000, 6))
+    y = np.where(X @ [3, -2, 1, 0, 0, 1] + 0.3 * rng.normal(size=6000) > 0, "yes", "no")
+    return X, y
+
+
+@pytest.fixture(scope="session")
+def three_classes():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, size=9000)
+    X = rng.normal(scale=0.3, size=(9000, 2)) + np.array([[1, 0], [-1, 1], [-1, -1]])[y]
+    return X, y
+
+
+@pytest.fixture(scope="session")
+def regression():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, size=(8000, 4))
+    y = 50 + 20 * (X @ [1, -1, 0.5, 0]) + rng.normal(size=8000)
+    return X, y

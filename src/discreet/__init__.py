@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet import card, solvers, tables
+    from discreet.core import Accountant, Budget, Guarantee
     from discreet.errors import (
         BudgetExceeded,
         ModelFileError,
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
         LogisticRegression,
     )
     from discreet.estimators.model_file import load, save
-    from discreet.estimators.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
-    from discreet.privacy import Accountant, Budget, Guarantee
+    from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
     from discreet.solvers import AGD
 
 __version__ = "0.1.0"
@@ -58,7 +58,7 @@ __all__ = [
     "tables",
 ]
 
-_ROOMS = ("errors", "estimators", "estimators.model_file", "estimators.preparation", "privacy")
+_ROOMS = ("errors", "estimators", "estimators.model_file", "preparation.pipeline", "core")
 """Where the public names live, in the order in which they are looked for."""
 
 

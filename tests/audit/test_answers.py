@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
+from discreet.accounting.conversions import epsilon_from_mu
 from discreet.audit import Verdict, run
 from discreet.audit.answers import mechanism_attacks
 from discreet.audit.answers.bench import Bench, changed, copied, projection
+from discreet.core import Gaussian, L2Norm, Laplace, Relation
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.objectives import Hinge
-from discreet.privacy import Gaussian, L2Norm, Laplace, Relation
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import epsilon_from_mu
-from discreet.privacy.noise import Noise
 
 EPSILON, DELTA = 2.0, 1e-3
 SEED = 7

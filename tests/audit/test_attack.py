@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.audit import Attack, Verdict, run
-from discreet.privacy.conversions import epsilon_from_mu, mu_from_epsilon
 
 
 def gaussian(mu, epsilon, delta, *, seed=0, **settings):

@@ -5,7 +5,7 @@ import pytest
 
 from discreet.audit.figure import figure, page
 from discreet.audit.result import Audit, CurvePoint
-from discreet.privacy.risk import approximate_bound
+from discreet.card.risk import approximate_bound
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from discreet import LinearRegression, LinearSVC, LogisticRegression
 from discreet.audit.one_run import _right, audit_one_run
 from discreet.audit.result import Verdict
-from discreet.privacy.bits import SeededBits
+from discreet.core.bits import SeededBits
 
 rng = np.random.default_rng(0)
 N = 2000

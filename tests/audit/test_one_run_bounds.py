@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom
 
+from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.one_run import _right
 from discreet.audit.one_run_bounds import (
     _bounds,
@@ -17,7 +18,6 @@ from discreet.audit.one_run_bounds import (
     one_run_sharpness,
     usual_guesses,
 )
-from discreet.privacy.conversions import mu_from_epsilon
 
 SMALL = [
     (10, 10, 8, 0.5, 0.01),

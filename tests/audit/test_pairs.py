@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from discreet.audit.pairs import BEYOND, Pair, own, worst_cases
+from discreet.core import Relation
 from discreet.objectives import Huber, HuberHinge
-from discreet.privacy import Relation
 from discreet.rows import as_rows
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE

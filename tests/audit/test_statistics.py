@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from discreet.accounting.conversions import delta_from_mu, mu_from_epsilon
 from discreet.audit.statistics import (
     Event,
     choose_event,
@@ -18,7 +19,6 @@ from discreet.audit.statistics import (
     trials_to_see,
     upper_rate,
 )
-from discreet.privacy.conversions import delta_from_mu, mu_from_epsilon
 
 ALPHA = 0.001
 

@@ -28,10 +28,10 @@ from discreet.audit.trials import (
     numbers_of,
     trace_numbers,
 )
+from discreet.core import Account, Budget, Curator, Relation
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.objectives import Logistic
-from discreet.privacy import Account, Budget, Curator, Relation
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers import (
     AMP,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from discreet import card as cards
+from discreet.card.risk import percent
+from discreet.core import Gaussian, Guarantee, Relation
+from discreet.core.guarantee import Use
 from discreet.estimators import LogisticRegression
-from discreet.privacy import Gaussian, Guarantee, Relation
-from discreet.privacy.guarantee import Use
-from discreet.privacy.risk import percent
 from discreet.solvers import AGD
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
 from discreet.tables.schema import Schema, Spent, Target

@@ -297,7 +297,7 @@ def test_the_text_of_an_unexpected_error_is_withheld(people, tmp_path, capsys, m
 
 def test_errors_of_compiled_code_are_withheld_even_from_our_own_lines():
     from discreet.cli.exits import explain
-    from discreet.privacy.mechanisms import Gaussian
+    from discreet.core.mechanisms import Gaussian
 
     for call, shown in ((lambda: Gaussian("SECRET-7391"), False), (lambda: Gaussian(-1), True)):
         with pytest.raises(ValueError, match=r"SECRET|must be") as caught:

@@ -20,9 +20,9 @@ from discreet import (
     Radius,
     Scale,
 )
+from discreet.accounting.budget import PrivacyLoss
 from discreet.estimators.auto import choose
 from discreet.objectives import HuberHinge, Logistic, Squared
-from discreet.privacy.filters import PrivacyLoss
 from discreet.solvers import AGD, GD, ShrunkGD
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
@@ -162,14 +162,14 @@ def test_several_classes_are_one_model_with_probabilities(rows):
     X, score = rows
     y = np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
     model = LogisticRegression(epsilon=1.0, delta=1e-9, classes=[0, 1, 2]).fit(X, y)
-    assert model.joint_
+    assert model.multinomial_
     assert model.coef_.shape == (3, 10)
     assert model.score(X, y) > 0.75
     shares = model.predict_proba(X)
     assert np.allclose(shares.sum(axis=1), 1)
     assert (model.classes_[shares.argmax(axis=1)] == model.predict(X)).all()
     apart = LinearSVC(epsilon=1.0, delta=1e-9, classes=[0, 1, 2]).fit(X, y)
-    assert not apart.joint_
+    assert not apart.multinomial_
     assert apart.coef_.shape == (3, 10)
 
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from discreet.errors import ModelFileError, NotSupported
 from discreet.estimators import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression
 from discreet.estimators.model_file import StoredSolver, load, save
-from discreet.estimators.preparation import Bounds, Centre, Whiten
+from discreet.preparation.pipeline import Bounds, Centre, Whiten
 from discreet.solvers import AGD, ObjPert, names, resolve
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet import HuberRegressor, LinearRegression, PrivacyLeakWarning
+from discreet.core import Budget
 from discreet.estimators.auto import LARGEST_FACTOR, NARROW, choose
-from discreet.estimators.preparation import Bounds, Centre, Radius
 from discreet.objectives import Huber
-from discreet.privacy import Budget
+from discreet.preparation.pipeline import Bounds, Centre, Radius
 from discreet.solvers import GD
 from discreet.solvers.newton import Newton
 
@@ -295,7 +295,7 @@ def test_tables_too_wide_for_a_moment_are_descended_on():
 @pytest.mark.skipif("DISCREET_DATA" not in os.environ, reason="needs the data sets")
 @pytest.mark.parametrize(("epsilon", "least"), [(0.1, 0.1), (1.0, 0.26)])
 def test_wine(epsilon, least):
-    from discreet.tables import load
+    from discreet_bench.datasets import load
 
     data = load("wine-quality")
     order = np.random.default_rng(0).permutation(len(data.y))

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from discreet.core import Accountant, Budget
 from discreet.errors import BudgetExceeded
 from discreet.estimators.scoring import score_classes, score_numbers
-from discreet.privacy import Accountant, Budget
 
 TRUTH = np.repeat([0, 1, 1], [600, 300, 100])
 PREDICTED = np.repeat([0, 1, 0], [600, 300, 100])

@@ -5,14 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.objectives import Logistic
-from discreet.rows import Move, MovedRows, as_rows
+from discreet.rows import AffineMap, TransformedRows, as_rows
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((500, 7)) * (RNG.random((500, 7)) < 0.6) * 2.0
 TARGETS = np.where(RNG.random(500) < 0.5, 1.0, -1.0)
 INDEX = np.array([0, 2, 5])
 NORMS = np.linalg.norm(TABLE, axis=1, keepdims=True)
-MOVE = Move.to_norm(1.5, 7).shifted(np.linspace(0, 0.3, 7)).stretched(np.linspace(1, 2, 7))
+MOVE = AffineMap.to_norm(1.5, 7).shifted(np.linspace(0, 0.3, 7)).scaled(np.linspace(1, 2, 7))
 LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
 
 
@@ -38,7 +38,7 @@ def test_rows_keep_the_scale_of_the_whole_row(layout, row_norm, intercept):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_moved_rows_too(layout):
     stored = as_rows(layout(TABLE), TARGETS, row_norm=1.5)
-    narrow = MovedRows(stored, MOVE, fit_intercept=True).columns(INDEX, 0.5)
+    narrow = TransformedRows(stored, MOVE, fit_intercept=True).columns(INDEX, 0.5)
     moved = TABLE * (1.5 / np.maximum(NORMS, 1.5)) - np.linspace(0, 0.3, 7)
     expected = 0.5 * (moved * np.linspace(1, 2, 7))[:, INDEX]
     assert np.allclose(narrow.norms(), np.linalg.norm(expected, axis=1), atol=1e-5)
@@ -55,8 +55,8 @@ def test_what_makes_no_sense_is_refused():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_turned_rows_keep_some_of_what_they_were_turned_to(layout):
     matrix = np.random.default_rng(1).standard_normal((7, 7))
-    move = MOVE.turned(matrix)
-    rows = MovedRows(as_rows(layout(TABLE), TARGETS, row_norm=1.5), move, fit_intercept=True)
+    move = MOVE.rotated(matrix)
+    rows = TransformedRows(as_rows(layout(TABLE), TARGETS, row_norm=1.5), move, fit_intercept=True)
     narrow = rows.columns(INDEX, 0.5)
     moved = TABLE * (1.5 / np.maximum(NORMS, 1.5)) - np.linspace(0, 0.3, 7)
     expected = 0.5 * (moved * np.linspace(1, 2, 7) @ matrix.T)[:, INDEX]
@@ -78,7 +78,7 @@ def test_no_row_is_too_long(layout, kind, row_norm):
     assert np.isfinite(gradient(narrow)).all()
     assert np.isfinite(
         gradient(
-            MovedRows(
+            TransformedRows(
                 as_rows(layout(table), TARGETS, row_norm=1.5), MOVE, fit_intercept=True
             ).columns(INDEX, 3.5e6)
         )

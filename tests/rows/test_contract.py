@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from discreet.core.curator import checks as curator_checks
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
-from discreet.privacy.curator import checks as curator_checks
 from discreet.rows import as_rows, checks
 from discreet.rows import loss_kernels as kernels
 from discreet.rows.base import _compiled

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from discreet.core.noise import from_grid, on_grid
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
-from discreet.privacy.noise import from_grid, on_grid
 from discreet.rows import as_rows
 from discreet.rows.descents import GridNoise
 

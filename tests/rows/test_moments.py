@@ -138,16 +138,16 @@ def test_moved_rows_have_the_same_bits_wherever_they_stand(make_layout):
     shift = np.arange(5.0)
     order = np.random.default_rng(2).permutation(300)
     table = make_layout(X)
-    turned, shifted = rows_of(table).turned(matrix), rows_of(table).shifted(shift)
+    turned, shifted = rows_of(table).rotated(matrix), rows_of(table).shifted(shift)
     dense = clipped(np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64))
     assert turned.dtype == table.dtype
     del table  # a memory map is of one file, which is written anew below
     again = make_layout(X[order])
-    assert np.array_equal(turned[order], rows_of(again).turned(matrix))
+    assert np.array_equal(turned[order], rows_of(again).rotated(matrix))
     assert np.array_equal(shifted[order], rows_of(again).shifted(shift))
     del again
     alone = make_layout(X[17:18])
-    assert np.array_equal(turned[17:18], rows_of(alone).turned(matrix))
+    assert np.array_equal(turned[17:18], rows_of(alone).rotated(matrix))
     assert turned == pytest.approx(dense @ matrix.T, rel=1e-4, abs=1e-4)
     assert shifted == pytest.approx(dense - shift, rel=1e-4, abs=1e-4)
 
@@ -156,9 +156,9 @@ def test_rows_can_be_moved_in_place():
     matrix = np.random.default_rng(1).normal(size=(5, 5))
     for kind in (np.float64, np.float32):
         table = X.astype(kind)
-        want = rows_of(table).turned(matrix)
+        want = rows_of(table).rotated(matrix)
         rows = rows_of(table)
-        assert rows.turned(matrix, out=table) is table
+        assert rows.rotated(matrix, out=table) is table
         assert np.array_equal(table, want)
 
 
@@ -180,7 +180,7 @@ def test_moments_need_a_bound_and_moves_need_numbers():
         with pytest.raises(ValueError, match="row_norm"):
             ask()
     with pytest.raises(ValueError, match="5 × 5"):
-        rows_of(X).turned(np.eye(4))
+        rows_of(X).rotated(np.eye(4))
     with pytest.raises(ValueError, match="finite"):
         rows_of(X).shifted([np.nan] * 5)
 
@@ -190,7 +190,7 @@ def test_rows_without_a_bound_are_moved_as_they_are():
     for table in (X, sp.csr_array(X)):
         free = as_rows(table, np.zeros(300), fit_intercept=False)
         assert np.array_equal(free.shifted(np.arange(5.0)), X - np.arange(5.0))
-        assert free.turned(matrix) == pytest.approx(X @ matrix.T, rel=1e-12, abs=1e-10)
+        assert free.rotated(matrix) == pytest.approx(X @ matrix.T, rel=1e-12, abs=1e-10)
 
 
 def test_scaled_rows_have_the_same_bits_wherever_they_stand_and_stay_sparse(make_layout):

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from discreet.errors import NotSupported
-from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
-from discreet.privacy import (
+from discreet.accounting.conversions import epsilon_from_rho
+from discreet.core import (
     Account,
     Budget,
     Curator,
@@ -15,9 +14,10 @@ from discreet.privacy import (
     Gaussian,
     PermuteAndFlip,
 )
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import epsilon_from_rho
-from discreet.privacy.noise import Noise
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
+from discreet.errors import NotSupported
+from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
 from discreet.rows import as_rows
 from discreet.solvers import AGD
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet import HuberRegressor, LinearSVC, LogisticRegression, solvers
-from discreet.bench.recompute import recomputed_epsilon
+from discreet.accounting.recompute import recomputed_epsilon
 from discreet.errors import NotSupported
 
 rng = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def test_fits_and_learns_by_name(name, table):
 def test_fits_several_classes_on_one_budget(name):
     model = LogisticRegression(**settings(name, epsilon=20.0)).fit(X, THREE)
     assert model.coef_.shape == (3, 4)
-    assert {entry.model for entry in model.trace_} == ({0} if model.joint_ else {0, 1, 2})
+    assert {entry.model for entry in model.trace_} == ({0} if model.multinomial_ else {0, 1, 2})
     if name in PRIVATE:
         assert model.guarantee_.epsilon == 20.0
 

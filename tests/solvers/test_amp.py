@@ -8,14 +8,14 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
+from discreet.accounting.objective_perturbation import profile
+from discreet.accounting.profiles import Profile
+from discreet.core import Account, Budget, Curator
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Sigmoid, Softmax
-from discreet.privacy import Account, Budget, Curator
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import epsilon_from_mu, mu_from_epsilon
-from discreet.privacy.noise import Noise
-from discreet.privacy.objective_perturbation import profile
-from discreet.privacy.profiles import Profile
 from discreet.rows import as_rows
 from discreet.solvers.amp import AMP, AMPHF
 
@@ -37,12 +37,12 @@ def make_rows(n=2000, d=5, seed=0, loss=LOGISTIC):
     return X, y
 
 
-def run(solver, budget, loss=LOGISTIC, data=None, seed=0, alpha=0.0, parts=1):
+def run(solver, budget, loss=LOGISTIC, data=None, seed=0, alpha=0.0, n_models=1):
     X, y = data if data is not None else make_rows(loss=loss)
     rows = as_rows(X, y, row_norm=1.0)
     problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features, row_norm=1.0)
-    account = Account(solver.prepare(problem, budget, parts))
-    curator = Curator(rows, account, Noise(SeededBits(seed)), Fraction(1, parts))
+    account = Account(solver.plan(problem, budget, n_models))
+    curator = Curator(rows, account, Noise(SeededBits(seed)), Fraction(1, n_models))
     solution = solver.solve(problem, curator, budget)
     return solution, account.guarantee(secure=False), curator
 
@@ -108,10 +108,10 @@ def test_tight_constants_by_hand():
 
 
 @pytest.mark.parametrize("budget", [REPLACE, ADD])
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.5), Softmax(3)], ids=repr)
-def test_both_parts_together_keep_the_budget(budget, parts, loss):
-    solution, guarantee, curator = run(AMP(), budget, loss, parts=parts)
+def test_both_parts_together_keep_the_budget(budget, n_models, loss):
+    solution, guarantee, curator = run(AMP(), budget, loss, n_models=n_models)
     entry = solution.trace[0]
     rank = loss.hessian_rank
     cost = rank * math.log1p(2 * loss.hessian_trace_bound / (rank * entry.ridge))
@@ -123,10 +123,10 @@ def test_both_parts_together_keep_the_budget(budget, parts, loss):
         corners=loss.gradient_corners,
         output_mu=distance / entry.output_noise,
     )
-    assert 0.999e-6 < one.times(parts).delta(0.1) <= 1e-6 * (1 + 1e-6)
+    assert 0.999e-6 < one.times(n_models).delta(0.1) <= 1e-6 * (1 + 1e-6)
     (use,) = guarantee.mechanisms
     assert use.mechanism.loss.epsilon <= 0.1
-    assert use.mechanism.profile.times(parts).delta(0.1) <= 1e-6
+    assert use.mechanism.profile.times(n_models).delta(0.1) <= 1e-6
     assert curator.spent_share == pytest.approx(1)
 
 
@@ -136,9 +136,9 @@ def test_after_a_preparation_everything_together_keeps_the_budget(solver):
     rows = as_rows(X, y, row_norm=1.0)
     problem = Problem(LOGISTIC, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(ADD)
-    models = account.set_aside([("centre", 0.05)], solver.composes)
-    assert solver.prepare(problem, models) == models
-    before = account.open_aside(0).total
+    models = account.reserve([("centre", 0.05)], solver.composes)
+    assert solver.plan(problem, models) == models
+    before = account.open_reserved(0).total
     solver.solve(problem, Curator(rows, account, Noise(SeededBits(0))), models)
     (use,) = account.guarantee(secure=False).mechanisms
     delta = Profile.gaussian(before).then(use.mechanism.profile).delta(0.1)
@@ -275,7 +275,7 @@ def test_what_the_proof_does_not_cover_is_refused():
     with pytest.raises(NotSupported, match="delta > 0"):
         AMP().check(Logistic(), Budget(1.0, 0.0, "replace_one"))
     with pytest.raises(ValueError, match="data_norm"):
-        AMPHF().prepare(Problem(Logistic(), L2(), 10, 2), REPLACE)
+        AMPHF().plan(Problem(Logistic(), L2(), 10, 2), REPLACE)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.conversions import epsilon_from_rho
+from discreet.core import Account, Budget, Curator, ExponentialMechanism
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
+from discreet.core.noisy_max import LaplaceNoisyMax
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Softmax, Squared
-from discreet.privacy import Account, Budget, Curator, ExponentialMechanism
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import epsilon_from_rho
-from discreet.privacy.noise import Noise
-from discreet.privacy.noisy_max import LaplaceNoisyMax
 from discreet.rows import as_rows
 from discreet.solvers.frank_wolfe import FrankWolfe
 
@@ -29,25 +29,25 @@ def make_rows(n=3000, d=5, seed=0):
     return X, np.where(score + rng.logistic(size=n) > 0, 1.0, -1.0)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, parts=1):
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, n_models=1):
     loss = loss or Logistic()
     X, y = data if data is not None else make_rows()
     rows = as_rows(X, y)
     problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.prepare(problem, budget, parts))
-    for k in range(parts):
-        curator = Curator(rows, account, Noise(SeededBits(seed + k)), Fraction(1, parts))
+    account = Account(solver.plan(problem, budget, n_models))
+    for k in range(n_models):
+        curator = Curator(rows, account, Noise(SeededBits(seed + k)), Fraction(1, n_models))
         solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
 
 
 def constrained_optimum(loss, X, y, radius, alpha=0.0):
-    """The least objective over the L1 ball, by splitting weights into positive parts."""
+    """The least objective over the L1 ball, by splitting weights into positive n_models."""
     full = np.column_stack([X, np.ones(len(X))])
     d = full.shape[1]
 
-    def objective(parts):
-        w = parts[:d] - parts[d:]
+    def objective(n_models):
+        w = n_models[:d] - n_models[d:]
         slopes = loss.derivative(full @ w, y) @ full / len(y) + alpha * w
         value = loss.value(full @ w, y).mean() + alpha / 2 * w @ w
         return value, np.concatenate([slopes, -slopes])
@@ -110,12 +110,14 @@ def test_pure_budgets_are_split_evenly():
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("parts", [1, 3])
-def test_an_independent_accountant_agrees(calibration, relation, parts):
+@pytest.mark.parametrize("n_models", [1, 3])
+def test_an_independent_accountant_agrees(calibration, relation, n_models):
     from dp_accounting import rdp
 
     budget = Budget(0.5, 1e-6, relation)
-    _, guarantee, _ = run(FrankWolfe(calibration=calibration, iterations=30), budget, parts=parts)
+    _, guarantee, _ = run(
+        FrankWolfe(calibration=calibration, iterations=30), budget, n_models=n_models
+    )
     accountant = rdp.RdpAccountant(orders=np.concatenate([[1.5, 2, 4, 8], np.arange(10, 1200, 5)]))
     accountant.compose(guarantee.event)
     recomputed = accountant.get_epsilon(1e-6)
@@ -134,7 +136,7 @@ def test_published_constants_that_break_the_promise_are_refused():
     budget = Budget(20.0, 1e-6, "replace_one")
     problem = Problem(Logistic(), L2(0.0), 3000, 5)
     with pytest.raises(PrivacyError, match="do not keep the promise"):
-        FrankWolfe(calibration="published", iterations=500).prepare(problem, budget)
+        FrankWolfe(calibration="published", iterations=500).plan(problem, budget)
     solver = FrankWolfe(calibration="published", iterations=500, unsafe=True)
     _, guarantee, _ = run(solver, budget)
     assert guarantee.epsilon > 20
@@ -200,13 +202,13 @@ def test_wide_sparse_tables_find_the_few_columns_that_matter():
 
 
 def test_the_default_number_of_steps_grows_with_rows_and_budget_up_to_a_limit():
-    def steps(n, budget, parts=1):
-        return FrankWolfe()._plan(Problem(Logistic(), L2(0.0), n, 20), budget, parts)[2]
+    def steps(n, budget, n_models=1):
+        return FrankWolfe()._plan(Problem(Logistic(), L2(0.0), n, 20), budget, n_models)[2]
 
     assert steps(10, BUDGET) >= 2
     assert steps(1000, BUDGET) < steps(10_000, BUDGET) < steps(100_000, BUDGET) <= 1000
     assert steps(10_000, Budget(0.1, 1e-6, "replace_one")) < steps(10_000, BUDGET)
-    assert steps(10_000, BUDGET, parts=10) < steps(10_000, BUDGET)
+    assert steps(10_000, BUDGET, n_models=10) < steps(10_000, BUDGET)
     assert steps(10**9, HUGE) == 1000
 
 

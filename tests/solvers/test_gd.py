@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.core import Account, Accountant, Budget, Curator
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Softmax, Squared
-from discreet.privacy import Account, Accountant, Budget, Curator
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers import GD
 
@@ -32,30 +32,30 @@ def make_rows(n=3000, d=5, seed=0, task="classification"):
     return X, score + 0.1 * rng.normal(size=n)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, parts=1):
-    """Fit ``parts`` models that share a budget; the last solution, and what was promised."""
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, n_models=1):
+    """Fit ``n_models`` models that share a budget; the last solution, and what was promised."""
     loss = loss or Logistic()
     X, y = data if data is not None else make_rows()
     rows = as_rows(X, y)
     problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.prepare(problem, budget, parts))
-    for part in range(parts):
+    account = Account(solver.plan(problem, budget, n_models))
+    for part in range(n_models):
         noise = Noise(SeededBits(seed + part))
-        curator = Curator(rows, account, noise, Fraction(1, parts))
+        curator = Curator(rows, account, noise, Fraction(1, n_models))
         solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_another_accountant_recomputes_the_guarantee(relation, parts):
+def test_another_accountant_recomputes_the_guarantee(relation, n_models):
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
     from dp_accounting.pld import PLDAccountant
 
     budget = Budget(1.0, 1e-6, relation)
-    _, guarantee, curator = run(GD(20), budget, parts=parts)
+    _, guarantee, curator = run(GD(20), budget, n_models=n_models)
     (use,) = guarantee.mechanisms
-    assert use.count == 20 * parts
+    assert use.count == 20 * n_models
     assert guarantee.measure == "gdp"
     assert guarantee.epsilon == 1.0
     # Noise is in units of what one row can move (2·clip under replace), so under both relations
@@ -92,13 +92,13 @@ def test_noise_scale_by_relation(relation):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("parts", [1, 4])
-def test_the_default_step_by_hand(relation, parts):
+@pytest.mark.parametrize("n_models", [1, 4])
+def test_the_default_step_by_hand(relation, n_models):
     k = 1 if relation == "add_remove" else 2
     data = make_rows(400)
     budget = Budget(0.5, 1e-6, relation)
-    mu = budget.to_gdp().mu / math.sqrt(parts)
-    solution, _, _ = run(GD(25), budget, data=data, parts=parts)
+    mu = budget.to_gdp().mu / math.sqrt(n_models)
+    solution, _, _ = run(GD(25), budget, data=data, n_models=n_models)
     path = min(0.3 * 400 * mu / (k * 5 / 3), 18 * 6)
     assert solution.trace[0].step == pytest.approx(path / 25, rel=1e-9)
     # Plenty of budget: 18 for each weight; 1/alpha if that is shorter; what is given, as it is.
@@ -197,9 +197,9 @@ def test_weights_cannot_run_away():
     assert np.isfinite(solution.weights).all()
     bound = 2 * (1 + 0.8) / (0.2 * 4.0)
     problem = Problem(Logistic(), L2(4.0), 100, 5)
-    GD(step_size=0.99 * bound).prepare(problem, BUDGET)
+    GD(step_size=0.99 * bound).plan(problem, BUDGET)
     with pytest.raises(ValueError, match=r"step_size must be below 4\.5 at alpha=4"):
-        GD(step_size=1.01 * bound).prepare(problem, BUDGET)
+        GD(step_size=1.01 * bound).plan(problem, BUDGET)
     held, _, _ = run(GD(500), alpha=1e6)
     assert np.linalg.norm(held.weights) < 1e-3
 
@@ -232,7 +232,7 @@ def test_bad_settings(field, value):
 def test_what_is_refused_costs_nothing():
     problem = Problem(Logistic(), L2(0.0), 100, 5)
     with pytest.raises(NotSupported, match="delta > 0"):
-        GD().prepare(problem, Budget(1.0, 0.0, "add_remove"))
+        GD().plan(problem, Budget(1.0, 0.0, "add_remove"))
     tiny = Budget(1e-9, 1e-12, "add_remove")
     accountant = Accountant()
     X, y = make_rows(100)

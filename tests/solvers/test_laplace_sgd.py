@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.conversions import mu_from_epsilon, rho_from_epsilon
+from discreet.core import Account, Budget, Curator, L2Norm
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Squared
-from discreet.privacy import Account, Budget, Curator, L2Norm
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import mu_from_epsilon, rho_from_epsilon
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers.laplace_sgd import LaplaceSGD
 
@@ -28,12 +28,12 @@ def make_data(n=N, seed=0):
     return X, y
 
 
-def run(solver, budget, loss=None, data=None, seed=0, alpha=0.0, parts=1, progress=None):
+def run(solver, budget, loss=None, data=None, seed=0, alpha=0.0, n_models=1, progress=None):
     X, y = make_data() if data is None else data
     problem = Problem(loss or Logistic(), L2(alpha), *X.shape, row_norm=1.0)
-    account = Account(solver.prepare(problem, budget, parts))
+    account = Account(solver.plan(problem, budget, n_models))
     curator = Curator(
-        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, parts)
+        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, n_models)
     )
     solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
@@ -94,10 +94,10 @@ def test_few_tight_passes_stay_pure():
 
 
 def test_one_of_several_models_spends_its_share():
-    _, guarantee, curator = run(LaplaceSGD(passes=2), pure(1.0), parts=4)
+    _, guarantee, curator = run(LaplaceSGD(passes=2), pure(1.0), n_models=4)
     assert guarantee.mechanisms[0].mechanism.epsilon == pytest.approx(1 / 8, rel=1e-9)
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
-    _, guarantee, curator = run(LaplaceSGD(passes=50), Budget(1.0, 1e-6, "replace_one"), parts=4)
+    _, guarantee, curator = run(LaplaceSGD(passes=50), Budget(1.0, 1e-6, "replace_one"), n_models=4)
     assert guarantee.measure != "pure"
     assert 0.99 < curator.spent_share <= 1
 
@@ -183,13 +183,13 @@ def test_what_it_refuses():
         LaplaceSGD().check(Logistic(), Budget(1.0, 0.0, "add_remove"))
     problem = Problem(Logistic(), L2(0.0), 100, D, row_norm=1.0)
     with pytest.raises(ValueError, match="at most the number of rows, 100"):
-        LaplaceSGD(batch_size=101).prepare(problem, budget)
+        LaplaceSGD(batch_size=101).plan(problem, budget)
     with pytest.raises(ValueError, match="alpha > 0"):
-        LaplaceSGD(schedule="strong").prepare(problem, budget)
+        LaplaceSGD(schedule="strong").plan(problem, budget)
     with pytest.raises(ValueError, match="epsilon"):
         LaplaceSGD(passes=10**6).check(Logistic(), pure(1e-4))
     for loss in (Hinge(), Squared()):
-        LaplaceSGD().prepare(Problem(loss, L2(0.0), 100, D), budget)
+        LaplaceSGD().plan(Problem(loss, L2(0.0), 100, D), budget)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.core import Account, Accountant, Budget, Curator, Gaussian
+from discreet.core.bits import SeededBits
+from discreet.core.curator.moments import NoisyMoment
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Softmax, Squared
-from discreet.privacy import Account, Accountant, Budget, Curator, Gaussian
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.curator.moments import NoisyMoment
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers.newton import Newton
 
@@ -32,16 +32,16 @@ def make_rows(n=3000, d=5, seed=0, noise=0.1, centre=0.3):
     return X, np.clip(score + centre + noise * rng.normal(size=n), -1, 1)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, alpha=0.0, seed=0, parts=1, **settings):
+def run(solver, budget=BUDGET, loss=None, data=None, alpha=0.0, seed=0, n_models=1, **settings):
     """Fit ``parts`` models that share a budget; the last solution, and what was promised."""
     X, y = data if data is not None else make_rows()
     progress = settings.pop("progress", None)
     rows = as_rows(X, y, **settings)
     problem = Problem(loss or Squared(), L2(alpha), rows.n_rows, rows.n_features, **settings)
-    account = Account(solver.prepare(problem, budget, parts))
-    for part in range(parts):
+    account = Account(solver.plan(problem, budget, n_models))
+    for part in range(n_models):
         noise = Noise(SeededBits(seed + part))
-        curator = Curator(rows, account, noise, Fraction(1, parts))
+        curator = Curator(rows, account, noise, Fraction(1, n_models))
         solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
 
@@ -59,22 +59,22 @@ def excess(solution, data, loss, alpha=0.0, intercept=True):
     return objective(solution.weights)[0] - best
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_another_accountant_recomputes_the_guarantee(relation, parts):
+def test_another_accountant_recomputes_the_guarantee(relation, n_models):
     from dp_accounting import ComposedDpEvent, GaussianDpEvent, NeighboringRelation
     from dp_accounting.pld import PLDAccountant
 
     budget = Budget(1.0, 1e-6, relation)
     solver = Newton(7, target_share=0.1, moment_share=0.3)
-    _, guarantee, curator = run(solver, budget, parts=parts)
+    _, guarantee, curator = run(solver, budget, n_models=n_models)
     multipliers = [
         use.mechanism.noise_multiplier for use in guarantee.mechanisms for _ in range(use.count)
     ]
-    assert len(multipliers) == 9 * parts
-    costs = sorted(1 / z**2 * parts / budget.to_gdp().mu ** 2 for z in multipliers)
-    assert costs[: 7 * parts] == pytest.approx([0.6 / 7] * 7 * parts, rel=1e-9)
-    assert costs[7 * parts :] == pytest.approx([0.1] * parts + [0.3] * parts, rel=1e-9)
+    assert len(multipliers) == 9 * n_models
+    costs = sorted(1 / z**2 * n_models / budget.to_gdp().mu ** 2 for z in multipliers)
+    assert costs[: 7 * n_models] == pytest.approx([0.6 / 7] * 7 * n_models, rel=1e-9)
+    assert costs[7 * n_models :] == pytest.approx([0.1] * n_models + [0.3] * n_models, rel=1e-9)
     # Noise is in units of what one row can move, so each is a Gaussian of sensitivity 1.
     event = ComposedDpEvent([GaussianDpEvent(z) for z in multipliers])
     for found in (event, guarantee.event):
@@ -181,7 +181,7 @@ def test_noise_alone_does_not_make_the_spread_collapse(deviation, mean):
         def __init__(self, variance):
             self.square = variance + mean**2
 
-        def joint_sum(self, **_):
+        def xy_moment_sum(self, **_):
             means = np.array([1.0, math.sqrt(2.0) * mean, self.square])
             return NoisyMoment(100 * means, 100 * deviation)
 
@@ -238,7 +238,7 @@ def test_bad_settings(field, value):
 def test_what_is_refused_costs_nothing():
     problem = Problem(Squared(), L2(0.0), 100, 5)
     with pytest.raises(NotSupported, match="delta > 0"):
-        Newton().prepare(problem, Budget(1.0, 0.0, "add_remove"))
+        Newton().plan(problem, Budget(1.0, 0.0, "add_remove"))
     for loss in (Hinge(), Sigmoid()):
         with pytest.raises(NotSupported):
             Newton().check(loss, BUDGET)
@@ -247,7 +247,7 @@ def test_what_is_refused_costs_nothing():
     with pytest.raises(NotSupported, match="one margin"):
         Newton().check(Softmax(3), BUDGET)
     with pytest.raises(NotSupported, match="2048"):
-        Newton().prepare(Problem(Squared(), L2(0.0), 100, 2048), BUDGET)
+        Newton().plan(Problem(Squared(), L2(0.0), 100, 2048), BUDGET)
     tiny = Budget(1e-9, 1e-12, "add_remove")
     accountant = Accountant()
     X, y = make_rows(100)

@@ -10,14 +10,14 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.conversions import mu_from_epsilon
+from discreet.accounting.objective_perturbation import ObjectivePerturbation
+from discreet.accounting.profiles import Profile
+from discreet.core import Account, Budget, Curator, Gaussian
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Sigmoid, Squared
-from discreet.privacy import Account, Budget, Curator, Gaussian
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import mu_from_epsilon
-from discreet.privacy.noise import Noise
-from discreet.privacy.objective_perturbation import ObjectivePerturbation
-from discreet.privacy.profiles import Profile
 from discreet.rows import as_rows
 from discreet.solvers.objpert import ObjPert
 from discreet.solvers.perturbed import Room
@@ -35,14 +35,14 @@ def make_rows(n=3000, d=5, seed=0, task="classification"):
     return X, score + 0.1 * generator.standard_normal(n)
 
 
-def run(solver, budget, loss=None, data=None, seed=0, alpha=0.0, parts=1, progress=None):
+def run(solver, budget, loss=None, data=None, seed=0, alpha=0.0, n_models=1, progress=None):
     loss = loss or Logistic()
     X, y = data if data is not None else make_rows(task=loss.task)
     rows = as_rows(X, y, row_norm=1.0)
     problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features, row_norm=1.0)
-    account = Account(solver.prepare(problem, budget, parts))
+    account = Account(solver.plan(problem, budget, n_models))
     noise = Noise(SeededBits(seed))
-    curator = Curator(rows, account, noise, Fraction(1, parts))
+    curator = Curator(rows, account, noise, Fraction(1, n_models))
     solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
 
@@ -118,19 +118,19 @@ def test_the_problems_own_penalty_counts():
     assert solution.trace[0].noise_scale < run(ObjPert(), ADD)[0].trace[0].noise_scale
 
 
-def composed_delta(entry, loss, budget, before, parts):
+def composed_delta(entry, loss, budget, before, n_models):
     """The δ of a preparation of μ² = before and all models at ε, by mpmath, from the trace."""
     cost = math.log1p(2 * loss.curvature_bound / entry.ridge)
     square = (loss.slope_bound * math.sqrt(2) / entry.noise_scale) ** 2
     n, m = 3000, loss.gradient_corners
     distance = 2 * entry.gradient_bound * n / entry.ridge
-    rest = before + parts * (distance / entry.output_noise) ** 2
+    rest = before + n_models * (distance / entry.output_noise) ** 2
     one = [0.5, m] if budget.relation.rows_changed == 1 else [0.5, 2 * m, 0, 0, m * m]
     counts = np.array([1.0])
-    for _ in range(parts):
+    for _ in range(n_models):
         counts = np.convolve(counts, one)
     with mpmath.workdps(30):
-        e = mpmath.mpf(budget.epsilon) - parts * cost
+        e = mpmath.mpf(budget.epsilon) - n_models * cost
 
         def gaussian(mu):
             return mpmath.ncdf(-e / mu + mu / 2) - mpmath.exp(e) * mpmath.ncdf(-e / mu - mu / 2)
@@ -141,10 +141,10 @@ def composed_delta(entry, loss, budget, before, parts):
 
 @pytest.mark.parametrize("budget", [ADD, REPLACE])
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.5)], ids=repr)
-@pytest.mark.parametrize("parts", [1, 3])
-def test_the_noise_keeps_the_budget(budget, loss, parts):
-    solution, guarantee, curator = run(ObjPert(), budget, loss, parts=parts)
-    delta = composed_delta(solution.trace[0], loss, budget, 0.0, parts)
+@pytest.mark.parametrize("n_models", [1, 3])
+def test_the_noise_keeps_the_budget(budget, loss, n_models):
+    solution, guarantee, curator = run(ObjPert(), budget, loss, n_models=n_models)
+    delta = composed_delta(solution.trace[0], loss, budget, 0.0, n_models)
     assert 0.999e-6 < delta <= 1e-6 * (1 + 1e-6)
     assert curator.spent_share == pytest.approx(1)
     (use,) = guarantee.mechanisms
@@ -152,40 +152,42 @@ def test_the_noise_keeps_the_budget(budget, loss, parts):
     assert (use.mechanism.delta, use.mechanism.relation) == (1e-6, budget.relation)
 
 
-def run_after(share, budget, loss=None, parts=1, solver=None, seed=0, prepare=True):
+def run_after(share, budget, loss=None, n_models=1, solver=None, seed=0, prepare=True):
     """A fit after a preparation with a share of μ²: all models, their account and a solution."""
     loss, solver = loss or Logistic(), solver or ObjPert()
     X, y = make_rows(task=loss.task)
     rows = as_rows(X, y, row_norm=1.0)
     problem = Problem(loss, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(budget)
-    models = account.set_aside([("centre", share)], solver.composes)
-    assert solver.prepare(problem, models, parts) == models
+    models = account.reserve([("centre", share)], solver.composes)
+    assert solver.plan(problem, models, n_models) == models
     noise = Noise(SeededBits(seed))
     centre = Curator(rows, account, noise)
-    _, total = centre.open_aside(0)
+    _, total = centre.open_reserved(0)
     if prepare:
         centre.row_sum(mechanism=Gaussian(1 / math.sqrt(total) * (1 + 1e-9)))
-    for _ in range(parts):
-        curator = Curator(rows, account, noise, Fraction(1, parts))
+    for _ in range(n_models):
+        curator = Curator(rows, account, noise, Fraction(1, n_models))
         solution = solver.solve(problem, curator, models)
     return solution, account.guarantee(conditions=solution.conditions, secure=False), float(total)
 
 
 @pytest.mark.parametrize("budget", [ADD, REPLACE])
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.5)], ids=repr)
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("share", [0.05, 0.3])
-def test_a_preparation_and_the_models_keep_the_budget_together(budget, loss, parts, share):
-    solution, guarantee, before = run_after(share, budget, loss, parts)
+def test_a_preparation_and_the_models_keep_the_budget_together(budget, loss, n_models, share):
+    solution, guarantee, before = run_after(share, budget, loss, n_models)
     assert before == pytest.approx(share * mu_from_epsilon(1.0, 1e-6) ** 2)
-    delta = composed_delta(solution.trace[0], loss, budget, before, parts)
+    delta = composed_delta(solution.trace[0], loss, budget, before, n_models)
     assert 0.999e-6 < delta <= 1e-6 * (1 + 1e-6)
     assert (guarantee.epsilon, guarantee.delta) == (1.0, 1e-6)
-    assert [use.count for use in guarantee.mechanisms] == [1, parts]
+    assert [use.count for use in guarantee.mechanisms] == [1, n_models]
     # The same from what the guarantee says was run.
     gaussian, minimum = (use.mechanism for use in guarantee.mechanisms)
-    together = Profile.gaussian(Fraction(gaussian.loss.mu) ** 2).then(minimum.profile.times(parts))
+    together = Profile.gaussian(Fraction(gaussian.loss.mu) ** 2).then(
+        minimum.profile.times(n_models)
+    )
     assert 0.99e-6 < together.delta(1.0) <= 1e-6
     assert f"μ = {math.sqrt(before):.6g} in Gaussian DP" in str(guarantee)
     assert guarantee.split == (
@@ -204,7 +206,8 @@ def test_a_preparation_costs_the_models_what_it_would_cost_a_gaussian():
 def test_several_models_share_the_squares():
     """One-vs-rest of nine: three times the noise and a bit, not nine times."""
     one, nine = (
-        run(ObjPert(ridge=1e4), ADD, parts=parts)[0].trace[0].noise_scale for parts in (1, 9)
+        run(ObjPert(ridge=1e4), ADD, n_models=n_models)[0].trace[0].noise_scale
+        for n_models in (1, 9)
     )
     assert 3 * one < nine < 3.5 * one
 
@@ -224,11 +227,11 @@ def test_published_constants_after_a_preparation_are_held_to_the_whole():
 
 def test_a_preparation_that_leaves_nothing_is_refused_before_anything_is_read():
     problem = Problem(Logistic(), L2(), 3000, 5, row_norm=1.0)
-    models = Account(REPLACE).set_aside([("centre", 0.9)], ["profile"])
+    models = Account(REPLACE).reserve([("centre", 0.9)], ["profile"])
     with pytest.raises(ValueError, match="leave more of the budget"):
-        ObjPert(ridge=1.0).prepare(problem, models)
+        ObjPert(ridge=1.0).plan(problem, models)
     with pytest.raises(ValueError, match="leave more of the budget"):
-        ObjPert().prepare(problem, models, parts=30)
+        ObjPert().plan(problem, models, n_models=30)
 
 
 def test_the_plan_does_not_depend_on_what_was_released_before():
@@ -292,7 +295,7 @@ def test_what_the_proof_does_not_cover_is_refused():
         with pytest.raises(NotSupported, match=words):
             ObjPert().check(loss, ADD)
     with pytest.raises(ValueError, match="data_norm"):
-        ObjPert().prepare(Problem(Logistic(), L2(), 10, 2), ADD)
+        ObjPert().plan(Problem(Logistic(), L2(), 10, 2), ADD)
     with pytest.raises(ValueError, match="raise the penalty"):
         run(ObjPert(ridge=0.1), Budget(0.5, 1e-6, "add_remove"))
 
@@ -401,13 +404,13 @@ def test_extreme_settings_work(ridge, gradient_bound):
 def test_numbers_out_of_range_are_refused_before_anything_is_spent():
     problem = Problem(Logistic(), L2(1e60), 3000, 5, row_norm=1.0)
     with pytest.raises(ValueError, match="out of range"):
-        ObjPert().prepare(problem, ADD)
+        ObjPert().plan(problem, ADD)
 
 
 def test_penalties_too_small_for_floating_point_are_refused_before_anything_is_spent():
     problem = Problem(Logistic(), L2(), 3000, 5, row_norm=1.0)
     with pytest.raises(ValueError, match="too small for floating point"):
-        ObjPert(ridge=1e-10).prepare(problem, Budget(1e6, 1e-6, "add_remove"))
+        ObjPert(ridge=1e-10).plan(problem, Budget(1e6, 1e-6, "add_remove"))
 
 
 @pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
@@ -492,9 +495,9 @@ def test_released_centres_and_minima_keep_their_promise():
         losses = []
         for seed in range(2 * half):
             account = Account(budget)
-            models = account.set_aside([("centre", 0.4)], solver.composes)
+            models = account.reserve([("centre", 0.4)], solver.composes)
             centre = Curator(rows, account, Noise(SeededBits(2 * seed)))
-            _, total = centre.open_aside(0)
+            _, total = centre.open_reserved(0)
             mechanism = Gaussian(1 / math.sqrt(total) * (1 + 1e-9))
             released = centre.row_sum(mechanism=mechanism)
             curator = Curator(rows, account, Noise(SeededBits(2 * seed + 1)))

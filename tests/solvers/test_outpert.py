@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from discreet.core import Account, Budget, Curator, Gaussian, L2Norm
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
-from discreet.privacy import Account, Budget, Curator, Gaussian, L2Norm
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers import NonPrivate, OutPert
 from discreet.solvers.outpert import _plan
@@ -32,7 +32,7 @@ def problem_of(X, loss=None, alpha=0.0, row_norm=1.0, intercept=True):
 def run(solver, budget=REPLACE, loss=None, data=None, alpha=0.0, seed=0, intercept=True):
     X, y = table() if data is None else data
     problem = problem_of(X, loss, alpha, intercept=intercept)
-    spends = solver.prepare(problem, budget)
+    spends = solver.plan(problem, budget)
     rows = as_rows(X, y, fit_intercept=intercept, row_norm=problem.row_norm)
     account = Account(spends)
     curator = Curator(rows, account, Noise(SeededBits(seed)))
@@ -124,7 +124,7 @@ def test_published_noise_that_breaks_its_promise_is_refused_with_the_true_epsilo
     budget = Budget(60.0, 1e-6, "replace_one")
     with pytest.raises(PrivacyError, match="calibration='tight'") as caught:
         run(OutPert("published", iterations=10), budget)
-    from discreet.privacy.conversions import epsilon_from_mu
+    from discreet.accounting.conversions import epsilon_from_mu
 
     true = epsilon_from_mu(2 / 3 * 60 / math.sqrt(2 * math.log(2 / 1e-6)), 1e-6)
     assert true > 60
@@ -197,7 +197,7 @@ def test_several_models_share_the_budget():
     for calibration in ("tight", "published"):
         solver = OutPert(calibration, iterations=10)
         problem = problem_of(X)
-        account = Account(solver.prepare(problem, budget, 3))
+        account = Account(solver.plan(problem, budget, 3))
         rows = as_rows(X, y, fit_intercept=True, row_norm=1.0)
         for seed in range(3):
             from fractions import Fraction
@@ -226,15 +226,15 @@ class Other(Logistic):
 def test_conditions_are_enforced_before_anything_is_read(solver, loss, message):
     X, _ = table()
     with pytest.raises((ValueError, NotSupported), match=message):
-        solver.prepare(problem_of(X, loss), REPLACE)
+        solver.plan(problem_of(X, loss), REPLACE)
 
 
 def test_needs_a_bound_on_rows():
     X, _ = table()
     with pytest.raises(ValueError, match=r"data_norm=1\.0"):
-        OutPert().prepare(problem_of(X, row_norm=None), REPLACE)
+        OutPert().plan(problem_of(X, row_norm=None), REPLACE)
     with pytest.raises(ValueError, match="rescale"):
-        OutPert().prepare(problem_of(X, row_norm=1e30), REPLACE)
+        OutPert().plan(problem_of(X, row_norm=1e30), REPLACE)
 
 
 @pytest.mark.parametrize(

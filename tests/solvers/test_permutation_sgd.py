@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.conversions import delta_from_mu, epsilon_from_mu
+from discreet.core import Account, Budget, Curator, Gaussian, L2Norm
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
-from discreet.privacy import Account, Budget, Curator, Gaussian, L2Norm
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import delta_from_mu, epsilon_from_mu
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers.permutation_sgd import PermutationSGD, _Plan
 
@@ -34,12 +34,12 @@ def make_problem(n=N, alpha=0.0, loss=None, fit_intercept=True):
     return Problem(loss or Logistic(), L2(alpha), n, D, fit_intercept, row_norm=1.0)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, parts=1):
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, n_models=1):
     X, y = make_data() if data is None else data
     problem = make_problem(X.shape[0], alpha, loss)
-    account = Account(solver.prepare(problem, budget, parts))
+    account = Account(solver.plan(problem, budget, n_models))
     curator = Curator(
-        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, parts)
+        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, n_models)
     )
     solution = solver.solve(problem, curator, budget)
     return solution, account.guarantee(secure=False), curator
@@ -256,7 +256,7 @@ def test_published_constants_are_held_to_their_claim():
     assert true > 20
     solver = PermutationSGD(calibration="published")
     with pytest.raises(PrivacyError, match=f"{true:.3g}"):
-        solver.prepare(make_problem(), budget)
+        solver.plan(make_problem(), budget)
     _, guarantee, _ = run(PermutationSGD(calibration="published", unsafe=True), budget)
     assert guarantee.epsilon == pytest.approx(true, rel=1e-4)
 
@@ -270,15 +270,15 @@ def test_published_strong_convexity_holds_if_rows_are_left_over():
     small = PermutationSGD(calibration="published", batch_size=100, radius=1e-3, **STRONG)
     budget = Budget(20.0, 1e-6, "replace_one")
     with pytest.raises(PrivacyError):
-        small.prepare(problem, budget)
+        small.plan(problem, budget)
 
 
 def test_models_share():
-    solution, _, curator = run(PermutationSGD(step_size=0.1), parts=4)
+    solution, _, curator = run(PermutationSGD(step_size=0.1), n_models=4)
     alone, _, _ = run(PermutationSGD(step_size=0.1))
     assert solution.trace[0].noise_scale == pytest.approx(2 * alone.trace[0].noise_scale, rel=1e-6)
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
-    split, _, _ = run(PermutationSGD(calibration="published"), parts=4)
+    split, _, _ = run(PermutationSGD(calibration="published"), n_models=4)
     expected = math.sqrt(2 * math.log(8 / 1e-6)) / 0.25 * split.trace[0].sensitivity
     assert split.trace[0].noise_scale == pytest.approx(expected, rel=1e-5)
 
@@ -322,21 +322,21 @@ def test_what_it_refuses():
         PermutationSGD().check(Other(), BUDGET)
     problem = make_problem()
     smoothness = problem.smoothness
-    PermutationSGD(step_size=2 / smoothness).prepare(problem, BUDGET)
+    PermutationSGD(step_size=2 / smoothness).plan(problem, BUDGET)
     with pytest.raises(ValueError, match="too long"):
-        PermutationSGD(step_size=2.0001 / smoothness).prepare(problem, BUDGET)
+        PermutationSGD(step_size=2.0001 / smoothness).plan(problem, BUDGET)
     with pytest.raises(ValueError, match="alpha > 0"):
-        PermutationSGD(**STRONG).prepare(problem, BUDGET)
+        PermutationSGD(**STRONG).plan(problem, BUDGET)
     with pytest.raises(ValueError, match="100,000,000 updates"):
-        PermutationSGD(batch_size=1, passes=100_001).prepare(problem, BUDGET)
+        PermutationSGD(batch_size=1, passes=100_001).plan(problem, BUDGET)
     with pytest.raises(ValueError, match="rescale"):
-        PermutationSGD().prepare(Problem(Logistic(), L2(0.0), N, D, row_norm=1e30), BUDGET)
+        PermutationSGD().plan(Problem(Logistic(), L2(0.0), N, D, row_norm=1e30), BUDGET)
     with pytest.raises(ValueError, match="number of rows, 1000"):
-        PermutationSGD(batch_size=1001).prepare(problem, BUDGET)
+        PermutationSGD(batch_size=1001).plan(problem, BUDGET)
     with pytest.raises(ValueError, match="data_norm"):
-        PermutationSGD().prepare(Problem(Logistic(), L2(0.0), N, D), BUDGET)
+        PermutationSGD().plan(Problem(Logistic(), L2(0.0), N, D), BUDGET)
     with pytest.raises(ValueError, match="gradient_clip"):
-        PermutationSGD().prepare(make_problem(loss=Squared()), BUDGET)
+        PermutationSGD().plan(make_problem(loss=Squared()), BUDGET)
 
 
 def test_defaults_that_depend_on_the_problem():

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from discreet.accounting.conversions import epsilon_from_rho
+from discreet.core import Account, Budget, Curator, ExponentialMechanism
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import L2, HuberHinge, Logistic, Problem, Softmax
-from discreet.privacy import Account, Budget, Curator, ExponentialMechanism
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import epsilon_from_rho
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers.privgene import PrivGene
 
@@ -27,14 +27,14 @@ def make_rows(n=2000, d=3, seed=0):
     return X, np.where(score + rng.logistic(size=n) > 0, 1.0, -1.0)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, parts=1):
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, n_models=1):
     loss = loss or Logistic()
     X, y = data if data is not None else make_rows()
     rows = as_rows(X, y)
     problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.prepare(problem, budget, parts))
-    for k in range(parts):
-        curator = Curator(rows, account, Noise(SeededBits(seed + k)), Fraction(1, parts))
+    account = Account(solver.plan(problem, budget, n_models))
+    for k in range(n_models):
+        curator = Curator(rows, account, Noise(SeededBits(seed + k)), Fraction(1, n_models))
         solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
 
@@ -61,15 +61,15 @@ def test_tight_costs_by_hand():
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("parts", [1, 3])
-def test_an_independent_accountant_agrees(calibration, relation, parts):
+@pytest.mark.parametrize("n_models", [1, 3])
+def test_an_independent_accountant_agrees(calibration, relation, n_models):
     from dp_accounting import rdp
 
     budget = Budget(0.5, 1e-6, relation)
     solver = PrivGene(calibration=calibration, generations=30, population=10, seed=0)
-    _, guarantee, curator = run(solver, budget, parts=parts)
+    _, guarantee, curator = run(solver, budget, n_models=n_models)
     uses = guarantee.mechanisms
-    assert sum(use.count for use in uses) == 30 * parts
+    assert sum(use.count for use in uses) == 30 * n_models
     assert 1 - 1e-9 < curator.spent_share <= 1
     if calibration == "published":
         assert sum(use.count * use.mechanism.epsilon for use in uses) <= 0.5
@@ -153,7 +153,7 @@ def test_wide_tables_breed_fast():
 def test_candidates_beyond_memory_are_refused():
     problem = Problem(Logistic(), L2(0.0), 100, 10**4)
     with pytest.raises(ValueError, match="smaller population"):
-        PrivGene(population=10**5).prepare(problem, BUDGET)
+        PrivGene(population=10**5).plan(problem, BUDGET)
 
 
 def test_several_margins_a_row_are_refused():

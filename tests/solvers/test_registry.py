@@ -68,7 +68,7 @@ def test_an_installed_package_adds_its_solver(tmp_path):
         import sys
         sys.path[:0] = [{str(tmp_path)!r}, {str(EXAMPLE / "src")!r}]
         from discreet import LogisticRegression, solvers
-        from discreet.tables import synthetic_low
+        from discreet_bench.synthetic import synthetic_low
         assert "noisy-descent" in solvers.names()
         print(solvers.describe("noisy-descent"))
         X, y = synthetic_low(4000, seed=0)

@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
+from discreet.accounting.subsampling import SampledGaussian
+from discreet.core import Account, Budget, Curator
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Sigmoid, Squared
-from discreet.privacy import Account, Budget, Curator
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.noise import Noise
-from discreet.privacy.subsampling import SampledGaussian
 from discreet.rows import as_rows
 from discreet.solvers.rrpsgd import MOST_ROUNDS, RRPSGD, chances
 
@@ -33,12 +33,12 @@ def make_problem(n=N, loss=None, alpha=0.0):
     return Problem(loss or Logistic(), L2(alpha), n, D, row_norm=1.0)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, parts=1, progress=None):
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, n_models=1, progress=None):
     X, y = make_data() if data is None else data
     problem = make_problem(X.shape[0], loss)
-    account = Account(solver.prepare(problem, budget, parts))
+    account = Account(solver.plan(problem, budget, n_models))
     curator = Curator(
-        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, parts)
+        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, n_models)
     )
     solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
@@ -57,15 +57,15 @@ def test_published_noise_is_held_to_its_claim():
     """It is for n² rounds; with more of them it does not hold."""
     problem = make_problem(20)
     few = RRPSGD(calibration="published", max_rounds=400)
-    assert few.prepare(problem, BUDGET) == BUDGET
+    assert few.plan(problem, BUDGET) == BUDGET
     many = RRPSGD(calibration="published", max_rounds=10**6)
     mechanism = many._mechanism(problem, BUDGET, 1)
     true = mechanism.epsilon(10**6, 1e-6)
     assert true > 1
     with pytest.raises(PrivacyError, match=f"{true:.4g}"):
-        many.prepare(problem, BUDGET)
+        many.plan(problem, BUDGET)
     unsafe = RRPSGD(calibration="published", max_rounds=10**6, unsafe=True)
-    assert unsafe.prepare(problem, BUDGET).epsilon == pytest.approx(true, rel=1e-6)
+    assert unsafe.plan(problem, BUDGET).epsilon == pytest.approx(true, rel=1e-6)
 
 
 def test_tight_noise_is_enough_and_not_more():
@@ -105,7 +105,7 @@ def test_the_plan_covers_all_rounds_and_the_drawn_ones_are_charged():
 
 
 def test_models_share_one_plan():
-    solution, _, _ = run(RRPSGD(max_rounds=500), parts=3)
+    solution, _, _ = run(RRPSGD(max_rounds=500), n_models=3)
     alone, _, _ = run(RRPSGD(max_rounds=1500))
     assert solution.trace[0].noise_scale == pytest.approx(alone.trace[0].noise_scale, rel=1e-6)
     problem = make_problem()
@@ -190,15 +190,15 @@ def test_what_it_refuses():
     with pytest.raises(NotSupported, match="smooth"):
         solver.check(Hinge(), BUDGET)
     with pytest.raises(NotSupported, match="up to 1"):
-        RRPSGD(calibration="published").prepare(problem, Budget(1.5, 1e-6, "replace_one"))
-    RRPSGD("published", max_rounds=100).prepare(problem, Budget(1.5, 1e-6, "replace_one"), 2)
+        RRPSGD(calibration="published").plan(problem, Budget(1.5, 1e-6, "replace_one"))
+    RRPSGD("published", max_rounds=100).plan(problem, Budget(1.5, 1e-6, "replace_one"), 2)
     with pytest.raises(ValueError, match="data_norm"):
-        solver.prepare(Problem(Logistic(), L2(0.0), N, D), BUDGET)
+        solver.plan(Problem(Logistic(), L2(0.0), N, D), BUDGET)
     with pytest.raises(ValueError, match="gradient_clip"):
-        solver.prepare(make_problem(loss=Squared()), BUDGET)
+        solver.plan(make_problem(loss=Squared()), BUDGET)
     with pytest.raises(ValueError, match="below 2/β"):
-        RRPSGD(max_rounds=100, step_size=2 / problem.smoothness).prepare(problem, BUDGET)
-    RRPSGD(max_rounds=100, gradient_clip=1.0).prepare(make_problem(loss=Squared()), BUDGET)
+        RRPSGD(max_rounds=100, step_size=2 / problem.smoothness).plan(problem, BUDGET)
+    RRPSGD(max_rounds=100, gradient_clip=1.0).plan(make_problem(loss=Squared()), BUDGET)
 
 
 @pytest.mark.parametrize(

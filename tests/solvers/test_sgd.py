@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.core import Account, Budget, Curator, Relation
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
-from discreet.privacy import Account, Budget, Curator, Relation
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.noise import Noise
-from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
 from discreet.rows import as_rows
 from discreet.solvers.sgd import SGD
 from discreet.solvers.sgd_adv import SGDAdv
@@ -39,7 +39,7 @@ def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress
     X, y = data if data is not None else make_rows()
     rows = as_rows(X, y)
     problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.prepare(problem, budget))
+    account = Account(solver.plan(problem, budget))
     curator = Curator(rows, account, Noise(SeededBits(seed)))
     solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
@@ -59,16 +59,16 @@ def test_the_published_constant_of_sgd_and_its_truth(iterations, multiplier, tru
     n = 36_176
     budget = Budget(0.1, 1 / n**2, "add_remove")
     solver = SGD(calibration="published", iterations=iterations, batch_size=50)
-    plan = solver.plan(problem_of(n), budget)
+    plan = solver._schedule(problem_of(n), budget)
     assert plan.mechanism.noise_multiplier == pytest.approx(multiplier, rel=1e-3)
     assert plan.mechanism.epsilon(iterations, budget.delta) == pytest.approx(true, rel=5e-3)
     if true <= 0.1:
-        assert solver.prepare(problem_of(n), budget) == budget
+        assert solver.plan(problem_of(n), budget) == budget
         return
     with pytest.raises(PrivacyError, match="do not keep the promise"):
-        solver.prepare(problem_of(n), budget)
+        solver.plan(problem_of(n), budget)
     insisted = SGD("published", unsafe=True, iterations=iterations, batch_size=50)
-    assert insisted.prepare(problem_of(n), budget).epsilon == pytest.approx(true, rel=5e-3)
+    assert insisted.plan(problem_of(n), budget).epsilon == pytest.approx(true, rel=5e-3)
 
 
 def test_unsafe_runs_state_the_true_epsilon():
@@ -87,24 +87,24 @@ def test_the_published_constant_of_sgd_adv_by_hand():
     # δ_it = 2.5e-9, noise √(2 ln(5e8))/ε_it = 19.287.
     budget = Budget(1.0, 1e-6, "add_remove")
     solver = SGDAdv(calibration="published", iterations=200, batch_size=100)
-    plan = solver.plan(problem_of(10_000), budget)
+    plan = solver._schedule(problem_of(10_000), budget)
     assert plan.mechanism.noise_multiplier == pytest.approx(19.287, rel=1e-3)
     spent = plan.mechanism.epsilon(200, 1e-6)
     assert spent < 0.2  # what advanced composition wastes
-    assert solver.prepare(problem_of(10_000), budget) == budget
-    twice = solver.plan(problem_of(10_000), Budget(1.0, 1e-6, "replace_one"))
+    assert solver.plan(problem_of(10_000), budget) == budget
+    twice = solver._schedule(problem_of(10_000), Budget(1.0, 1e-6, "replace_one"))
     assert twice.mechanism.noise_multiplier == pytest.approx(2 * 19.287, rel=1e-3)
 
 
 def test_sgd_adv_refuses_where_its_proof_does_not_hold():
     with pytest.raises(NotSupported, match="below 1"):
-        SGDAdv(calibration="published", iterations=10, batch_size=10).prepare(
+        SGDAdv(calibration="published", iterations=10, batch_size=10).plan(
             problem_of(10_000), BUDGET
         )
 
 
 def test_sgd_adv_batches_of_root_n():
-    assert SGDAdv(iterations=500).plan(
+    assert SGDAdv(iterations=500)._schedule(
         problem_of(40_000), Budget(0.1, 1e-8, "add_remove")
     ).rate == (pytest.approx(200 / 40_000))
 
@@ -113,8 +113,8 @@ def test_sgd_adv_batches_of_root_n():
 def test_sgd_ma_uses_moments_when_published(relation):
     budget = Budget(0.5, 1e-6, relation)
     settings = {"iterations": 200, "batch_size": 100}
-    tight = SGDMA(**settings).plan(problem_of(10_000), budget).mechanism
-    published = SGDMA("published", **settings).plan(problem_of(10_000), budget).mechanism
+    tight = SGDMA(**settings)._schedule(problem_of(10_000), budget).mechanism
+    published = SGDMA("published", **settings)._schedule(problem_of(10_000), budget).mechanism
     assert tight.noise_multiplier < published.noise_multiplier < 1.3 * tight.noise_multiplier
     assert published.epsilon(200, 1e-6, "rdp") <= 0.5
     assert published.epsilon(200, 1e-6, "rdp") > 0.499
@@ -155,7 +155,7 @@ def test_one_model_a_class_shares_the_budget(solver, calibration):
     settings = solver(calibration, iterations=100, batch_size=400)
     rows = as_rows(X, y)
     problem = Problem(Logistic(), L2(0.0), rows.n_rows, rows.n_features)
-    account = Account(settings.prepare(problem, budget, 3))
+    account = Account(settings.plan(problem, budget, 3))
     for part in range(3):
         curator = Curator(rows, account, Noise(SeededBits(part)), Fraction(1, 3))
         settings.solve(problem, curator, budget)
@@ -285,8 +285,8 @@ def test_schedules_averages_and_projections():
 
 def test_a_known_bound_replaces_a_larger_clip():
     problem = Problem(Logistic(), L2(0.0), 1000, 5, fit_intercept=False, row_norm=0.25)
-    assert SGD().plan(problem, BUDGET).clip == 0.25
-    assert SGD(gradient_clip=0.1).plan(problem, BUDGET).clip == 0.1
+    assert SGD()._schedule(problem, BUDGET).clip == 0.25
+    assert SGD(gradient_clip=0.1)._schedule(problem, BUDGET).clip == 0.1
 
 
 def test_the_default_step_is_stable():
@@ -294,7 +294,7 @@ def test_the_default_step_is_stable():
 
     def step(loss, alpha=0.0, row_norm=None, **settings):
         problem = Problem(loss, L2(alpha), 10**6, 5, row_norm=row_norm)
-        return SGD(**settings).plan(problem, rich).step
+        return SGD(**settings)._schedule(problem, rich).step
 
     assert step(Logistic()) == 4.0  # 4/clip
     # slopes of classification are bounded, so smoothness does not limit its steps
@@ -345,7 +345,7 @@ def test_regression_is_better_than_the_mean(loss, row_norm):
 
 
 def test_large_batches_take_all_rows():
-    assert SGD(batch_size=10**6, iterations=5).plan(problem_of(1000), BUDGET).rate == 1
+    assert SGD(batch_size=10**6, iterations=5)._schedule(problem_of(1000), BUDGET).rate == 1
     solution, guarantee, _ = run(SGD(batch_size=10**6, iterations=5))
     assert len(solution.trace) == 5
     assert guarantee.epsilon == 1.0
@@ -375,9 +375,9 @@ def test_bad_settings(field, value):
 def test_what_is_refused():
     for solver in SOLVERS:
         with pytest.raises(NotSupported, match="delta > 0"):
-            solver().prepare(problem_of(1000), Budget(1.0, 0.0, "add_remove"))
+            solver().plan(problem_of(1000), Budget(1.0, 0.0, "add_remove"))
     with pytest.raises(ValueError, match="alpha > 0"):
-        SGD(schedule="strong").prepare(problem_of(1000), BUDGET)
+        SGD(schedule="strong").plan(problem_of(1000), BUDGET)
 
 
 @pytest.mark.slow

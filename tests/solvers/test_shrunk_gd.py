@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from discreet.core import Account, Accountant, Budget, Curator, Gaussian
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Huber, Logistic, Problem, Softmax, Squared
-from discreet.privacy import Account, Accountant, Budget, Curator, Gaussian
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers import GD
 from discreet.solvers.shrinkage import DEVIATIONS, Shrinkage, worth_measuring
@@ -33,33 +33,33 @@ def make_rows(n=2000, d=60, matter=3, seed=0, classes=2):
     return X, (2 * y - 1 if classes == 2 else y)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, parts=1):
-    """Fit ``parts`` models that share a budget; the last solution, and what was promised."""
+def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, n_models=1):
+    """Fit ``n_models`` models that share a budget; the last solution, and what was promised."""
     X, y = data if data is not None else make_rows()
     rows = as_rows(X, y)
     problem = Problem(loss or Logistic(), L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.prepare(problem, budget, parts))
-    for part in range(parts):
+    account = Account(solver.plan(problem, budget, n_models))
+    for part in range(n_models):
         noise = Noise(SeededBits(seed + part))
-        curator = Curator(rows, account, noise, Fraction(1, parts))
+        curator = Curator(rows, account, noise, Fraction(1, n_models))
         solution = solver.solve(problem, curator, budget, progress)
     return solution, account.guarantee(secure=False), curator
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_two_stages_and_a_choice_cost_the_budget(relation, parts):
+def test_two_stages_and_a_choice_cost_the_budget(relation, n_models):
     budget = Budget(1.0, 1e-6, relation)
-    _, guarantee, curator = run(ShrunkGD(20), budget, parts=parts)
+    _, guarantee, curator = run(ShrunkGD(20), budget, n_models=n_models)
     assert guarantee.measure == "gdp"
     assert guarantee.epsilon == 1.0
     total = 0.0
     for use in guarantee.mechanisms:
         if hasattr(use.mechanism, "noise_multiplier"):
-            assert use.count == 10 * parts
+            assert use.count == 10 * n_models
             total += use.count / use.mechanism.noise_multiplier**2
         else:
-            assert use.count == parts
+            assert use.count == n_models
             # an ε-bounded-range choice, by the formula of docs/proofs/selection.md
             total += use.count * (2 * norm.ppf(1 / (1 + math.exp(-use.mechanism.epsilon / 2)))) ** 2
     assert len(guarantee.mechanisms) == 3
@@ -298,7 +298,7 @@ def test_what_is_refused_costs_nothing():
         ShrunkGD(1)
     problem = Problem(Logistic(), L2(0.0), 100, 5)
     with pytest.raises(NotSupported, match="delta > 0"):
-        ShrunkGD().prepare(problem, Budget(1.0, 0.0, "add_remove"))
+        ShrunkGD().plan(problem, Budget(1.0, 0.0, "add_remove"))
     for loss in (Squared(), Huber(0.5)):
         with pytest.raises(NotSupported, match="'newton', 'gd' or 'auto'"):
             ShrunkGD().check(loss, BUDGET)

@@ -8,6 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from discreet.core import Accountant, Budget, Laplace, PermuteAndFlip
+from discreet.core.histogram import StabilityHistogram
 from discreet.errors import (
     BudgetExceeded,
     NotSupported,
@@ -15,8 +17,6 @@ from discreet.errors import (
     PrivacyLeakWarning,
     TableError,
 )
-from discreet.privacy import Accountant, Budget, Laplace, PermuteAndFlip
-from discreet.privacy.histogram import StabilityHistogram
 from discreet.tables import estimate
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
 from discreet.tables.schema import Schema
@@ -249,7 +249,7 @@ class TestBudget:
     @pytest.fixture
     def charges(self, monkeypatch):
         """Every charge and every read, in order."""
-        from discreet.privacy.filters import PrivacyFilter
+        from discreet.core.filters import PrivacyFilter
         from discreet.tables import reading
 
         seen = []

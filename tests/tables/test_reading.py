@@ -320,7 +320,7 @@ _FOLDER = os.environ.get("DISCREET_DATA")
 @pytest.mark.slow
 @pytest.mark.skipif(_FOLDER is None, reason="DISCREET_DATA names no folder")
 def test_adult_as_published() -> None:
-    from discreet.tables import datasets
+    from discreet_bench import datasets
 
     found = read(Path(_FOLDER or "") / "adult" / "adult.data.xz", datasets.schema("adult"))
     assert found.X.shape == (32_561, 105)

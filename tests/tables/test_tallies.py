@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from discreet.privacy import PermuteAndFlip
-from discreet.privacy.histogram import StabilityHistogram
+from discreet.core import PermuteAndFlip
+from discreet.core.histogram import StabilityHistogram
 
 pa = pytest.importorskip("pyarrow")
 

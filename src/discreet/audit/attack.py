@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.conversions import epsilon_from_mu
 from discreet.audit.learned import learn
 from discreet.audit.result import SEEN, SHARP, Audit, CurvePoint, Verdict
 from discreet.audit.statistics import (
@@ -28,7 +29,6 @@ from discreet.audit.statistics import (
     trials_to_see,
     upper_rate,
 )
-from discreet.privacy.conversions import epsilon_from_mu
 
 __all__ = ["Attack", "Statistic", "most_telling", "run"]
 

@@ -26,11 +26,11 @@ from discreet.audit.trials import (
     scaled_bound,
     scaled_steps,
 )
+from discreet.core import Budget, Relation
+from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import Problem
-from discreet.privacy import Budget, Relation
-from discreet.privacy.bits import Bits, SeededBits, SystemBits
 from discreet.solvers import Solver
 
 __all__ = ["ANSWERS", "attacks", "attacks_on_estimator", "subjects"]
@@ -231,7 +231,7 @@ def _on_solver(
         else:
             way = recipe.way
         try:
-            spends = setting.solver.prepare(setting.problem(), budget)
+            spends = setting.solver.plan(setting.problem(), budget)
         except (NotSupported, PrivacyError):
             continue  # not for this relation or δ, or published constants that do not hold
         if spends != budget:

@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import clone, is_regressor
 
+from discreet.accounting.conversions import epsilon_from_mu
 from discreet.audit.fits import counts_rows
 from discreet.audit.one_run_bounds import (
     LARGEST_EPSILON,
@@ -33,9 +34,8 @@ from discreet.audit.one_run_bounds import (
 from discreet.audit.pairs import two_steps
 from discreet.audit.result import Audit, CurvePoint, Verdict
 from discreet.audit.statistics import lower_rate, upper_rate
+from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import PrivacyLeakWarning
-from discreet.privacy.bits import Bits, SeededBits, SystemBits
-from discreet.privacy.conversions import epsilon_from_mu
 
 __all__ = ["OneRunAudit", "audit_one_run", "one_run_bound", "one_run_p_value"]
 

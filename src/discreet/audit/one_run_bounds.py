@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
+from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.result import SHARP
 from discreet.audit.statistics import LUCK
-from discreet.privacy.conversions import mu_from_epsilon
 
 __all__ = [
     "canaries_needed",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy import Relation
+from discreet.core import Relation
 
 __all__ = ["Pair", "own", "two_steps", "worst_cases"]
 
@@ -155,13 +155,13 @@ def worst_cases(
         tables = (without(X), with_row(X, row, 1.0))
         return Pair(name, relation, tables, pull, fit_intercept=pull.size > n_features)
 
-    def turned(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
+    def rotated(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
         """The row turned round; with an intercept its label instead, which turns that, too."""
         other = (-row, 1.0) if pull.size == n_features else (row, -1.0)
         tables = (with_row(X, *other), with_row(X, row, 1.0))
         return Pair(name, relation, tables, pull, fit_intercept=pull.size > n_features)
 
-    make = added if relation is Relation.ADD_REMOVE else turned
+    make = added if relation is Relation.ADD_REMOVE else rotated
     pairs = [
         make("one row alone", alone, right, feature),
         make("one row at right angles to the others", crowd, right, feature),

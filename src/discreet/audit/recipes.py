@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from discreet.core import Budget
 from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
-from discreet.estimators.steps import Centre, Radius, Scale
 from discreet.objectives import Huber, HuberHinge, Loss
-from discreet.privacy import Budget
+from discreet.preparation.steps import Centre, Radius, Scale
 from discreet.solvers import (
     AGD,
     AMP,

@@ -12,7 +12,7 @@ from typing import Any
 from discreet.audit.attack import LEARNING_SHARE
 from discreet.audit.result import SHARP, Audit, Verdict
 from discreet.audit.statistics import trials_for
-from discreet.privacy.risk import rate_in_words
+from discreet.card.risk import rate_in_words
 
 __all__ = [
     "HEADINGS",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
-from discreet.privacy.conversions import mu_from_epsilon
+from discreet.accounting.conversions import mu_from_epsilon
 
 __all__ = [
     "Event",

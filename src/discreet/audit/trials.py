@@ -25,11 +25,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.audit.pairs import Pair
+from discreet.core import Account, Budget, Curator, Gaussian, Relation
+from discreet.core.bits import Bits, SystemBits
+from discreet.core.mechanisms import AdditiveMechanism
+from discreet.core.noise import Noise
 from discreet.objectives import L2, Loss, Problem
-from discreet.privacy import Account, Budget, Curator, Gaussian, Relation
-from discreet.privacy.bits import Bits, SystemBits
-from discreet.privacy.mechanisms import AdditiveMechanism
-from discreet.privacy.noise import Noise
 from discreet.rows import as_rows
 from discreet.solvers import ObjPert, Solution, Solver, TraceEntry
 
@@ -97,7 +97,7 @@ class Single:
     def draw(self, world: int, count: int) -> FloatArray:
         """Outputs of ``count`` fits on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
-        spends = setting.solver.prepare(problem, setting.budget)
+        spends = setting.solver.plan(problem, setting.budget)
         X, y = setting.pair.tables[world]
         rows = as_rows(X, y, fit_intercept=problem.fit_intercept, row_norm=setting.row_norm)
         outputs = []
@@ -130,7 +130,7 @@ class Blocks:
         copies = min(self.copies, count)
         problem = self.setting.problem(copies)
         solver = self.widen(self.setting.solver, copies, self.setting.problem())
-        spends = solver.prepare(problem, self.setting.budget)
+        spends = solver.plan(problem, self.setting.budget)
         X, y = pair.tables[world]
         wide = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
         rows = as_rows(
@@ -153,7 +153,7 @@ class Repeats:
     def draw(self, world: int, count: int) -> FloatArray:
         """Outputs of ``count`` releases on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
-        spends = setting.solver.prepare(problem, setting.budget)
+        spends = setting.solver.plan(problem, setting.budget)
         X, y = setting.pair.tables[world]
         rows = as_rows(X, y, fit_intercept=problem.fit_intercept, row_norm=setting.row_norm)
         curator = _Repeating(rows, Account(spends), Noise(setting.bits), problem.n_rows)

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from discreet.card import risk
 from discreet.card.parts import Block, Bullets, Paragraph, Section, Table, shown
 from discreet.card.subjects import describe_model, describe_schema, summarise_uses
-from discreet.privacy import Guarantee, Relation, risk
+from discreet.core import Guarantee, Relation
 
 __all__ = ["Card", "Risk", "card"]
 
@@ -46,7 +47,7 @@ class Card:
     guarantee
         The promise itself.
     risks
-        What attackers at the rates of `discreet.privacy.risk.RATES` catch at most.
+        What attackers at the rates of `discreet.card.risk.RATES` catch at most.
     curve
         The same as a curve: (false-positive rate, most true positives).
     total

@@ -6,7 +6,7 @@ import math
 from html import escape
 
 from discreet.card.facts import Card
-from discreet.privacy.risk import percent
+from discreet.card.risk import percent
 
 __all__ = ["figure"]
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
 import discreet
-from discreet.cli import audit, bench, evaluate, explain, fit, lists, predict, schema
+from discreet.cli import audit, evaluate, explain, fit, lists, predict, schema
 from discreet.cli.exits import Exit
 from discreet.cli.exits import explain as explain_error
 from discreet.cli.screen import Screen
 from discreet.errors import PrivacyLeakWarning
 
-__all__ = ["app", "run"]
+__all__ = ["COMMANDS", "app", "run"]
+
+COMMANDS = "discreet.commands"
+"""Entry-point group in which packages register commands."""
 
 app = typer.Typer(
     name="discreet",
@@ -37,10 +41,25 @@ app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("explain")(explain.explain)
 app.command("audit")(audit.audit)
-app.add_typer(bench.app, name="bench")
 app.command("solvers")(lists.solvers)
 app.command("datasets")(lists.datasets)
 app.command("demo")(lists.demo)
+
+
+def _add_installed_commands() -> None:
+    """Add the commands of installed packages: entry points in the group ``discreet.commands``.
+
+    Each names a `typer.Typer` (a group of commands) or a function (one command).
+    """
+    for entry in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):
+        command = entry.load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=entry.name)
+        else:
+            app.command(entry.name)(command)
+
+
+_add_installed_commands()
 
 
 _TITLES = {PrivacyLeakWarning: "Not private"}

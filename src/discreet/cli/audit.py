@@ -15,7 +15,7 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.options import AsJson, Force, check_output
 from discreet.cli.screen import Bar, Screen
 from discreet.cli.targets import DELTA, EPSILON, plan_for
-from discreet.privacy import Relation
+from discreet.core import Relation
 
 if TYPE_CHECKING:
     from discreet.audit import Attack, Audit

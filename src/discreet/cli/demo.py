@@ -22,14 +22,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from discreet import LogisticRegression
-from discreet.bench.data import generated
-from discreet.bench.problem import Problem, Result
-from discreet.bench.report import report as write_report
-from discreet.bench.task import Task
-from discreet.bench.tidy import stamped
 from discreet.errors import PrivacyLeakWarning
 from discreet.files import replacing
-from discreet.tables import synthetic_low
+from discreet_bench.data import generated
+from discreet_bench.problem import Problem, Result
+from discreet_bench.report import report as write_report
+from discreet_bench.synthetic import synthetic_low
+from discreet_bench.task import Task
+from discreet_bench.tidy import stamped
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6

@@ -12,7 +12,7 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.options import AsJson, DataFile, ModelFile, RelationName
 from discreet.cli.predict import load_table_model
 from discreet.cli.screen import Screen
-from discreet.privacy import Budget, Relation
+from discreet.core import Budget, Relation
 
 __all__ = ["evaluate"]
 

@@ -21,7 +21,7 @@ from discreet.cli.options import (
     complete_solvers,
 )
 from discreet.cli.screen import Screen
-from discreet.privacy import Relation
+from discreet.core import Relation
 
 __all__ = ["LOSSES", "fit"]
 

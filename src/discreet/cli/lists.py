@@ -75,7 +75,7 @@ def datasets(
 
     Example: discreet datasets adult
     """
-    from discreet.tables import datasets as sets
+    from discreet_bench import datasets as sets
 
     screen = Screen(as_json=as_json)
     if name is not None:

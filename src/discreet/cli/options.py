@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.exits import Exit, Problem
-from discreet.privacy import Relation
+from discreet.core import Relation
 
 __all__ = [
     "AsJson",
@@ -34,7 +34,7 @@ def complete_solvers(incomplete: str) -> list[str]:
 
 def complete_datasets(incomplete: str) -> list[str]:
     """Names of data sets that begin like that."""
-    from discreet.tables import datasets
+    from discreet_bench import datasets
 
     return [name for name in datasets.names() if name.startswith(incomplete)]
 

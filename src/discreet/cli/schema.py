@@ -19,7 +19,7 @@ from discreet.cli.options import (
     complete_datasets,
 )
 from discreet.cli.screen import Screen
-from discreet.privacy import Relation
+from discreet.core import Relation
 
 __all__ = ["app"]
 
@@ -134,7 +134,7 @@ def show(
     Example: discreet schema show adult -o adult.toml
     """
     from discreet.files import replacing
-    from discreet.tables import datasets
+    from discreet_bench import datasets
 
     screen = Screen(as_json=as_json)
     check_output(output, force)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.exits import Exit, Problem
+from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
-from discreet.privacy import Budget, Relation
 
 if TYPE_CHECKING:
     from discreet.audit import Attack
@@ -135,7 +135,7 @@ def _for_small_tables(estimator: Any) -> Any:
     """A model with the same settings for tables of two columns and targets from −1 to 1."""
     from sklearn.base import clone
 
-    from discreet.estimators.steps import Bounds
+    from discreet.preparation.steps import Bounds
 
     small = clone(estimator)
     settings = small.get_params(deep=False)

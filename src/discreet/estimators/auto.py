@@ -12,7 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from discreet.estimators.preparation import (
+from discreet.core import Budget, Relation
+from discreet.objectives import Logistic, Loss
+from discreet.preparation.pipeline import (
     WIDEST,
     Bounds,
     Centre,
@@ -22,8 +24,6 @@ from discreet.estimators.preparation import (
     Step,
     Whiten,
 )
-from discreet.objectives import Logistic, Loss
-from discreet.privacy import Budget, Relation
 from discreet.solvers import AGD, GD, Newton, ShrunkGD, Solver
 
 __all__ = ["Choice", "choose"]

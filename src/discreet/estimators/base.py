@@ -20,15 +20,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from discreet.core import Account, Accountant, Budget, Curator, Guarantee
+from discreet.core.bits import Bits, SeededBits, SystemBits
+from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
-from discreet.estimators import preparation as preparing
 from discreet.estimators.columns import check_table, check_target
-from discreet.estimators.fitted_step import FittedStep
 from discreet.objectives import L2, Loss, Problem
-from discreet.privacy import Account, Accountant, Budget, Curator, Guarantee
-from discreet.privacy.bits import Bits, SeededBits, SystemBits
-from discreet.privacy.noise import Noise
+from discreet.preparation import pipeline as preparing
+from discreet.preparation.fitted_step import FittedStep
 from discreet.rows import as_rows
 from discreet.rows.checks import Checked, check_targets
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
@@ -126,9 +126,9 @@ class PrivateLinearModel(BaseEstimator):
                 "with it. Pass preparation=None, or use a private solver."
             )
         trial = Account(budget)  # nobody is charged for it
-        models = trial.set_aside(preparing.shares(steps), solver.composes)
+        models = trial.reserve(preparing.shares(steps), solver.composes)
         for part, step in enumerate(steps):
-            opened = trial.open_aside(part)
+            opened = trial.open_reserved(part)
             step.mechanism(opened.measure, opened.total)
         return models
 
@@ -199,14 +199,14 @@ class PrivateLinearModel(BaseEstimator):
             row_norm=self._row_norm(settings),
         )
         asked, steps = settings.models, settings.steps
-        spends = settings.solver.prepare(problem, asked, models)
+        spends = settings.solver.plan(problem, asked, models)
         if steps and spends != asked:
             raise NotSupported(
                 f"solver={settings.solver.name!r} would spend more than it was given "
                 "(unsafe=True); a preparation cannot be accounted for together with that. Pass "
                 "preparation=None."
             )
-        copy = problem.row_norm is not None or not settings.solver.takes_moved_rows
+        copy = problem.row_norm is not None or not settings.solver.takes_transformed_rows
         preparing.check_table(steps, X, copy=copy)
         # before a preparation spends anything; all rows share them
         targets = Checked(check_targets(target_of(0), X.shape[0]))
@@ -219,9 +219,11 @@ class PrivateLinearModel(BaseEstimator):
         account = Account(settings.budget if steps else spends, self.accountant)
         fitted: tuple[FittedStep, ...] = ()
         if steps:
-            account.set_aside(preparing.shares(steps), settings.solver.composes)
+            account.reserve(preparing.shares(steps), settings.solver.composes)
             noises = [Noise(stream) for stream in bits.spawn(len(steps))]
-            done = preparing.prepare(steps, X, targets, self.data_norm, account, noises, copy=copy)
+            done = preparing.transform(
+                steps, X, targets, self.data_norm, account, noises, copy=copy
+            )
             fitted = done.steps
             rows = done.rows(fit_intercept=self.fit_intercept, row_norm=problem.row_norm)
             del done

@@ -15,12 +15,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.core import Accountant
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import FloatArray, PrivateLinearModel
-from discreet.estimators.preparation import Step
 from discreet.estimators.probabilities import Link
 from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Softmax
-from discreet.privacy import Accountant
+from discreet.preparation.pipeline import Step
 from discreet.solvers import Solution, Solver
 
 __all__ = ["LinearSVC", "LogisticRegression"]
@@ -36,7 +36,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
     classes_: NDArray[Any]
     coef_: FloatArray
     intercept_: FloatArray
-    joint_: bool
+    multinomial_: bool
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit the model within the budget.
@@ -59,7 +59,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         settings = self._choose(settings, X)
         joint = None
         if len(classes) > 2 and settings.solver.takes_outputs:
-            joint = self._joint_loss(len(classes))
+            joint = self._xy_loss(len(classes))
         models = 1 if len(classes) == 2 or joint is not None else len(classes)
         if joint is not None:
             settings = replace(settings, loss=joint)
@@ -74,10 +74,10 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
             weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._split_intercept(weights)
         self.classes_ = classes
-        self.joint_ = joint is not None
+        self.multinomial_ = joint is not None
         return self
 
-    def _joint_loss(self, n_classes: int) -> Loss | None:
+    def _xy_loss(self, n_classes: int) -> Loss | None:
         """One loss for all classes together, if there is one; else one model a class."""
         return None
 
@@ -206,7 +206,7 @@ class LogisticRegression(_LinearClassifier):
         What was promised.
     solver_ : str
         Which solver ran.
-    joint_ : bool
+    multinomial_ : bool
         Whether more than two classes were fitted by one softmax model; else one against the rest.
     trace_ : tuple
         One entry per iteration, safe to publish.
@@ -272,7 +272,7 @@ class LogisticRegression(_LinearClassifier):
         known = norm is not None and solution.clip is not None and solution.deviation is not None
         self.link_ = Link.of(solution.clip, solution.deviation, norm) if known else Link()
 
-    def _joint_loss(self, n_classes: int) -> Loss | None:
+    def _xy_loss(self, n_classes: int) -> Loss | None:
         return Softmax(n_classes)
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -282,7 +282,7 @@ class LogisticRegression(_LinearClassifier):
         there was (`Link`); one-vs-rest scores are normalised.
         """
         scores = self.decision_function(X)
-        if self.joint_:
+        if self.multinomial_:
             return softmax(scores, axis=1)
         if scores.ndim == 1:
             return np.column_stack([self.link_.positive(-scores), self.link_.positive(scores)])

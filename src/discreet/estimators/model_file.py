@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.core import Guarantee
 from discreet.errors import ModelFileError
 from discreet.estimators import checked_json
 from discreet.estimators.base import PrivateLinearModel
@@ -31,10 +32,9 @@ from discreet.estimators.model_settings import (
     settings_from_plain,
     settings_to_plain,
 )
-from discreet.estimators.moved import from_dict as fitted_step
 from discreet.estimators.probabilities import Link
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
-from discreet.privacy import Guarantee
+from discreet.preparation.fitted import from_dict as fitted_step
 
 __all__ = ["StoredSolver", "load", "save"]
 
@@ -51,7 +51,7 @@ _FITTED = (
     "feature_names_in_",
     "guarantee_",
     "intercept_",
-    "joint_",
+    "multinomial_",
     "link_",
     "n_features_in_",
     "preparation_",
@@ -178,7 +178,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
         "preparation": [step.to_dict() for step in state.get("preparation_") or ()],
         "solver": state["solver_"],
         "row_norm": state["row_norm_"],
-        "joint": state.get("joint_"),
+        "joint": state.get("multinomial_"),
         "link": state["link_"].to_dict() if "link_" in state else None,
     }
 
@@ -239,7 +239,7 @@ def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
     if fitted["link"] is not None:
         estimator.link_ = Link.from_dict(fitted["link"])
     if classifies:
-        estimator.joint_ = fitted["joint"]
+        estimator.multinomial_ = fitted["joint"]
         estimator.classes_ = _labels_from_plain(fitted["classes"])
         count = len(estimator.classes_)
         models = 1 if count == 2 else count

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
-from discreet.estimators.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
-from discreet.privacy import Budget
+from discreet.preparation.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.solvers import Solver, resolve
 from discreet.solvers.settings import number
 

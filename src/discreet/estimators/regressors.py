@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.core import Accountant
 from discreet.estimators.base import FloatArray, PrivateLinearModel
-from discreet.estimators.preparation import Step
 from discreet.objectives import Huber, Loss, Squared
-from discreet.privacy import Accountant
+from discreet.preparation.pipeline import Step
 from discreet.solvers import Solver
 
 __all__ = ["HuberRegressor", "LinearRegression"]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy import Account, Accountant, Budget, Guarantee
-from discreet.privacy.bits import SystemBits
-from discreet.privacy.mechanisms import Laplace
-from discreet.privacy.noise import Noise
+from discreet.core import Account, Accountant, Budget, Guarantee
+from discreet.core.bits import SystemBits
+from discreet.core.mechanisms import Laplace
+from discreet.core.noise import Noise
 
 __all__ = ["ClassifierScores", "RegressorScores", "score_classes", "score_numbers"]
 

@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from discreet.rows.affine import AffineMap, TransformedRows
 from discreet.rows.base import Rows, Sum
 from discreet.rows.dense import DenseRows
-from discreet.rows.moved import Move, MovedRows
 from discreet.rows.sparse import SparseRows
 
-__all__ = ["DenseRows", "Move", "MovedRows", "Rows", "SparseRows", "Sum", "as_rows"]
+__all__ = ["AffineMap", "DenseRows", "Rows", "SparseRows", "Sum", "TransformedRows", "as_rows"]
 
 
 def as_rows(

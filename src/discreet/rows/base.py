@@ -27,11 +27,11 @@ from discreet.rows.choices import Choices
 from discreet.rows.columns import Columns
 from discreet.rows.curvature import Curvature
 from discreet.rows.descents import Descents
-from discreet.rows.joint import Joint
 from discreet.rows.margins import Line, Point
 from discreet.rows.moments import Moments
 from discreet.rows.outputs import refuse_outputs
 from discreet.rows.parts import in_parts
+from discreet.rows.xy_moments import XYMomentSums
 
 __all__ = ["Rows", "Sum"]
 
@@ -63,7 +63,7 @@ class Sum(NamedTuple):
     error: float
 
 
-class Rows(Descents, Curvature, Choices, Moments, Joint, Columns, ABC):
+class Rows(Descents, Curvature, Choices, Moments, XYMomentSums, Columns, ABC):
     """A table with targets; made by :func:`discreet.rows.as_rows`.
 
     The table is not copied, so it must not be changed while the rows are in use: norms are computed

@@ -250,7 +250,7 @@ class Moments:
         vector = check_vector("shift", shift, self.n_features)
         return self._moved(kernels.shift_rows, vector, out)
 
-    def turned(self, matrix: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def rotated(self, matrix: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return ``matrix`` times each row, scaled down to ``row_norm``, as a dense array.
 
         ``out`` and privacy are as in `shifted`.

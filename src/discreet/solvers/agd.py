@@ -23,9 +23,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from discreet.errors import BudgetExceeded
-from discreet.objectives import Loss, Problem
-from discreet.privacy import (
+from discreet.accounting import conversions
+from discreet.accounting.budget import Measure
+from discreet.core import (
     Budget,
     Curator,
     ExponentialMechanism,
@@ -33,10 +33,10 @@ from discreet.privacy import (
     NoisyGradient,
     PermuteAndFlip,
     Relation,
-    conversions,
 )
-from discreet.privacy.filters import Measure
-from discreet.privacy.mechanisms import SelectionMechanism
+from discreet.core.mechanisms import SelectionMechanism
+from discreet.errors import BudgetExceeded
+from discreet.objectives import Loss, Problem
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 
@@ -163,10 +163,10 @@ class AGD(Solver):
         settings.numbers(self, "step_shrink", least=1e-6, most=1.0, optional=True)
         settings.numbers(self, "sampling_rate", least=1e-12, most=1.0, optional=True)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse pure budgets, and settings under which not one iteration fits."""
-        super().check(loss, budget, parts)
-        total = budget.to_zcdp(self.calibration).rho / parts
+        super().check(loss, budget, n_models)
+        total = budget.to_zcdp(self.calibration).rho / n_models
         plan = self._plan(total, budget)
         _more(plan.gradient, self.gamma)  # may be out of range, and must not be so half-way
         first = plan.gradient.loss.rho + plan.selection.loss.rho
@@ -187,7 +187,7 @@ class AGD(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Run DP-AGD until the budget is spent."""
-        self.prepare(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
         total = curator.open("zcdp", self.calibration)
         plan = self._plan(total, budget)
         run = _Run(self, problem, plan)

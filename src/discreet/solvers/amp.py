@@ -24,10 +24,11 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+from discreet.accounting import conversions
+from discreet.accounting.budget import Measure
+from discreet.accounting.objective_perturbation import ridge_for
+from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.objectives import Logistic, Loss, Problem
-from discreet.privacy import Budget, Curator, Gaussian, Relation, conversions
-from discreet.privacy.filters import Measure
-from discreet.privacy.objective_perturbation import ridge_for
 from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
 from discreet.solvers.minimise import Minimizer
 from discreet.solvers.perturbed import (
@@ -80,18 +81,18 @@ class _ApproximateMinima(Solver):
     takes_outputs: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
-        super().check(loss, budget, parts)
+        super().check(loss, budget, n_models)
         check_loss(self.name, loss)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Calibrate, to see that it works; hold published constants to their claim."""
-        super().prepare(problem, budget, parts)
-        tilt = self._tilt(problem, budget, parts)
+        super().plan(problem, budget, n_models)
+        tilt = self._tilt(problem, budget, n_models)
         if self.calibration == "tight":
             return budget
-        room = Room.of(budget, parts)
+        room = Room.of(budget, n_models)
         epsilon = room.true_epsilon(constants(problem), tilt)
         found = true_budget(self.name, room.whole, epsilon, self.unsafe)
         return budget if found == room.whole else found
@@ -104,8 +105,8 @@ class _ApproximateMinima(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Tilt, minimise, add noise, release."""
-        self.prepare(problem, budget, curator.parts)
-        tilt = self._tilt(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        tilt = self._tilt(problem, budget, curator.n_models)
         minimum, composed = open_minimum(tilt, problem, curator, budget)
         words = (
             f"of ε, {minimum.curvature_cost:.4g} go to curvature; the noise on the output is "
@@ -120,11 +121,11 @@ class _ApproximateMinima(Solver):
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
         raise NotImplementedError
 
-    def _tilt(self, problem: Problem, budget: Budget, parts: int) -> Tilt:
-        part = part_of(budget, parts)
+    def _tilt(self, problem: Problem, budget: Budget, n_models: int) -> Tilt:
+        part = part_of(budget, n_models)
         if self.calibration == "published":
             return check_tilt(self._published(problem, part), problem)
-        return check_tilt(self._tight(problem, part, Room.of(budget, parts)), problem)
+        return check_tilt(self._tight(problem, part, Room.of(budget, n_models)), problem)
 
     def _published(self, problem: Problem, part: Budget) -> Tilt:
         """Lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean."""

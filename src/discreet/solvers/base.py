@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, Relation
-from discreet.privacy.filters import Measure
 
 __all__ = ["Progress", "Solution", "Solver", "TraceEntry", "part_of", "true_budget"]
 
@@ -84,7 +84,7 @@ class Solution:
 class Solver:
     """Base class of solvers: frozen dataclasses with the method `solve`.
 
-    A solver declares what it is and what its privacy proof needs; `check` and `prepare` enforce it
+    A solver declares what it is and what its privacy proof needs; `check` and `plan` enforce it
     before a row is read, and `discreet.solvers.describe` shows it.
 
     Attributes
@@ -105,9 +105,9 @@ class Solver:
         ``data_norm``).
     takes_outputs
         Whether it takes losses with several margins a row (`Softmax`).
-    takes_moved_rows
+    takes_transformed_rows
         Whether it asks for gradients alone, so that prepared rows need no table of their own
-        (`MovedRows`).
+        (`TransformedRows`).
     composes
         Which measures it may open for δ > 0, where a preparation of the rows has a part of the
         budget. A plan counts as ``"approximate"``, or as ``"profile"`` if its steps have one. With
@@ -124,10 +124,10 @@ class Solver:
     needs_convex_loss: ClassVar[bool] = False
     needs_row_bound: ClassVar[bool] = False
     takes_outputs: ClassVar[bool] = False
-    takes_moved_rows: ClassVar[bool] = False
+    takes_transformed_rows: ClassVar[bool] = False
     composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse what cannot work, before any data is read.
 
         Parameters
@@ -136,7 +136,7 @@ class Solver:
             The row loss.
         budget : Budget
             The budget of the whole fit.
-        parts : int
+        n_models : int
             Among how many models (one-vs-rest) the budget is shared.
         """
         if self.needs_smooth_loss and not loss.smooth:
@@ -172,13 +172,13 @@ class Solver:
                 "another solver."
             )
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse what the size of the table rules out, before a row is read.
 
         Returns the budget that the fit really spends: ``budget`` itself, or one with the true ε
         where published constants give less privacy than they claim and the caller insists.
         """
-        self.check(problem.loss, budget, parts)
+        self.check(problem.loss, budget, n_models)
         if self.needs_row_bound and problem.row_norm is None:
             raise ValueError(
                 f"solver={self.name!r} needs a public bound on the norm of a row. Pass data_norm, "
@@ -196,14 +196,14 @@ class Solver:
         """Find private weights for ``problem`` by asking ``curator``.
 
         ``budget`` is what the caller asked for, for the whole fit; the curator holds what
-        `prepare` returned, and serves one of ``curator.parts`` models.
+        `plan` returned, and serves one of ``curator.n_models`` models.
         """
         raise NotImplementedError
 
 
-def part_of(budget: Budget, parts: int) -> Budget:
+def part_of(budget: Budget, n_models: int) -> Budget:
     """What each of several models gets when ε and δ are split evenly, as the papers do."""
-    return replace(budget, epsilon=budget.epsilon / parts, delta=budget.delta / parts)
+    return replace(budget, epsilon=budget.epsilon / n_models, delta=budget.delta / n_models)
 
 
 def true_budget(name: str, budget: Budget, epsilon: float, unsafe: bool) -> Budget:

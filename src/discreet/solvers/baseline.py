@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from discreet.core import Budget, Curator
 from discreet.errors import PrivacyLeakWarning
 from discreet.objectives import Problem
-from discreet.privacy import Budget, Curator
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 
 __all__ = ["NO_CLIP", "Baseline"]
@@ -27,9 +27,9 @@ class Baseline(Solver):
         """The weights, from exact rows."""
         raise NotImplementedError
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Warn that nothing is protected."""
-        self.refuse(problem, budget, parts)
+        self.refuse(problem, budget, n_models)
         warnings.warn(
             f"solver={self.name!r} is a baseline without any privacy, whatever epsilon says.",
             PrivacyLeakWarning,
@@ -37,9 +37,9 @@ class Baseline(Solver):
         )
         return budget
 
-    def refuse(self, problem: Problem, budget: Budget, parts: int) -> None:
+    def refuse(self, problem: Problem, budget: Budget, n_models: int) -> None:
         """Refuse what cannot work, without a warning: once a fit is enough."""
-        super().prepare(problem, budget, parts)
+        super().plan(problem, budget, n_models)
 
     def solve(
         self,
@@ -49,7 +49,7 @@ class Baseline(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Compute on exact rows; the guarantee says that nothing is protected."""
-        self.refuse(problem, budget, curator.parts)
+        self.refuse(problem, budget, curator.n_models)
         weights = curator.reveal(
             lambda rows: self.compute(problem, rows), size=problem.n_parameters
         )

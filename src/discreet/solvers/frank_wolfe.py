@@ -24,12 +24,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from discreet.accounting import conversions
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, ExponentialMechanism, Relation
+from discreet.core.mechanisms import SelectionMechanism
+from discreet.core.noisy_max import LaplaceNoisyMax, affordable_selection
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, ExponentialMechanism, Relation, conversions
-from discreet.privacy.filters import Measure
-from discreet.privacy.mechanisms import SelectionMechanism
-from discreet.privacy.noisy_max import LaplaceNoisyMax, affordable_selection
 from discreet.solvers.base import (
     FloatArray,
     Progress,
@@ -122,22 +123,22 @@ class FrankWolfe(Solver):
         least = 2 if self.calibration == "published" else 1
         wholes(self, "iterations", least=least, most=10**7, optional=True)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse published constants without δ."""
-        super().check(loss, budget, parts)
+        super().check(loss, budget, n_models)
         if self.calibration == "published" and budget.pure:
             raise NotSupported(
                 "The published noise of 'frank-wolfe' grows with ln(1/δ): it needs delta > 0. Use "
                 "calibration='tight' for pure privacy."
             )
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Hold the published noise to its claim, for all models and steps together."""
-        super().prepare(problem, budget, parts)
-        measure, mechanism, count = self._plan(problem, budget, parts)
+        super().plan(problem, budget, n_models)
+        measure, mechanism, count = self._plan(problem, budget, n_models)
         if self.calibration == "tight":
             return budget
-        epsilon = _epsilons(mechanism, count * parts, budget.delta)[measure]
+        epsilon = _epsilons(mechanism, count * n_models, budget.delta)[measure]
         return true_budget(self.name, budget, epsilon, self.unsafe)
 
     def solve(
@@ -148,8 +149,8 @@ class FrankWolfe(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Take all steps."""
-        self.prepare(problem, budget, curator.parts)
-        measure, mechanism, count = self._plan(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        measure, mechanism, count = self._plan(problem, budget, curator.n_models)
         curator.open(measure)
         weights: FloatArray = np.zeros(problem.n_parameters)
         trace: list[CornerStep] = []
@@ -175,23 +176,23 @@ class FrankWolfe(Solver):
         return 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
 
     def _plan(
-        self, problem: Problem, budget: Budget, parts: int
+        self, problem: Problem, budget: Budget, n_models: int
     ) -> tuple[Measure, SelectionMechanism, int]:
         """The measure, the mechanism of one step, and the number of steps of each model."""
-        iterations = self.iterations or self._default_iterations(problem, budget, parts)
+        iterations = self.iterations or self._default_iterations(problem, budget, n_models)
         if self.calibration == "tight":
-            measure, epsilon = affordable_selection(budget, iterations * parts)
+            measure, epsilon = affordable_selection(budget, iterations * n_models)
             return measure, ExponentialMechanism(epsilon, monotone=False), iterations
-        part = part_of(budget, parts)
+        part = part_of(budget, n_models)
         # Scores ⟨s, mean gradient⟩ of corners of norm C move by k·L·C/n, k = 1 or 2 rows changed.
         # Two of them may move apart by twice that, against Laplace noise of the published scale.
         scale = math.sqrt(32 * iterations * math.log(1 / part.delta)) / part.epsilon  # of L·C/n
         mechanism = LaplaceNoisyMax(2 * budget.relation.rows_changed / scale, monotone=False)
         count = iterations - 1
-        epsilons = _epsilons(mechanism, count * parts, budget.delta)
+        epsilons = _epsilons(mechanism, count * n_models, budget.delta)
         return min(epsilons, key=lambda measure: epsilons[measure]), mechanism, count
 
-    def _default_iterations(self, problem: Problem, budget: Budget, parts: int) -> int:
+    def _default_iterations(self, problem: Problem, budget: Budget, n_models: int) -> int:
         """Balance the error of T steps, of the order C²L²/T, against that of T noisy choices.
 
         A choice among 2d corners loses about b·ln(2d) on the sum of gradients, where b = 2kL/ε' and
@@ -201,7 +202,9 @@ class FrankWolfe(Solver):
         # pure: the ρ of all of ε in one choice
         rho = budget.epsilon**2 / 8 if budget.pure else budget.to_zcdp().rho
         noise = 2 * budget.relation.rows_changed * math.log(2 * problem.n_parameters)
-        signal = problem.n_rows * math.sqrt(8 * rho / parts) * self.radius * self.gradient_clip / 6
+        signal = (
+            problem.n_rows * math.sqrt(8 * rho / n_models) * self.radius * self.gradient_clip / 6
+        )
         best = round(min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS)))
         return max(best, 2)
 

@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.objectives import Logistic, Loss, Problem
-from discreet.privacy import Budget, Curator, Gaussian, Relation
-from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 
@@ -107,7 +107,7 @@ class GD(Solver):
     demands: ClassVar[tuple[str, ...]] = ("each row's gradient is clipped (gradient_clip)",)
     needs_delta: ClassVar[bool] = True
     takes_outputs: ClassVar[bool] = True
-    takes_moved_rows: ClassVar[bool] = True
+    takes_transformed_rows: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def __post_init__(self) -> None:
@@ -119,17 +119,17 @@ class GD(Solver):
         settings.numbers(self, "start_share", least=0.0, most=0.9)
         settings.numbers(self, "gradient_clip", least=1e-6, most=1e6)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
-        super().check(loss, budget, parts)
-        total = budget.to_gdp().mu ** 2 / parts
+        super().check(loss, budget, n_models)
+        total = budget.to_gdp().mu ** 2 / n_models
         Gaussian.sharing((1 - self.start_share) * total, self.iterations)
         if self.start_share:
             Gaussian.sharing(self.start_share * total)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse a step under which the penalty alone would make the weights grow for ever."""
-        spent = super().prepare(problem, budget, parts)
+        spent = super().plan(problem, budget, n_models)
         alpha = problem.penalty.alpha
         if self.step_size is not None and alpha > 0:
             longest = 2 * (1 + self.momentum) / ((1 - self.momentum) * alpha)
@@ -149,7 +149,7 @@ class GD(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Measure, step, T times."""
-        self.prepare(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
         mechanism = Gaussian.sharing(total, self.iterations)

@@ -19,9 +19,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, L2Norm, Relation
 from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, L2Norm, Relation
-from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 
@@ -111,14 +111,14 @@ class LaplaceSGD(Solver):
         settings.numbers(self, "step_size", least=1e-12, most=1e12)
         settings.numbers(self, "gradient_clip", "radius", least=1e-6, most=1e6, optional=True)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse budgets whose parts are too extreme to serve."""
-        super().check(loss, budget, parts)
-        self._spending(budget, parts)
+        super().check(loss, budget, n_models)
+        self._spending(budget, n_models)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse batches larger than the table, and 1/(alpha·t) without a penalty."""
-        super().prepare(problem, budget, parts)
+        super().plan(problem, budget, n_models)
         if self.batch_size is not None and self.batch_size > problem.n_rows:
             raise ValueError(
                 f"batch_size must be at most the number of rows, {problem.n_rows}; got "
@@ -144,8 +144,8 @@ class LaplaceSGD(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Run the passes, each a question of its own."""
-        self.prepare(problem, budget, curator.parts)
-        measure, epsilon = self._spending(budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        measure, epsilon = self._spending(budget, curator.n_models)
         curator.open(measure)
         mechanism = L2Norm(epsilon)
         batch, clip = self._batch(problem, epsilon), self._clip(problem)
@@ -173,9 +173,9 @@ class LaplaceSGD(Solver):
                 progress(Progress(trace[-1], weights.copy(), curator.spent_share))
         return Solution(weights, tuple(trace), self._conditions(measure, epsilon, batch, clip))
 
-    def _spending(self, budget: Budget, parts: int) -> tuple[Measure, float]:
+    def _spending(self, budget: Budget, n_models: int) -> tuple[Measure, float]:
         """The measure to compose in, and the ε of each pass of each model."""
-        uses = self.passes * parts
+        uses = self.passes * n_models
         choices: list[tuple[float, Measure]] = [(_each("pure", budget.epsilon, uses), "pure")]
         if self.calibration == "tight" and not budget.pure and uses > 1:
             choices.append((_each("zcdp", budget.to_zcdp().rho, uses), "zcdp"))

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.core import Budget
 from discreet.objectives import Problem, Squared
-from discreet.privacy import Budget
 from discreet.solvers.base import FloatArray
 from discreet.solvers.baseline import NO_CLIP, Baseline
 
@@ -22,11 +22,11 @@ class Majority(Baseline):
     name: ClassVar[str] = "majority"
     paper: ClassVar[str] = "the baseline of Lee, Kifer (KDD 2018)"
 
-    def refuse(self, problem: Problem, budget: Budget, parts: int) -> None:
+    def refuse(self, problem: Problem, budget: Budget, n_models: int) -> None:
         """Refuse models without an intercept, which cannot predict a constant."""
         if not problem.fit_intercept:
             raise ValueError("solver='majority' needs fit_intercept=True.")
-        super().refuse(problem, budget, parts)
+        super().refuse(problem, budget, n_models)
 
     def compute(self, problem: Problem, rows: Any) -> FloatArray:
         """All weights 0, and the mean target as the intercept.

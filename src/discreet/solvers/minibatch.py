@@ -14,9 +14,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.core import Budget, Curator, Relation
 from discreet.objectives import Problem
-from discreet.privacy import Budget, Curator, Relation
-from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
 from discreet.solvers.base import (
     FloatArray,
     Progress,
@@ -134,21 +134,21 @@ class MinibatchSolver(Solver):
         numbers(self, "gradient_clip", least=1e-6, most=1e6)
         numbers(self, "step_size", "radius", least=1e-6, most=1e6, optional=True)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Plan the run; with ``"published"``, hold the paper's noise to its claim."""
-        super().prepare(problem, budget, parts)
+        super().plan(problem, budget, n_models)
         if self.schedule == "strong" and problem.strong_convexity <= 0:
             raise ValueError("schedule='strong' needs a penalty: pass alpha > 0.")
-        plan = self.plan(problem, budget, parts)
+        plan = self._schedule(problem, budget, n_models)
         if self.calibration == "tight":
             return budget
-        epsilon = plan.mechanism.epsilon(plan.iterations * parts, budget.delta)
+        epsilon = plan.mechanism.epsilon(plan.iterations * n_models, budget.delta)
         return true_budget(self.name, budget, epsilon, self.unsafe)
 
-    def plan(self, problem: Problem, budget: Budget, parts: int = 1) -> Plan:
+    def _schedule(self, problem: Problem, budget: Budget, n_models: int = 1) -> Plan:
         """Batch size, iterations, step and noise for ``problem``: public numbers in and out."""
         n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)
-        share = part_of(budget, parts)
+        share = part_of(budget, n_models)
         reach = n * share.to_gdp().mu  # rows that a whole pass tells apart from noise
         batch = self._default_batch(n) if self.batch_size is None else float(self.batch_size)
         iterations = self.iterations
@@ -164,9 +164,9 @@ class MinibatchSolver(Solver):
         if step is None:
             step = self._default_step(problem, clip, reach / iterations)
         if self.calibration == "published":
-            multiplier = self._published(n, rate, iterations, budget, parts)
+            multiplier = self._published(n, rate, iterations, budget, n_models)
         else:
-            multiplier = noise_multiplier_for(budget, rate, iterations * parts)
+            multiplier = noise_multiplier_for(budget, rate, iterations * n_models)
         mechanism = SampledGaussian(multiplier, rate, budget.relation)
         return Plan(rate * n, rate, iterations, step, clip, mechanism)
 
@@ -187,10 +187,12 @@ class MinibatchSolver(Solver):
             longest.append(1 / problem.penalty.alpha)
         return min(longest)
 
-    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
+    def _published(
+        self, n: int, rate: float, iterations: int, budget: Budget, n_models: int
+    ) -> float:
         """The paper's noise on the sum over a batch, in units of one row's clip.
 
-        ``budget`` is that of all ``parts`` models together.
+        ``budget`` is that of all ``n_models`` models together.
         """
         raise NotImplementedError
 
@@ -202,8 +204,8 @@ class MinibatchSolver(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Run T iterations."""
-        self.prepare(problem, budget, curator.parts)
-        plan = self.plan(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        plan = self._schedule(problem, budget, curator.n_models)
         curator.open_plan(plan.mechanism, plan.iterations)
         weights: FloatArray = np.zeros(problem.n_parameters)
         total, counted = np.zeros(problem.n_parameters), 0

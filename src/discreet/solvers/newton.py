@@ -22,11 +22,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, Gaussian, Relation
+from discreet.core.curator.moments import NoisyMoment
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, Gaussian, Relation
-from discreet.privacy.curator.moments import NoisyMoment
-from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 from discreet.solvers.shrinkage import nearest
@@ -132,7 +132,7 @@ class Newton(Solver):
     needs_delta: ClassVar[bool] = True
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True
-    takes_moved_rows: ClassVar[bool] = True
+    takes_transformed_rows: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
     widest: ClassVar[int] = 2048
     """Weights that it takes at most: the moment has about half their square."""
@@ -149,17 +149,17 @@ class Newton(Solver):
                 f"{self.target_share:g} and {self.moment_share:g}. Usual are 0.08 and 0.2."
             )
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse classes, pure budgets, and those too extreme for noise to be drawn exactly."""
-        super().check(loss, budget, parts)
+        super().check(loss, budget, n_models)
         if loss.task != "regression":
             what = f"solver={self.name!r} is for regression; {loss.name!r} is a loss for classes."
             raise NotSupported(f"{what} Use solver='gd' or 'auto'.")
-        self._mechanisms(budget.to_gdp().mu ** 2 / parts, self.iterations or max(ITERATIONS))
+        self._mechanisms(budget.to_gdp().mu ** 2 / n_models, self.iterations or max(ITERATIONS))
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse tables that are too wide."""
-        spent = super().prepare(problem, budget, parts)
+        spent = super().plan(problem, budget, n_models)
         if problem.n_parameters > self.widest:
             raise NotSupported(
                 f"solver={self.name!r} takes at most {self.widest} weights; the table has "
@@ -175,14 +175,14 @@ class Newton(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Ask for the moments, then measure and step T times."""
-        self.prepare(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         length, alpha = self._length(problem), problem.penalty.alpha
         iterations = self.iterations or self._iterations(problem, total, curator.relation)
         costs = self._mechanisms(total, iterations)
         target = self._target(problem, curator, costs.target)
         weight = TARGET_LENGTH * length / target.spread
-        noisy = curator.joint_sum(
+        noisy = curator.xy_moment_sum(
             clip=ROOM * length,
             target_weight=weight,
             target_centre=target.centre,
@@ -244,7 +244,7 @@ class Newton(Solver):
 
     def _target(self, problem: Problem, curator: Curator, mechanism: Gaussian) -> _Target:
         """Mean and spread of the target, each shrunk by its noise towards what is usual."""
-        noisy = curator.joint_sum(
+        noisy = curator.xy_moment_sum(
             clip=math.sqrt(2.0), target_weight=1.0, features=False, mechanism=mechanism
         )
         _, mean, square = noisy.values / problem.n_rows

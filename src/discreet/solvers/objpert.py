@@ -24,15 +24,16 @@ from typing import ClassVar, Literal
 
 from scipy.optimize import brentq
 
-from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, Gaussian, L2Norm, Relation, conversions
-from discreet.privacy.filters import Measure
-from discreet.privacy.objective_perturbation import (
+from discreet.accounting import conversions
+from discreet.accounting.budget import Measure
+from discreet.accounting.objective_perturbation import (
     ObjectivePerturbation,
     pure_scale,
     ridge_for,
 )
-from discreet.privacy.profiles import root_up
+from discreet.accounting.profiles import root_up
+from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
+from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
 from discreet.solvers.minimise import Minimizer
 from discreet.solvers.perturbed import (
@@ -125,23 +126,23 @@ class ObjPert(Solver):
                         "point found, so it must be the minimum, not any point near it."
                     )
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
-        super().check(loss, budget, parts)
+        super().check(loss, budget, n_models)
         check_loss(self.name, loss)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Calibrate, to see that it works; hold published constants to their claim."""
-        super().prepare(problem, budget, parts)
-        tilt = self._tilt(problem, budget, parts)
+        super().plan(problem, budget, n_models)
+        tilt = self._tilt(problem, budget, n_models)
         if self.calibration == "tight":
             return budget
         facts = constants(problem)
         if budget.pure:
             changed = budget.relation.rows_changed
-            epsilon = parts * (changed * facts.lipschitz / tilt.scale + facts.cost(tilt.ridge))
+            epsilon = n_models * (changed * facts.lipschitz / tilt.scale + facts.cost(tilt.ridge))
             return true_budget(self.name, budget, epsilon, self.unsafe)
-        room = Room.of(budget, parts)
+        room = Room.of(budget, n_models)
         found = true_budget(self.name, room.whole, room.true_epsilon(facts, tilt), self.unsafe)
         return budget if found == room.whole else found
 
@@ -153,8 +154,8 @@ class ObjPert(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Tilt, minimise, release."""
-        self.prepare(problem, budget, curator.parts)
-        tilt = self._tilt(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        tilt = self._tilt(problem, budget, curator.n_models)
         composed: tuple[str, ...] = ()
         if budget.pure:
             spent = share(curator, budget, curator.open("pure"))
@@ -172,13 +173,13 @@ class ObjPert(Solver):
         )
         return run(tilt, problem, curator, minimum, self.minimizer, progress, words)
 
-    def _tilt(self, problem: Problem, budget: Budget, parts: int) -> Tilt:
+    def _tilt(self, problem: Problem, budget: Budget, n_models: int) -> Tilt:
         if self.calibration == "published":
-            tilt = self._published(problem, part_of(budget, parts))
+            tilt = self._published(problem, part_of(budget, n_models))
         elif budget.pure:
-            tilt = self._pure(problem, part_of(budget, parts))
+            tilt = self._pure(problem, part_of(budget, n_models))
         else:
-            tilt = self._gaussian(problem, budget, Room.of(budget, parts))
+            tilt = self._gaussian(problem, budget, Room.of(budget, n_models))
         return check_tilt(tilt, problem)
 
     def _published(self, problem: Problem, part: Budget) -> Tilt:

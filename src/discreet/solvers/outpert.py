@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, Relation
 from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, Relation
-from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
 from discreet.solvers.stability import (
@@ -114,15 +114,15 @@ class OutPert(Solver):
         settings.wholes(self, "iterations", most=10**7, optional=True)
         settings.numbers(self, "step_size", "weight_norm", least=1e-12, most=1e12, optional=True)
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses whose slopes have no proven error bound, too."""
-        super().check(loss, budget, parts)
+        super().check(loss, budget, n_models)
         check_evaluated(self.name, loss)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse steps that are too long, and published noise that breaks its promise."""
-        super().prepare(problem, budget, parts)
-        plan = _plan(self, problem, budget, parts)
+        super().plan(problem, budget, n_models)
+        plan = _plan(self, problem, budget, n_models)
         limit = 2 / (plan.smoothness + problem.penalty.alpha)
         if self.calibration == "published":
             limit = min(limit, (1 + _ROUNDED) / plan.smoothness)
@@ -134,7 +134,7 @@ class OutPert(Solver):
         if self.calibration == "tight":
             return budget
         return published_budget(
-            self.name, budget, parts, plan.sensitivity, plan.published_sensitivity, self.unsafe
+            self.name, budget, n_models, plan.sensitivity, plan.published_sensitivity, self.unsafe
         )
 
     def solve(
@@ -145,8 +145,8 @@ class OutPert(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Descend inside the curator and release the end."""
-        self.prepare(problem, budget, curator.parts)
-        plan = _plan(self, problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        plan = _plan(self, problem, budget, curator.n_models)
         published = plan.published_sensitivity if self.calibration == "published" else None
         mechanism = mechanism_for(curator, budget, plan.sensitivity, published)
         weights = curator.release(
@@ -207,11 +207,11 @@ def _without_huge(rows: Any) -> Any:
     return rows.take(np.flatnonzero(~huge)) if huge.any() else rows
 
 
-def _plan(solver: OutPert, problem: Problem, budget: Budget, parts: int) -> _Plan:
+def _plan(solver: OutPert, problem: Problem, budget: Budget, n_models: int) -> _Plan:
     """Settings and sensitivity of a run."""
     smoothness = smoothness_of(problem)
     check_sizes(problem.row_norm_bound, problem.lipschitz, smoothness)
-    iterations, step = _theorems(solver, problem, part_of(budget, parts), smoothness)
+    iterations, step = _theorems(solver, problem, part_of(budget, n_models), smoothness)
     iterations = solver.iterations or iterations
     step = solver.step_size or step
     plan = _Plan(

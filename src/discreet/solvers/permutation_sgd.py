@@ -20,9 +20,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, Relation
 from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, Relation
-from discreet.privacy.filters import Measure
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
 from discreet.solvers.stability import (
@@ -156,19 +156,19 @@ class PermutationSGD(Solver):
         if self.radius is not None and not strong:
             raise ValueError("radius is for mode='strongly-convex' only.")
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses whose slopes have no proven error bound, too."""
-        super().check(loss, budget, parts)
+        super().check(loss, budget, n_models)
         check_evaluated(self.name, loss)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse steps that are too long, and published noise that breaks its promise."""
-        super().prepare(problem, budget, parts)
-        plan = self._plan(problem, budget, parts)
+        super().plan(problem, budget, n_models)
+        plan = self._plan(problem, budget, n_models)
         if self.calibration == "tight":
             return budget
         return published_budget(
-            self.name, budget, parts, plan.sensitivity, plan.published_sensitivity, self.unsafe
+            self.name, budget, n_models, plan.sensitivity, plan.published_sensitivity, self.unsafe
         )
 
     def solve(
@@ -179,8 +179,8 @@ class PermutationSGD(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Run the passes inside the curator and release their end."""
-        self.prepare(problem, budget, curator.parts)
-        plan = self._plan(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        plan = self._plan(problem, budget, curator.n_models)
         published = plan.published_sensitivity if self.calibration == "published" else None
         mechanism = mechanism_for(curator, budget, plan.sensitivity, published)
         order = plan.cut(curator.permutation())
@@ -203,14 +203,14 @@ class PermutationSGD(Solver):
             progress(Progress(entry, weights.copy(), curator.spent_share))
         return Solution(weights, (entry,), self._conditions(plan))
 
-    def _plan(self, problem: Problem, budget: Budget, parts: int) -> _Plan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _Plan:
         """The run, with the default step for this budget."""
         plan = _Plan(self, problem)
         plan.check()
         if plan.strong or self.schedule != "constant" or self.step_size is not None:
             return plan
         norm = weight_norm_for(self.weight_norm, problem.loss)
-        length = descent_length(problem, part_of(budget, parts), norm, plan.lipschitz)
+        length = descent_length(problem, part_of(budget, n_models), norm, plan.lipschitz)
         step = min(length / (self.passes * plan.batches), 1 / plan.smoothness)
         plan = _Plan(replace(self, step_size=min(max(step, 1e-12), 1e12)), problem)
         plan.check()

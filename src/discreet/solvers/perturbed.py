@@ -20,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import NotSupported, PrivacyError
-from discreet.objectives import Loss, Problem
-from discreet.privacy import Budget, Curator, Gaussian, L2Norm
-from discreet.privacy.composition import Remainder
-from discreet.privacy.noise import Noise, from_grid
-from discreet.privacy.objective_perturbation import (
+from discreet.accounting.composition import Remainder
+from discreet.accounting.objective_perturbation import (
     ObjectivePerturbation,
     curvature_cost,
     noise_ratio,
     true_epsilon,
 )
+from discreet.core import Budget, Curator, Gaussian, L2Norm
+from discreet.core.noise import Noise, from_grid
+from discreet.errors import NotSupported, PrivacyError
+from discreet.objectives import Loss, Problem
 from discreet.solvers.base import FloatArray, Progress, Solution, TraceEntry
 from discreet.solvers.minimise import Minimizer, PerturbedObjective, minimise
 
@@ -204,7 +204,7 @@ def open_minimum(
     keep the budget. The profile is that of ``tilt``, all of whose numbers are public and were
     fixed by settings and the table's size.
     """
-    facts, room = constants(problem), Room.of(budget, curator.parts)
+    facts, room = constants(problem), Room.of(budget, curator.n_models)
     minimum = ObjectivePerturbation.gaussian(
         room.whole.delta,
         noise_ratio=_ratio(facts, tilt),
@@ -284,7 +284,7 @@ def check_tilt(tilt: Tilt, problem: Problem) -> Tilt:
 
 def share(curator: Curator, budget: Budget, total: float) -> Budget:
     """What this curator's filter holds, a hair below it."""
-    delta = math.nextafter(budget.delta / curator.parts, 0.0) if budget.delta else 0.0
+    delta = math.nextafter(budget.delta / curator.n_models, 0.0) if budget.delta else 0.0
     return replace(budget, epsilon=math.nextafter(total, 0.0), delta=delta)
 
 

@@ -20,10 +20,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, ExponentialMechanism, Relation
+from discreet.core.noisy_max import affordable_selection
 from discreet.objectives import Problem
-from discreet.privacy import Budget, Curator, ExponentialMechanism, Relation
-from discreet.privacy.filters import Measure
-from discreet.privacy.noisy_max import affordable_selection
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 from discreet.solvers.settings import choice, numbers, wholes
 
@@ -123,15 +123,15 @@ class PrivGene(Solver):
                 f"{self.last_mutation!r}."
             )
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
-        super().prepare(problem, budget, parts)
+        super().plan(problem, budget, n_models)
         if self.population * problem.n_parameters > MOST_WEIGHTS:
             raise ValueError(
                 f"population={self.population:,} times {problem.n_parameters:,} weights is more "
                 f"than {MOST_WEIGHTS:,}. Use a smaller population."
             )
-        self._plan(problem, budget, parts)
+        self._plan(problem, budget, n_models)
         return budget
 
     def solve(
@@ -142,8 +142,8 @@ class PrivGene(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Let all generations compete."""
-        self.prepare(problem, budget, curator.parts)
-        measure, mechanism, count = self._plan(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        measure, mechanism, count = self._plan(problem, budget, curator.n_models)
         curator.open(measure)
         seeded = self.seed is not None
         generator = np.random.default_rng(self.seed) if seeded else curator.generator()
@@ -194,18 +194,18 @@ class PrivGene(Solver):
         return candidates
 
     def _plan(
-        self, problem: Problem, budget: Budget, parts: int
+        self, problem: Problem, budget: Budget, n_models: int
     ) -> tuple[Measure, ExponentialMechanism, int]:
         """The measure, the mechanism of one choice, and the number of generations of each model."""
         count = self.generations
         if count is None:
-            wanted = self.growth * problem.n_rows * budget.epsilon / parts
+            wanted = self.growth * problem.n_rows * budget.epsilon / n_models
             count = round(min(max(wanted, FEWEST), MOST))
         if self.calibration == "published":
             measure: Measure = "pure"
-            epsilon = budget.epsilon / (count * parts) * (1 - 2.0**-50)
+            epsilon = budget.epsilon / (count * n_models) * (1 - 2.0**-50)
         else:
-            measure, epsilon = affordable_selection(budget, count * parts)
+            measure, epsilon = affordable_selection(budget, count * n_models)
         return measure, ExponentialMechanism(epsilon, monotone=False), count
 
     def _conditions(self, mechanism: ExponentialMechanism, count: int) -> tuple[str, ...]:

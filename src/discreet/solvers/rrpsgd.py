@@ -19,10 +19,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.privacy import Budget, Curator, Relation
-from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
 from discreet.solvers import settings
 from discreet.solvers.base import (
     FloatArray,
@@ -125,13 +125,13 @@ class RRPSGD(Solver):
         settings.numbers(self, "step_size", least=1e-12, most=1e12, optional=True)
         settings.numbers(self, "distance", "gradient_clip", least=1e-9, most=1e9, optional=True)
 
-    def prepare(self, problem: Problem, budget: Budget, parts: int = 1) -> Budget:
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
         """Refuse steps that are too long, and published noise that breaks its promise."""
-        super().prepare(problem, budget, parts)
-        if self.calibration == "published" and part_of(budget, parts).epsilon > 1:
+        super().plan(problem, budget, n_models)
+        if self.calibration == "published" and part_of(budget, n_models).epsilon > 1:
             raise NotSupported(
                 f"The published noise of {self.name!r} is for epsilon up to 1 a model; got "
-                f"{budget.epsilon:g} for {parts}. Use calibration='tight'."
+                f"{budget.epsilon:g} for {n_models}. Use calibration='tight'."
             )
         if problem.row_norm is None:
             raise ValueError(
@@ -149,10 +149,10 @@ class RRPSGD(Solver):
             raise ValueError(
                 f"step_size must be below 2/β = {2 / smoothness:g}; got {self.step_size:g}."
             )
-        mechanism = self._mechanism(problem, budget, parts)
+        mechanism = self._mechanism(problem, budget, n_models)
         if self.calibration == "tight":
             return budget
-        epsilon = mechanism.epsilon(self._rounds(problem) * parts, budget.delta)
+        epsilon = mechanism.epsilon(self._rounds(problem) * n_models, budget.delta)
         return true_budget(self.name, budget, epsilon, self.unsafe)
 
     def solve(
@@ -163,8 +163,8 @@ class RRPSGD(Solver):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Draw a round and run up to it."""
-        self.prepare(problem, budget, curator.parts)
-        mechanism = self._mechanism(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
+        mechanism = self._mechanism(problem, budget, curator.n_models)
         planned, clip = self._rounds(problem), self._clip(problem)
         curator.open_plan(mechanism, planned)
         steps = self._steps(problem, mechanism)
@@ -202,15 +202,15 @@ class RRPSGD(Solver):
     def _clip(self, problem: Problem) -> float:
         return min(problem.lipschitz, self.gradient_clip or math.inf)
 
-    def _mechanism(self, problem: Problem, budget: Budget, parts: int) -> SampledGaussian:
+    def _mechanism(self, problem: Problem, budget: Budget, n_models: int) -> SampledGaussian:
         """The noise of one round, in units of the clip."""
         rate = 1 / problem.n_rows
         if self.calibration == "published":
-            share = part_of(budget, parts)
+            share = part_of(budget, n_models)
             logs = math.log(3 * problem.n_rows / share.delta) * math.log(2 / share.delta)
             multiplier = 2 * math.sqrt(logs) / share.epsilon
         else:
-            uses = self._rounds(problem) * parts
+            uses = self._rounds(problem) * n_models
             multiplier = noise_multiplier_for(budget, rate, uses, sampling="one_row")
         return SampledGaussian(multiplier, rate, budget.relation, sampling="one_row")
 

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet.privacy import Budget, Relation
+from discreet.core import Budget, Relation
 from discreet.solvers.base import part_of
 from discreet.solvers.minibatch import MinibatchSolver
 
@@ -35,7 +35,9 @@ class SGD(MinibatchSolver):
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
 
-    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
-        share = part_of(budget, parts)
+    def _published(
+        self, n: int, rate: float, iterations: int, budget: Budget, n_models: int
+    ) -> float:
+        share = part_of(budget, n_models)
         deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
         return rate * n * deviation

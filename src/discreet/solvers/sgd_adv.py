@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from discreet.core import Budget, Relation
 from discreet.errors import NotSupported
-from discreet.privacy import Budget, Relation
 from discreet.solvers.base import part_of
 from discreet.solvers.minibatch import MinibatchSolver
 
@@ -42,8 +42,10 @@ class SGDAdv(MinibatchSolver):
     def _default_batch(self, n: int) -> float:
         return math.sqrt(n)
 
-    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
-        share = part_of(budget, parts)
+    def _published(
+        self, n: int, rate: float, iterations: int, budget: Budget, n_models: int
+    ) -> float:
+        share = part_of(budget, n_models)
         spread = 2 * math.sqrt(2 * iterations * math.log(2 / share.delta))
         epsilon = share.epsilon / spread / (2 * rate)
         if not epsilon < 1:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet.privacy import Budget
-from discreet.privacy.subsampling import noise_multiplier_for
+from discreet.accounting.subsampling import noise_multiplier_for
+from discreet.core import Budget
 from discreet.solvers.minibatch import MinibatchSolver
 
 __all__ = ["SGDMA"]
@@ -30,5 +30,7 @@ class SGDMA(MinibatchSolver):
         "Abadi et al., Deep Learning with Differential Privacy, 2016, Algorithm 1"
     )
 
-    def _published(self, n: int, rate: float, iterations: int, budget: Budget, parts: int) -> float:
-        return noise_multiplier_for(budget, rate, iterations * parts, method="rdp")
+    def _published(
+        self, n: int, rate: float, iterations: int, budget: Budget, n_models: int
+    ) -> float:
+        return noise_multiplier_for(budget, rate, iterations * n_models, method="rdp")

@@ -28,9 +28,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from discreet.accounting import conversions
+from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
-from discreet.privacy import Budget, Curator, ExponentialMechanism, Gaussian, conversions
 from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution
 from discreet.solvers.gd import CONVERGED_PATH, GD, GradientStep
@@ -124,15 +125,15 @@ class ShrunkGD(GD):
         if self.first_share < 1 and self.iterations < 2:
             raise ValueError("iterations must be at least 2 for two stages; or pass first_share=1.")
 
-    def check(self, loss: Loss, budget: Budget, parts: int = 1) -> None:
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse regression, pure budgets, and those too extreme for noise to be drawn exactly."""
-        super().check(loss, budget, parts)
+        super().check(loss, budget, n_models)
         if loss.task != "classification":
             raise NotSupported(
                 f"solver={self.name!r} is for classes; {loss.name!r} is a loss for regression. Use "
                 "solver='newton', 'gd' or 'auto'."
             )
-        total = budget.to_gdp().mu ** 2 / parts
+        total = budget.to_gdp().mu ** 2 / n_models
         for share in (self.first_share, 0.5 * (1 - self.first_share)):
             if share > 0:
                 Gaussian.sharing(share * total, self.iterations)
@@ -147,7 +148,7 @@ class ShrunkGD(GD):
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
         """Measure, step, shrink; leave columns out; measure, step, shrink."""
-        self.prepare(problem, budget, curator.parts)
+        self.plan(problem, budget, curator.n_models)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         start, balance, total = self._start(problem, curator, total)
         outputs = problem.loss.n_outputs

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 
+from discreet.accounting import conversions
+from discreet.core import Budget, Curator, Gaussian, L2Norm
+from discreet.core.mechanisms import AdditiveMechanism
 from discreet.errors import NotSupported
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss, Problem, Squared
-from discreet.privacy import Budget, Curator, Gaussian, L2Norm, conversions
-from discreet.privacy.mechanisms import AdditiveMechanism
 from discreet.solvers.base import part_of, true_budget
 
 __all__ = [
@@ -99,14 +100,14 @@ def descent_length(problem: Problem, budget: Budget, weight_norm: float, lipschi
     return (smoothness**2 / noise) ** (1 / 3) / smoothness
 
 
-def published_gaussian(budget: Budget, parts: int) -> float:
+def published_gaussian(budget: Budget, n_models: int) -> float:
     """The papers' σ/Δ = √(2 ln(2/δ))/ε, for one of several models."""
-    share = part_of(budget, parts)
+    share = part_of(budget, n_models)
     return math.sqrt(2 * math.log(2 / share.delta)) / share.epsilon
 
 
 def published_budget(
-    name: str, budget: Budget, parts: int, sensitivity: float, published: float, unsafe: bool
+    name: str, budget: Budget, n_models: int, sensitivity: float, published: float, unsafe: bool
 ) -> Budget:
     """Hold the papers' noise to its claim.
 
@@ -116,7 +117,7 @@ def published_budget(
         The solver.
     budget : Budget
         What was claimed.
-    parts : int
+    n_models : int
         Among how many models it is shared.
     sensitivity, published : float
         How far the end can move, and how far the paper says it can.
@@ -125,7 +126,7 @@ def published_budget(
     """
     if budget.pure:
         return budget  # `mechanism_for` never has less noise than the true sensitivity needs
-    mu = math.sqrt(parts) * sensitivity / (published * published_gaussian(budget, parts))
+    mu = math.sqrt(n_models) * sensitivity / (published * published_gaussian(budget, n_models))
     epsilon = conversions.epsilon_from_mu(mu, budget.delta)
     return true_budget(name, budget, epsilon, unsafe)
 
@@ -145,5 +146,5 @@ def mechanism_for(
         return L2Norm(epsilon * (1 - 2.0**-50))
     total = curator.open("gdp")
     if published is not None:
-        return Gaussian(published * published_gaussian(budget, curator.parts) / sensitivity)
+        return Gaussian(published * published_gaussian(budget, curator.n_models) / sensitivity)
     return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))

@@ -1,4 +1,4 @@
-"""Tables: what is public about one, how its rows are read and encoded, and data sets by name.
+"""Tables: what is public about one, and how its rows are read and encoded.
 
     from discreet.tables import Schema, read
 
@@ -7,18 +7,15 @@
 
 A `Schema` says what everybody may know: bounds, categories, the target. `schema.transformer()` and
 `read` encode rows by it alone. `draft` writes a skeleton of one, `draft_private` estimates it
-within a budget. `load` gives the data sets of the literature, encoded by their codebooks.
+within a budget.
 
 pyarrow is imported when a table is read, not before.
 """
 
-from discreet.tables import datasets
 from discreet.tables.columns import Boolean, Categorical, Column, Ignored, Numeric, Ordinal
-from discreet.tables.datasets import load
 from discreet.tables.draft import draft, draft_private
 from discreet.tables.reading import batches, read
 from discreet.tables.schema import FileFormat, Schema, Spent, Target
-from discreet.tables.synthetic import synthetic_low
 from discreet.tables.transformer import TableTransformer
 
 __all__ = [
@@ -34,10 +31,7 @@ __all__ = [
     "TableTransformer",
     "Target",
     "batches",
-    "datasets",
     "draft",
     "draft_private",
-    "load",
     "read",
-    "synthetic_low",
 ]

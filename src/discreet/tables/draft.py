@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from discreet.core import Accountant, Budget, Relation
 from discreet.errors import TableError
-from discreet.privacy import Accountant, Budget, Relation
 from discreet.tables.columns import Boolean, Column, Ignored, counted, nearest, strip
 from discreet.tables.schema import FileFormat, Schema
 from discreet.tables.toml import key_text, plain_fields, table_lines
@@ -347,7 +347,7 @@ def draft_private(
         at least). Say it where values are few but ordered, like a grade from 1 to 10.
     coverage : float
         Share of a column's numbers that its bounds should keep as they are; less if the budget
-        demands it (`discreet.privacy.ranges.tail_share`).
+        demands it (`discreet.core.ranges.tail_share`).
     accountant : Accountant, optional
         Counts this together with fits on the same people.
     progress : callable, optional

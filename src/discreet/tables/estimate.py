@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from discreet.core import Account, Accountant, Budget, Relation
+from discreet.core.bits import Bits, SeededBits, SystemBits
+from discreet.core.filters import PrivacyFilter
+from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
+from discreet.core.mechanisms import Laplace, PermuteAndFlip
+from discreet.core.noise import Noise
+from discreet.core.ranges import select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
-from discreet.privacy import Account, Accountant, Budget, Relation
-from discreet.privacy.bits import Bits, SeededBits, SystemBits
-from discreet.privacy.filters import PrivacyFilter
-from discreet.privacy.histogram import StabilityHistogram, noisy_limit, numeric_vote
-from discreet.privacy.mechanisms import Laplace, PermuteAndFlip
-from discreet.privacy.noise import Noise
-from discreet.privacy.ranges import select_bounds_from_counts, tail_share
 from discreet.tables.columns import (
     MISSING,
     OTHER,

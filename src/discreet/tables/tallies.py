@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.filters import Mechanism
-from discreet.privacy.histogram import StabilityHistogram
-from discreet.privacy.mechanisms import Laplace, PermuteAndFlip
-from discreet.privacy.ranges import cell_counts, edges
+from discreet.core.filters import Mechanism
+from discreet.core.histogram import StabilityHistogram
+from discreet.core.mechanisms import Laplace, PermuteAndFlip
+from discreet.core.ranges import cell_counts, edges
 from discreet.tables.cells import numbers
 
 __all__ = ["Question", "Tally", "margin_of", "numbers_of", "text_counts"]

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from discreet.core import Gaussian
 from discreet.errors import BudgetExceeded
-from discreet.privacy import Gaussian
 from discreet.solvers import Progress, Solution, Solver, TraceEntry
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from discreet import LogisticRegression
 from discreet.audit.checks import entropy, low_entropy, low_entropy_of_fits
-from discreet.privacy import Gaussian
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.noise import Noise
+from discreet.core import Gaussian
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 
 from .streams import Noisy, OneSeed
 from .tables import QUICK, TABLE, logistic

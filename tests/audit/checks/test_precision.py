@@ -7,10 +7,10 @@ import pytest
 
 from discreet.audit.checks import low_bits, off_grid
 from discreet.audit.checks.precision import finest_bit, spare_bits
-from discreet.privacy import Gaussian
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.mechanisms import Laplace
-from discreet.privacy.noise import Noise
+from discreet.core import Gaussian
+from discreet.core.bits import SeededBits
+from discreet.core.mechanisms import Laplace
+from discreet.core.noise import Noise
 
 from .streams import Noisy
 from .tables import NEIGHBOURS, PRIVATE, QUICK, SLOW, logistic, named

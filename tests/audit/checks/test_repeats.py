@@ -16,7 +16,7 @@ from discreet.audit.checks import (
     repeated_in_processes,
     repeated_in_threads,
 )
-from discreet.privacy.bits import SeededBits
+from discreet.core.bits import SeededBits
 
 from .streams import (
     GivenStream,

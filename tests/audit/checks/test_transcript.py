@@ -7,10 +7,10 @@ import pytest
 
 from discreet.audit.checks.hearing import listen, listen_to_both
 from discreet.audit.checks.transcript import Transcript, WatchedState, describe, watching
-from discreet.privacy import Curator, Gaussian
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.filters import PrivacyFilter
-from discreet.privacy.noise import Noise
+from discreet.core import Curator, Gaussian
+from discreet.core.bits import SeededBits
+from discreet.core.filters import PrivacyFilter
+from discreet.core.noise import Noise
 
 from .tables import NEIGHBOURS, TABLE, logistic
 

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import clone
 
 from discreet import Accountant, Budget, LogisticRegression
+from discreet.core import Account, Curator, Gaussian
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Hinge
-from discreet.privacy import Account, Curator, Gaussian
 from discreet.rows import as_rows
 from discreet.solvers import GD
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from discreet.privacy.mechanisms import Laplace
+from discreet.core.mechanisms import Laplace
 
 from .planting import Promise, column, gaussian_scale, plant, seeded, size
 from .vector_noise import release

@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
+from discreet.core import Account, Budget, Curator
 from discreet.objectives import L2, Huber, HuberHinge, Problem
-from discreet.privacy import Account, Budget, Curator
 from discreet.rows import as_rows
 from discreet.solvers import OutPert
 
@@ -18,7 +18,7 @@ REPLACE = Promise(1.0, relation="replace_one")
 class LongSteps(OutPert):
     """The library's output perturbation without its check of the step."""
 
-    def prepare(self, problem, budget, parts=1):
+    def plan(self, problem, budget, n_models=1):
         return budget
 
 

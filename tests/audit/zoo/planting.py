@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit import Attack
 from discreet.audit.attack import Statistic
-from discreet.privacy.bits import SeededBits
-from discreet.privacy.conversions import mu_from_epsilon
-from discreet.privacy.noise import Noise
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 
 FloatArray = NDArray[np.float64]
 

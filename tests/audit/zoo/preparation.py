@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
+from discreet.core import Gaussian
 from discreet.objectives import Logistic
-from discreet.privacy import Gaussian
 from discreet.rows import as_rows
 
 from .planting import Promise, column, gaussian_scale, plant, seeded

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from discreet import LinearSVC
-from discreet.privacy.bits import SeededBits
+from discreet.core.bits import SeededBits
 from discreet.solvers import GD
 
 from .planting import Promise, apart, plant

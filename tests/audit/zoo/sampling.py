@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 
+from discreet.accounting.subsampling import noise_multiplier_for
+from discreet.core import Budget
 from discreet.objectives import L2, Logistic, Problem
-from discreet.privacy import Budget
-from discreet.privacy.subsampling import noise_multiplier_for
 from discreet.solvers import SGD
 
 from .planting import Promise, column, plant, total
@@ -34,7 +34,7 @@ def psgd_scale(promise, n, calibration):
     """Noise of the library's own solver, in units of one row's clip, T = 5 and k = 50."""
     problem = Problem(Logistic(), L2(0.0), n, 1, fit_intercept=False, row_norm=1.0)
     solver = SGD(calibration, unsafe=True, iterations=5, batch_size=50)
-    return solver.plan(problem, budget_of(promise)).mechanism.noise_multiplier
+    return solver._schedule(problem, budget_of(promise)).mechanism.noise_multiplier
 
 
 def psgd(promise, n):

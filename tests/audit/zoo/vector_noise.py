@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from discreet.privacy.mechanisms import L2Norm, Laplace
-from discreet.privacy.noise import from_grid, on_grid
+from discreet.core.mechanisms import L2Norm, Laplace
+from discreet.core.noise import from_grid, on_grid
 
 from .planting import Promise, gaussian_scale, plant, seeded, total
 

@@ -17,11 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.attack import Attack, Statistic
-from discreet.privacy import Account, Budget, Curator, Relation
-from discreet.privacy.bits import Bits
-from discreet.privacy.conversions import mu_from_epsilon
-from discreet.privacy.noise import Noise
+from discreet.core import Account, Budget, Curator, Relation
+from discreet.core.bits import Bits
+from discreet.core.noise import Noise
 from discreet.rows import as_rows
 
 __all__ = ["BEYOND", "COPIES", "Ask", "Bench", "FloatArray", "Table"]

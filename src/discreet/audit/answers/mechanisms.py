@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
 from discreet.audit.answers.bench import (
     BEYOND,
     COPIES,
@@ -26,8 +27,7 @@ from discreet.audit.answers.bench import (
 )
 from discreet.audit.answers.summaries import summary_attacks
 from discreet.audit.attack import Attack
-from discreet.objectives import Hinge
-from discreet.privacy import (
+from discreet.core import (
     Budget,
     Curator,
     ExponentialMechanism,
@@ -37,11 +37,11 @@ from discreet.privacy import (
     PermuteAndFlip,
     Relation,
 )
-from discreet.privacy.bits import Bits, SystemBits
-from discreet.privacy.mechanisms import AdditiveMechanism, SelectionMechanism
-from discreet.privacy.noise import from_grid, on_grid
-from discreet.privacy.noisy_max import LaplaceNoisyMax
-from discreet.privacy.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.core.bits import Bits, SystemBits
+from discreet.core.mechanisms import AdditiveMechanism, SelectionMechanism
+from discreet.core.noise import from_grid, on_grid
+from discreet.core.noisy_max import LaplaceNoisyMax
+from discreet.objectives import Hinge
 
 __all__ = ["mechanism_attacks"]
 

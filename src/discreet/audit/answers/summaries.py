@@ -26,12 +26,12 @@ from discreet.audit.answers.bench import (
     projection,
 )
 from discreet.audit.attack import Attack, Statistic
-from discreet.estimators.lengths import Lengths
+from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
+from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
+from discreet.core.ranges import edges, lengths
 from discreet.estimators.scoring import score_classes, score_numbers
-from discreet.estimators.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
-from discreet.privacy import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
-from discreet.privacy.histogram import StabilityHistogram, noisy_limit, numeric_vote
-from discreet.privacy.ranges import edges, lengths
+from discreet.preparation.norms import Lengths
+from discreet.preparation.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 
 __all__ = ["summary_attacks"]
 
@@ -94,7 +94,7 @@ def _with_targets(bench: Bench, relation: Relation, gaussian: Gaussian) -> Itera
         return curator.target_sum(bound=1.0, mechanism=gaussian).values
 
     def joint(curator: Curator) -> FloatArray:
-        return curator.joint_sum(clip=1.0, target_weight=1.0, mechanism=gaussian).values
+        return curator.xy_moment_sum(clip=1.0, target_weight=1.0, mechanism=gaussian).values
 
     lone = -BEYOND if relation is Relation.REPLACE_ONE else 0.0
     row = np.array([[BEYOND * (relation is Relation.REPLACE_ONE)]])

@@ -14,8 +14,8 @@ from sklearn.model_selection import cross_validate
 
 from discreet.audit.checks.finding import Finding
 from discreet.audit.checks.fits import Table, fresh, places
+from discreet.core import Accountant
 from discreet.errors import PrivacyError
-from discreet.privacy import Accountant
 
 __all__ = ["accountant_lost"]
 

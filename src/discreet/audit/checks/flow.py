@@ -37,7 +37,7 @@ def control_flow(estimator: Any, neighbours: tuple[Table, Table]) -> Finding:
         words += "same answers: the number, size or price of what a fit does depends on rows, and "
         words += "nobody paid for that."
         return Finding(check, False, words)
-    if any(step.startswith("waives") for step in first.steps):
+    if any(step.startswith("forfeits") for step in first.steps):
         words = "The fit gives up all protection: a baseline, of which nothing is private."
         return Finding(check, False, words)
     if not first.steps:

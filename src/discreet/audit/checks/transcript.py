@@ -25,24 +25,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.account import Account
-from discreet.privacy.bits import SeededBits, SystemBits
-from discreet.privacy.curator import Curator
-from discreet.privacy.filters import PrivacyFilter
-from discreet.privacy.mechanisms import AdditiveMechanism
-from discreet.privacy.noise import Noise
+from discreet.core.account import Account
+from discreet.core.bits import SeededBits, SystemBits
+from discreet.core.curator import Curator
+from discreet.core.filters import PrivacyFilter
+from discreet.core.mechanisms import AdditiveMechanism
+from discreet.core.noise import Noise
 
 __all__ = ["Release", "Transcript", "WatchedState", "describe", "watching"]
 
 MOST_WORDS = 2**18
 """Random words that are kept of one fit."""
 
-ANSWERLESS = {"open", "open_plan", "open_aside", "sample", "columns"}
+ANSWERLESS = {"open", "open_plan", "open_reserved", "sample", "columns"}
 """What a curator offers besides questions."""
 
 SUMS = {
     *("gradient", "sampled_gradient", "release", "row_sum", "outer_sum", "square_sum"),
-    *("target_sum", "joint_sum"),
+    *("target_sum", "xy_moment_sum"),
 }
 """Questions whose answer is a sum on a grid, as it was released."""
 
@@ -229,8 +229,8 @@ def _spies() -> Iterator[tuple[type, str, Spy]]:
         (PrivacyFilter, "charge"),
         (Account, "open"),
         (Account, "open_plan"),
-        (Account, "open_aside"),
-        (Account, "waive"),
+        (Account, "open_reserved"),
+        (Account, "forfeit"),
     ):
         yield owner, name, _charge
     yield SystemBits, "words", _words

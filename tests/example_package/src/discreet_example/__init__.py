@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget, Curator, Gaussian
 from discreet.objectives import Problem
-from discreet.privacy import Budget, Curator, Gaussian
-from discreet.privacy.filters import Measure
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, settings
 
 __all__ = ["NoisyDescent"]

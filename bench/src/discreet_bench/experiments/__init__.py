@@ -1,0 +1,36 @@
+"""The experiments by name: the papers' figures and tables, and ours.
+
+An experiment is a description. Nothing here reads data or runs anything.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from discreet_bench.experiment import Experiment
+from discreet_bench.experiments import amp, auto, dpagd, outpert, sgd
+
+__all__ = ["EXPERIMENTS", "find"]
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for paper in (auto, dpagd, amp, outpert, sgd)
+    for experiment in paper.EXPERIMENTS
+}
+"""All experiments in reading order: the comparison of everything first, then paper by paper."""
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message has the nearest name and all others.
+    """
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]
+    near = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.0)[0]
+    raise ValueError(
+        f"unknown experiment {name!r}; did you mean {near!r}? Known: {', '.join(EXPERIMENTS)}."
+    )

@@ -1,0 +1,119 @@
+"""``discreet bench``: what it lists, runs, reports and compares, and how it fails."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from discreet.cli.app import run
+from discreet.cli.exits import Exit
+from discreet_bench import runs as table
+
+NARROW = ["--quick", "--data", "synthetic-l", "--method", "auto", "--method", "majority"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """The folder of a small run."""
+    folder = tmp_path_factory.mktemp("bench")
+    code = run(["bench", "run", "auto-table", *NARROW, "--jobs", "1", "--out", str(folder)])
+    assert code == Exit.OK
+    return folder
+
+
+def test_a_run_leaves_runs_tables_figures_and_a_page(out):
+    folder = out / "auto-table-quick"
+    runs = table.read(folder / "runs.parquet")
+    assert set(runs["method"]) == {"auto", "majority"}
+    names = {path.name for path in folder.iterdir()}
+    assert {"auto-table.md", "auto-table.csv", "auto-table.tex", "report.html"} <= names
+    assert any(name.endswith(".svg") for name in names)
+    page = (folder / "report.html").read_text()
+    assert "discreet bench run auto-table --quick --data synthetic-l" in page
+
+
+def test_one_page_of_all_runs_in_a_folder(out, tmp_path, capsys):
+    page = tmp_path / "all.html"
+    asked = ["bench", "report", str(out), "-o", str(page), "--title", "Ours"]
+    assert run(asked) == Exit.OK
+    assert "<title>Ours" in page.read_text()
+    assert run(asked) == Exit.USAGE  # it is there already
+    assert "--force" in capsys.readouterr().err
+    assert run([*asked, "--force"]) == Exit.OK
+
+
+def test_the_page_has_the_command_that_makes_such_runs():
+    from discreet_bench.command import _command
+    from discreet_bench.experiments import find
+
+    runs = table.complete(
+        pd.DataFrame({"experiment": "auto-table", "repeat": [0, 1], "epsilon": [0.1, 1.0],
+                      "data": ["adult", "kddcup99 (70,000 rows)"]})
+    )  # fmt: skip
+    assert _command(find("auto-table"), False, runs) == (
+        "discreet bench run auto-table --repeats 2 --epsilon 0.1 --epsilon 1 "
+        "--data adult --data kddcup99"
+    )
+
+
+def test_a_file_compared_with_itself_is_the_same(out, capsys):
+    assert run(["bench", "compare", str(out), str(out), "--json"]) == Exit.OK
+    found = json.loads(capsys.readouterr().out)
+    assert {row["verdict"] for row in found} == {"same"}
+    assert run(["bench", "compare", str(out), str(out)]) == Exit.OK
+    assert "after less before" in capsys.readouterr().out
+
+
+def test_the_list_names_every_experiment(capsys):
+    from discreet_bench.experiments import EXPERIMENTS
+
+    assert run(["bench", "list", "--json"]) == Exit.OK
+    told = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in told] == list(EXPERIMENTS)
+    assert all(each["runs"] > each["quick_runs"] > 0 for each in told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["run", "dpagd-fig22"], Exit.USAGE, "dpagd-fig2"),
+        (["run", "auto-table", "--data-dir", "nowhere"], Exit.USAGE, "nowhere"),
+        (["run", "auto-table", "--solver-file", "nowhere.py"], Exit.USAGE, "nowhere.py"),
+        (["report", "nowhere.parquet"], Exit.DATA, "nowhere.parquet"),
+        (["compare", "a.parquet", "b.parquet"], Exit.DATA, "a.parquet"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(arguments, code, says, capsys, tmp_path):
+    assert run(["bench", *arguments]) == code
+    assert says in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_file_that_takes_the_name_of_a_method_is_refused(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text('class Solver:\n    name = "agd"\n')
+    asked = ["bench", "run", "auto-table", "--quick", "--solver-file", str(file)]
+    assert run([*asked, "--out", str(tmp_path)]) == Exit.USAGE
+    assert "'agd'" in capsys.readouterr().err
+
+
+def test_a_file_of_something_else_is_refused(tmp_path, capsys):
+    path = tmp_path / "other.parquet"
+    pd.DataFrame({"a": [1]}).to_parquet(path)
+    assert run(["bench", "report", str(path), "-o", str(tmp_path / "x.html")]) == Exit.DATA
+    assert "not a file of benchmark runs" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_an_overspending_method_ends_with_the_exit_code_of_privacy(tmp_path, capsys):
+    file = tmp_path / "spender.py"
+    file.write_text(
+        "from discreet_bench.solver import EstimatorSolver, parameters_of\n\n\n"
+        "class Solver(EstimatorSolver):\n"
+        '    """Spends too much."""\n\n'
+        '    name = "spender"\n    solver = "gd"\n    parameters = parameters_of("gd")\n\n'
+        "    def set_objective(self, **objective):\n"
+        '        super().set_objective(**(objective | {"epsilon": 2 * objective["epsilon"]}))\n'
+    )
+    asked = ["bench", "run", "auto-table", *NARROW, "--jobs", "1", "--epsilon", "1"]
+    code = run([*asked, "--repeats", "1", "--solver-file", str(file), "--out", str(tmp_path)])
+    assert code == Exit.PRIVACY
+    assert "spender" in capsys.readouterr().err

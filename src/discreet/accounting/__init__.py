@@ -1,0 +1,1 @@
+"""Arithmetic without rows or noise: conversions, subsampling, profiles, composition."""

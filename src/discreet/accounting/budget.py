@@ -1,0 +1,177 @@
+"""What a caller is willing to spend: budgets, and the neighbouring relation they are meant for.
+
+A privacy promise means nothing without its *relation*: which two tables must look alike. Under
+``add_remove`` one table has one row more than the other; under ``replace_one`` one row has other
+values. A sum of vectors of norm at most C changes by at most C under the first and by at most 2C
+under the second, so every number in this package names the relation it holds for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from numbers import Real
+from typing import Literal
+
+from discreet.accounting import conversions
+from discreet.errors import NotSupported
+
+__all__ = ["Budget", "GDPBudget", "Measure", "PrivacyLoss", "Relation", "ZCDPBudget"]
+
+Measure = Literal["pure", "approximate", "zcdp", "gdp", "profile"]
+"""How parts compose. In ``"profile"`` nothing adds up and no filter can be opened: a plan is.
+
+Its steps have a bound on δ for every ε (`Profile`), which composes with Gaussian releases.
+"""
+
+
+class Relation(StrEnum):
+    """Which tables count as neighbours."""
+
+    ADD_REMOVE = "add_remove"
+    REPLACE_ONE = "replace_one"
+
+    @property
+    def rows_changed(self) -> int:
+        """How many clipped terms of a sum differ between neighbours: one, or an old and a new."""
+        return 1 if self is Relation.ADD_REMOVE else 2
+
+    @property
+    def words(self) -> str:
+        """The relation in a few words for people."""
+        if self is Relation.ADD_REMOVE:
+            return "one row added or removed"
+        return "one row replaced by another"
+
+    @classmethod
+    def parse(cls, value: str | Relation) -> Relation:
+        """Read a relation from its name; unknown names are a ``ValueError``."""
+        try:
+            return cls(value)
+        except ValueError:
+            known = ", ".join(repr(str(member)) for member in cls)
+            raise ValueError(f"relation must be one of {known}; got {value!r}.") from None
+
+
+def _positive(name: str, value: float) -> float:
+    """Check that a budget is a positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
+        raise ValueError(f"{name} must be a number > 0; got {value!r}. Typical values: 0.1 to 10.")
+    if not math.isfinite(value):
+        raise ValueError(
+            f"{name} must be finite; got {value!r}. For a run without privacy use scikit-learn."
+        )
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (ε, δ) budget under a relation; ``delta=0`` is pure differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than 0 and finite.
+    delta : float
+        In [0, 1). Choose it well below 1/n.
+    relation : Relation or str
+        ``"add_remove"`` or ``"replace_one"``.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        """Refuse values for which no promise could be made."""
+        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
+        delta = self.delta
+        if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= delta < 1:
+            raise ValueError(
+                f"delta must be a number in [0, 1); got {delta!r}. "
+                "Use a value well below 1/n, for example 1e-6; 0 asks for pure privacy."
+            )
+        object.__setattr__(self, "delta", float(delta))
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+
+    @property
+    def pure(self) -> bool:
+        """Whether this is pure ε-differential privacy."""
+        return self.delta == 0
+
+    def to_zcdp(self, conversion: conversions.Conversion = "tight") -> ZCDPBudget:
+        """The largest zCDP budget that implies this one.
+
+        Privacy
+        -------
+        Everything that is ρ-zCDP for the returned ρ is (ε, δ)-DP under the same relation
+        (docs/proofs/conversions.md). Pure budgets are refused: zCDP never implies δ = 0.
+        """
+        self._refuse_pure("zCDP")
+        rho = conversions.rho_from_epsilon(self.epsilon, self.delta, conversion)
+        return ZCDPBudget(rho, self.relation)
+
+    def to_gdp(self) -> GDPBudget:
+        """The largest Gaussian-DP budget that implies this one (exact); refuses pure budgets."""
+        self._refuse_pure("Gaussian DP")
+        return GDPBudget(conversions.mu_from_epsilon(self.epsilon, self.delta), self.relation)
+
+    def _refuse_pure(self, target: str) -> None:
+        if self.pure:
+            raise NotSupported(
+                f"delta=0 asks for pure privacy, which no {target} budget implies. "
+                "Give a delta > 0, for example 1e-6, or use a solver with a pure guarantee."
+            )
+
+
+@dataclass(frozen=True)
+class ZCDPBudget:
+    """A zero-concentrated DP budget ρ under a relation."""
+
+    rho: float
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        """Refuse values for which no promise could be made."""
+        object.__setattr__(self, "rho", _positive("rho", self.rho))
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+
+    def to_approximate(self, delta: float, conversion: conversions.Conversion = "tight") -> Budget:
+        """The (ε, δ) budget that ρ-zCDP implies at this δ."""
+        epsilon = conversions.epsilon_from_rho(self.rho, delta, conversion)
+        return Budget(epsilon, delta, self.relation)
+
+
+@dataclass(frozen=True)
+class GDPBudget:
+    """A Gaussian-DP budget μ under a relation."""
+
+    mu: float
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        """Refuse values for which no promise could be made."""
+        object.__setattr__(self, "mu", _positive("mu", self.mu))
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+
+    def to_approximate(self, delta: float) -> Budget:
+        """The (ε, δ) budget that μ-GDP implies at this δ (exact)."""
+        return Budget(conversions.epsilon_from_mu(self.mu, delta), delta, self.relation)
+
+    def to_zcdp(self) -> ZCDPBudget:
+        """The zCDP budget that μ-GDP implies: ρ = μ²/2."""
+        return ZCDPBudget(conversions.rho_from_mu(self.mu), self.relation)
+
+
+@dataclass(frozen=True)
+class PrivacyLoss:
+    """What one use of a mechanism costs in each measure (``inf``: no guarantee in that measure).
+
+    ``epsilon`` and ``delta`` belong together: the use is (ε, δ)-DP.
+    """
+
+    epsilon: float
+    rho: float
+    mu: float
+    delta: float = 0.0

@@ -1,0 +1,294 @@
+"""One budget for two parts: a preparation of the rows, and the models that learn from them.
+
+The preparation runs first, in zCDP, Gaussian DP or pure privacy; the models run on what it made of
+the rows, in a measure of their solver's choice. `divide` fixes what each may spend before anything
+is looked at, so that both together keep the budget. In one measure that is a sum. Models that have
+a bound on δ at every ε are composed with the Gaussians before them by that bound. Where of the
+models nothing is known but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
+
+Proof: docs/proofs/preparation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, Measure
+from discreet.accounting.profiles import Profile, root_up, up
+from discreet.errors import BudgetExceeded, PrivacyError
+
+__all__ = ["Division", "Remainder", "delta_with_gaussian", "divide"]
+
+_UP = 1.0 + 2.0**-46
+"""More than what a few dozen roundings make of a sum of positive terms."""
+
+DELTA_SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
+"""Which shares of δ the models may get where they have a δ of their own; the best is taken."""
+
+
+def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsilon: float) -> float:
+    """Bound the δ at ε of a μ-GDP mechanism followed by an (ε', δ')-DP one.
+
+    Parameters
+    ----------
+    mu : float
+        The first mechanism is μ-GDP.
+    epsilon_part, delta_part : float
+        The second is (ε', δ')-DP, whatever the first one said; ε' is at most ε.
+    epsilon : float
+        The ε of both together.
+
+    Returns
+    -------
+    float
+        δ = δ' + (1 − δ')·[σ(ε')·δ_μ(ε − ε') + σ(−ε')·δ_μ(ε + ε')], where δ_μ is the profile of a
+        Gaussian and σ the logistic function; at most 1 and rounded up.
+
+    Privacy
+    -------
+    Exact: no smaller δ holds for all such pairs of mechanisms. Proof: docs/proofs/preparation.md.
+    """
+    if not 0 <= epsilon_part <= epsilon:
+        raise ValueError(f"epsilon_part must be between 0 and {epsilon!r}; got {epsilon_part!r}.")
+    if not 0 <= delta_part < 1:
+        raise ValueError(f"delta_part must be in [0, 1); got {delta_part!r}.")
+    low = math.nextafter(epsilon - epsilon_part, 0.0)  # a smaller ε has a larger δ
+    high = math.nextafter(epsilon + epsilon_part, 0.0)
+    odds = math.exp(-epsilon_part)
+    likely = conversions.delta_from_mu(mu, low) / (1 + odds)
+    unlikely = conversions.delta_from_mu(mu, high) * odds / (1 + odds)
+    total = delta_part + (1 - delta_part) * (likely + unlikely)
+    return min(1.0, math.nextafter(total * _UP, math.inf))
+
+
+@dataclass(frozen=True)
+class Remainder(Budget):
+    """What models have that are composed by their profile: a budget that others count towards.
+
+    ε and δ are those of Gaussian-DP models after the same preparation; they are for orientation.
+    Models are calibrated so that they and the preparation together keep ``whole``.
+
+    Attributes
+    ----------
+    whole
+        The budget of both parts.
+    before
+        μ² of the preparation.
+    """
+
+    whole: Budget
+    before: Fraction
+
+
+@dataclass(frozen=True)
+class Division:
+    """What a preparation and the models after it may spend; together they keep ``whole``.
+
+    Attributes
+    ----------
+    whole
+        The budget of both.
+    share
+        The share that was asked for: of ρ where the models compose in zCDP, of μ² where they do in
+        Gaussian DP or by a profile, else of ε.
+    measures
+        In which measures the models may compose.
+    measure, total
+        In which measure the preparation composes, and its total in that unit.
+    models
+        The budget of the models.
+    """
+
+    whole: Budget
+    share: Fraction
+    measures: tuple[Measure, ...]
+    measure: Measure
+    total: Fraction
+    models: Budget
+
+    def check(self, measure: Measure, total: Fraction) -> None:
+        """Refuse models that would not fit: another measure, or a total that breaks the promise."""
+        self._check_measure(measure)
+        if not _keeps(self, measure, total):
+            raise PrivacyError("The preparation and the models together would exceed the budget.")
+
+    def check_profile(self, models: Profile) -> None:
+        """Refuse models that would break the promise after the preparation, by their profile."""
+        self._check_measure("profile")
+        delta = Profile.gaussian(self.total).then(models).delta(self.whole.epsilon)
+        if not delta <= self.whole.delta:
+            raise BudgetExceeded(
+                f"The preparation and the models together are ({self.whole.epsilon:.6g}, "
+                f"{delta:.6g})-DP; the budget's δ is {self.whole.delta:.6g}. Nothing was spent on "
+                "the models."
+            )
+
+    def _check_measure(self, measure: Measure) -> None:
+        if measure not in self.measures:
+            known = " or ".join(repr(name) for name in self.measures)
+            raise PrivacyError(
+                f"This budget was divided for models that compose in {known}; they cannot be "
+                f"opened in {measure!r}. Declare it in the solver's `composes`."
+            )
+
+    def rho(self, measure: Measure, total: Fraction) -> Fraction:
+        """The zCDP total of both parts; models that have a δ of their own keep it apart."""
+        squared = total * total / 2
+        own = {"zcdp": total, "gdp": total / 2}.get(measure, squared)
+        return self.preparation_rho + own
+
+    @property
+    def preparation_rho(self) -> Fraction:
+        """The zCDP total of the preparation."""
+        if self.measure == "pure":
+            return self.total * self.total / 2
+        return self.total / 2 if self.measure == "gdp" else self.total
+
+    def models_total(self, measure: Measure) -> Fraction:
+        """The models' total in a measure, by its best conversion."""
+        if measure == "zcdp":
+            return Fraction(self.models.to_zcdp().rho)
+        if measure in ("gdp", "profile"):
+            return Fraction(self.models.to_gdp().mu) ** 2
+        return Fraction(self.models.epsilon)
+
+    def charge(self) -> tuple[Measure, Fraction, Fraction]:
+        """What an `Accountant` counts for both parts: a measure, a total in it, and a δ apart.
+
+        The most that any of the models' measures could make of it.
+        """
+        if self.whole.pure:
+            return "pure", Fraction(self.whole.epsilon), Fraction(0)
+        if self.measures == ("profile",):  # of both together an (ε, δ) is known
+            return "approximate", Fraction(self.whole.epsilon), Fraction(self.whole.delta)
+        rho = max(self.rho(measure, self.models_total(measure)) for measure in self.measures)
+        own = self.models.delta if "approximate" in self.measures else 0.0
+        return "zcdp", rho, Fraction(own)
+
+
+def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Division:
+    """Divide a budget between a preparation, which gets ``share``, and models.
+
+    Parameters
+    ----------
+    budget : Budget
+        What both together may spend.
+    share : Fraction
+        Strictly between 0 and 1. It is a share of ρ if models compose in zCDP alone, of μ² if they
+        compose in Gaussian DP alone or by a profile, and else of ε: a preparation that is μ-GDP
+        with the μ that (share·ε, δ) allows, and models that keep a little less than (1 − share)·ε.
+    measures : sequence of Measure
+        In which measures the models may compose; for δ = 0 that is pure privacy, whatever is
+        listed. ``"profile"`` stands alone, and gives the models a `Remainder`.
+
+    Privacy
+    -------
+    Whatever the models then open in one of ``measures``, both parts together are (ε, δ)-DP under
+    the budget's relation; with ``"profile"``, whatever plan passes `Division.check_profile`, if
+    which plan it is does not depend on what the preparation released. Proof:
+    docs/proofs/preparation.md.
+    """
+    share = Fraction(share)
+    if not 0 < share < 1:
+        raise ValueError(
+            f"the shares of a preparation must add up to more than 0 and less than 1; got "
+            f"{float(share):g}. Leave most of the budget to the model, for example 0.8 of it."
+        )
+    if not measures:
+        raise PrivacyError("A budget cannot be divided for models that compose in no measure.")
+    if budget.pure:
+        return _pure(budget, share)
+    return _divide(budget, share, tuple(dict.fromkeys(measures)))
+
+
+@lru_cache(maxsize=256)
+def _divide(budget: Budget, share: Fraction, measures: tuple[Measure, ...]) -> Division:
+    if "profile" in measures and len(measures) > 1:
+        raise PrivacyError("Models that compose by a profile cannot compose otherwise as well.")
+    measure: Measure = "zcdp" if measures == ("zcdp",) else "gdp"
+    if measures == ("zcdp",):
+        total = share * Fraction(budget.to_zcdp().rho)
+    elif measures in (("gdp",), ("profile",)):
+        total = share * Fraction(budget.to_gdp().mu) ** 2
+    else:
+        epsilon = float(share) * budget.epsilon
+        total = Fraction(conversions.mu_from_epsilon(epsilon, budget.delta)) ** 2
+    deltas = [budget.delta]
+    if "approximate" in measures:
+        deltas = [part * budget.delta for part in DELTA_SHARES]
+    best: Division | None = None
+    most = 0.0
+    for delta in deltas:
+        trial = Division(budget, share, measures, measure, total, replace(budget, delta=delta))
+        epsilon = _largest_epsilon(trial)
+        if epsilon > 0:
+            models = replace(trial.models, epsilon=epsilon)
+            reach = models.to_gdp().mu  # what makes an ε at one δ comparable with one at another
+            if reach > most:
+                best, most = replace(trial, models=models), reach
+    if best is None:
+        raise PrivacyError(
+            f"After a preparation with {float(share):g} of the budget nothing is left for the "
+            "model. Give the preparation a smaller share, or leave it out."
+        )
+    if measures == ("profile",):
+        left = best.models
+        rest = Remainder(left.epsilon, left.delta, left.relation, whole=budget, before=total)
+        best = replace(best, models=rest)
+    return best
+
+
+def _pure(budget: Budget, share: Fraction) -> Division:
+    total = share * Fraction(budget.epsilon)
+    rest = float(Fraction(budget.epsilon) - total)
+    while Fraction(rest) + total > Fraction(budget.epsilon):
+        rest = math.nextafter(rest, 0.0)
+    return Division(budget, share, ("pure",), "pure", total, replace(budget, epsilon=rest))
+
+
+def _largest_epsilon(trial: Division) -> float:
+    """The largest ε' at the trial's δ' that all measures allow; 0 if there is none."""
+
+    def fits(epsilon: float) -> bool:
+        if epsilon <= 0:
+            return False
+        division = replace(trial, models=replace(trial.models, epsilon=epsilon))
+        return all(
+            _keeps(division, measure, division.models_total(measure))
+            for measure in division.measures
+        )
+
+    return _last(fits, trial.whole.epsilon)
+
+
+def _last(holds: Callable[[float], bool], high: float) -> float:
+    """The largest number up to ``high`` for which ``holds``, by bisection; 0 if none was found."""
+    low = 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
+    """Whether the preparation and models with this total keep the whole budget."""
+    whole = division.whole
+    if whole.pure:
+        return measure == "pure" and division.total + total <= Fraction(whole.epsilon)
+    if measure == "zcdp":
+        return division.preparation_rho + total <= Fraction(whole.to_zcdp().rho)
+    # A preparation that composes in zCDP is not known to be Gaussian DP.
+    if division.measure != "gdp":
+        return False
+    if measure in ("gdp", "profile"):
+        return division.total + total <= Fraction(whole.to_gdp().mu) ** 2
+    if total > Fraction(whole.epsilon):
+        return False
+    mu = root_up(division.total)
+    delta = division.models.delta if measure == "approximate" else 0.0
+    return delta_with_gaussian(mu, up(total), delta, whole.epsilon) <= whole.delta

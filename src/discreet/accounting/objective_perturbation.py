@@ -1,0 +1,333 @@
+"""Objective perturbation: what releasing the minimum of a randomly tilted objective costs.
+
+The mechanism releases argmin Σℓ(w) + (λ/2)‖w‖² + b·w for a random vector b. Two things differ
+between neighbouring tables: the b that leads to a given minimum (by the gradients of the rows that
+differ), and how densely minima lie around it (by the determinants of the Hessians). The second is
+bounded by the *curvature cost* c; the first is that of the noise. Proofs, and how this compares to
+the literature: docs/proofs/objective_perturbation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
+
+from scipy.optimize import brentq
+
+from discreet.accounting import conversions
+from discreet.accounting.budget import PrivacyLoss, Relation
+from discreet.accounting.conversions.directed import lower_until
+from discreet.accounting.profiles import Profile
+from discreet.errors import PrivacyError
+
+__all__ = [
+    "ObjectivePerturbation",
+    "curvature_cost",
+    "noise_ratio",
+    "profile",
+    "pure_scale",
+    "ridge_for",
+    "true_epsilon",
+]
+
+ROUNDING = 1e-12
+"""Relative room for the rounding of closed formulas; their error is below 1e-14."""
+
+SMALLEST_PART = 1e-6
+"""Ratios below this part of what one Gaussian could have are of no use and count as none."""
+
+
+def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:
+    """Bound the logarithm of the ratio of determinants between neighbours.
+
+    Parameters
+    ----------
+    ridge : float
+        λ > 0, the strong convexity of the penalised sum that does not come from rows.
+    rank, trace : int, float
+        Bounds on the rank and trace of one row's Hessian.
+
+    Returns
+    -------
+    float
+        c = k·ln(1 + t/(kλ)), rounded up; under either relation.
+    """
+    return rank * math.log1p(trace / (rank * ridge)) * (1 + ROUNDING)
+
+
+def ridge_for(cost: float, *, rank: int, trace: float) -> float:
+    """Return the smallest λ at which the curvature cost is at most ``cost``, rounded up."""
+    return trace / (rank * math.expm1(min(cost / rank, 600.0))) * (1 + 4 * ROUNDING)
+
+
+def profile(
+    *,
+    noise_ratio: float,
+    curvature_cost: float,
+    relation: Relation,
+    corners: int,
+    output_mu: float = 0.0,
+) -> Profile:
+    """Bound the δ of one release with Gaussian noise at every ε.
+
+    Parameters
+    ----------
+    noise_ratio : float
+        s = L/σ: the bound on one row's gradient over the noise's standard deviation.
+    curvature_cost : float
+        c.
+    relation : Relation
+        Neighbours.
+    corners : int
+        m, the loss's ``gradient_corners``.
+    output_mu : float
+        The noise on the output hides the distance to the minimum so far that it is μ-GDP given
+        the exact minimum; 0 if the minimum itself is released.
+
+    Returns
+    -------
+    Profile
+        With H_μ(e) the δ of μ-GDP at e = ε − c: m·H_s + H_0/2 under add/remove, m²·H_2s + 2m·H_s
+        + H_0/2 under replace; ``output_mu``² is added to each square.
+
+    Privacy
+    -------
+    For every loss whose rows have gradients in hulls of m corners; no other assumption on how a
+    row's gradient depends on the weights, hence on the noise.
+    """
+    return _profile(Fraction(noise_ratio), curvature_cost, relation, corners, output_mu, 1)
+
+
+def _profile(
+    ratio: Fraction,
+    cost: float,
+    relation: Relation,
+    corners: int,
+    output_mu: float,
+    releases: int,
+) -> Profile:
+    """That of ``releases`` in a row: `Profile.times` with its counts at hand."""
+    square, output = ratio**2, releases * Fraction(output_mu) ** 2
+    counts = _counts(releases, relation, corners)
+    terms = tuple((count, output + j * square) for j, count in enumerate(counts) if count)
+    return Profile(releases * Fraction(cost), terms)
+
+
+@lru_cache(maxsize=256)
+def _counts(releases: int, relation: Relation, corners: int) -> tuple[Fraction, ...]:
+    """How many choices of one corner a release have squared lengths of j·L².
+
+    No corner counts as half a choice: at least as often some corner's loss is positive.
+    """
+    twice: tuple[int, ...] = (1, 2 * corners)
+    if relation is Relation.REPLACE_ONE:
+        twice = (1, 4 * corners, 0, 0, 2 * corners**2)
+    counts = [1]
+    for _ in range(releases):
+        longer = [0] * (len(counts) + len(twice) - 1)
+        for i, count in enumerate(counts):
+            for j, more in enumerate(twice):
+                longer[i + j] += count * more
+        counts = longer
+    return tuple(Fraction(count, 2**releases) for count in counts)
+
+
+@lru_cache(maxsize=4096)
+def noise_ratio(
+    epsilon: float,
+    delta: float,
+    *,
+    curvature_cost: float,
+    relation: Relation,
+    corners: int,
+    output_mu: float = 0.0,
+    releases: int = 1,
+    before: Fraction = Fraction(0),
+) -> float:
+    """Return the largest s = L/σ at which everything together keeps (ε, δ); 0 if there is none.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What all releases may spend.
+    curvature_cost, relation, corners, output_mu
+        As in `profile`.
+    releases : int
+        How many such minima are released.
+    before : Fraction
+        μ², if Gaussian releases come before them.
+
+    Returns
+    -------
+    float
+        Rounded down.
+    """
+    left = epsilon - releases * curvature_cost
+    if not left > 0:
+        return 0.0
+    first = Profile.gaussian(before)
+    changed = relation.rows_changed
+
+    def spent(ratio: float) -> float:
+        own = _profile(Fraction(ratio), curvature_cost, relation, corners, output_mu, releases)
+        return first.then(own).delta(epsilon)
+
+    # The longest corners alone: no ratio above this one can do.
+    part = max(delta / corners ** min(changed * releases, 100), 1e-300)
+    room = conversions.mu_from_epsilon(left, part) ** 2 - float(before) - releases * output_mu**2
+    high = math.sqrt(max(room, 0.0) / releases) / changed
+    if not high > 0 or spent(SMALLEST_PART * high) > delta:
+        return 0.0
+    if spent(high) <= delta:
+        return high
+    low = high * (1 - 1e-9)
+    while spent(low) > delta:
+        low = max(low / 2, SMALLEST_PART * high)
+    target = math.log(delta)
+    ratio = brentq(lambda at: math.log(spent(at)) - target, low, high, rtol=1e-12)
+    return lower_until(float(ratio), lambda at: spent(at) <= delta)
+
+
+def true_epsilon(
+    delta: float,
+    *,
+    noise_ratio: float,
+    curvature_cost: float,
+    relation: Relation,
+    corners: int,
+    output_mu: float = 0.0,
+    releases: int = 1,
+    before: Fraction = Fraction(0),
+) -> float:
+    """Return the smallest ε at which everything together is (ε, δ)-DP, rounded up.
+
+    The parameters are those of `profile` and `noise_ratio`.
+    """
+    own = _profile(Fraction(noise_ratio), curvature_cost, relation, corners, output_mu, releases)
+    return Profile.gaussian(before).then(own).epsilon(delta)
+
+
+def pure_scale(
+    epsilon: float, *, lipschitz: float, curvature_cost: float, relation: Relation
+) -> float:
+    """Return the scale of noise of density ∝ exp(−‖b‖/scale) that makes the release ε-DP.
+
+    Privacy
+    -------
+    ε = rows_changed·L/scale + c: the triangle inequality for the noise, whatever the gradients.
+    """
+    left = epsilon - curvature_cost
+    if not left > 0:
+        raise ValueError(
+            f"the curvature cost {curvature_cost:.4g} must be below epsilon = {epsilon:.4g}; "
+            "raise the penalty."
+        )
+    return relation.rows_changed * lipschitz / left * (1 + ROUNDING)
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """The release of a perturbed minimum, its output noise included.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        One release alone is (ε, δ)-DP.
+    noise_ratio, curvature_cost, corners, output_mu, relation : optional
+        Those of `profile`, for Gaussian noise: how it composes with other releases. All or none.
+
+    Privacy
+    -------
+    With a profile, by the profile, which (ε, δ) must follow from. Without one, (ε, δ)-DP by the
+    calibration of the solver that runs it, and no statement in another measure is made but that of
+    pure privacy if δ = 0.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    noise_ratio: float | None = None
+    curvature_cost: float | None = None
+    corners: int | None = None
+    output_mu: float | None = None
+    relation: Relation | None = None
+    name: ClassVar[str] = "objective_perturbation"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that are no promise."""
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        if not (math.isfinite(epsilon) and epsilon > 0 and 0 <= delta < 1):
+            raise ValueError(
+                f"epsilon must be > 0 and finite and delta in [0, 1); got {self.epsilon!r}, "
+                f"{self.delta!r}."
+            )
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+        numbers = (self.noise_ratio, self.curvature_cost, self.corners, self.output_mu)
+        if self.relation is None and all(number is None for number in numbers):
+            return
+        if self.relation is None or any(
+            number is None or not (math.isfinite(number) and number >= 0) for number in numbers
+        ):
+            raise ValueError("a profile needs all of its numbers, and none of them below 0.")
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        if not self.profile.delta(epsilon) <= delta:
+            raise ValueError(f"the profile does not keep ({epsilon:.6g}, {delta:g}).")
+
+    @classmethod
+    def gaussian(
+        cls,
+        delta: float,
+        *,
+        noise_ratio: float,
+        curvature_cost: float,
+        corners: int,
+        output_mu: float,
+        relation: Relation,
+    ) -> Self:
+        """One with Gaussian noise, and the ε that it has on its own at ``delta``."""
+        bound = profile(
+            noise_ratio=noise_ratio,
+            curvature_cost=curvature_cost,
+            corners=corners,
+            output_mu=output_mu,
+            relation=relation,
+        )
+        epsilon = bound.epsilon(delta)
+        return cls(epsilon, delta, noise_ratio, curvature_cost, corners, output_mu, relation)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """How one release composes with others."""
+        ratio, cost, corners, mu = (
+            self.noise_ratio, self.curvature_cost, self.corners, self.output_mu
+        )  # fmt: skip
+        if ratio is None or cost is None or corners is None or mu is None or self.relation is None:
+            raise PrivacyError("Of this release nothing but its own (ε, δ) is known.")
+        return profile(
+            noise_ratio=ratio,
+            curvature_cost=cost,
+            corners=int(corners),
+            output_mu=mu,
+            relation=self.relation,
+        )
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What one release costs."""
+        rho = mu = math.inf
+        if self.delta == 0:
+            rho = math.nextafter(conversions.rho_from_pure(self.epsilon), math.inf)
+            mu = math.nextafter(conversions.mu_from_pure(self.epsilon), math.inf)
+        return PrivacyLoss(self.epsilon, rho, mu, self.delta)
+
+    def event(self) -> Any:
+        """Return its zCDP cost if it is pure; else an event that `dp_accounting` refuses.
+
+        That package has no event for a mechanism of which an (ε, δ) or a profile is known.
+        """
+        from dp_accounting import UnsupportedDpEvent, ZCDpEvent
+
+        return ZCDpEvent(self.loss.rho) if self.delta == 0 else UnsupportedDpEvent()

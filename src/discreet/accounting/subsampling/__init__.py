@@ -1,0 +1,283 @@
+"""Gaussian steps on random samples of the rows: what sampling gains, and how steps add up.
+
+A row that is only sometimes looked at is protected better. How much better is computed here for
+many steps together, as an upper bound on the truth: exactly (up to a grid, rounded to the safe
+side) from the worst pair of outputs, or by Rényi divergences. Proof: docs/proofs/subsampling.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal
+
+from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, PrivacyLoss, Relation
+from discreet.accounting.subsampling.compose import compose, estimate
+from discreet.accounting.subsampling.moments import moments_epsilon
+from discreet.accounting.subsampling.pairs import Sampling, pairs_of
+from discreet.accounting.subsampling.search import bisect, first_fit, least
+from discreet.errors import NotSupported
+
+__all__ = ["Method", "SampledGaussian", "Sampling", "noise_multiplier_for"]
+
+Method = Literal["tight", "rdp"]
+
+SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-6, 1e9
+SMALLEST_COMPOSED = 0.04
+"""Below this noise multiplier sampling hardly matters, and steps are accounted without it."""
+LARGEST_COUNT = 10**9
+SMALLEST_DELTA = 1e-40
+"""δ is not looked for below this."""
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """Gaussian noise on the sum of clipped vectors over a random sample of the rows.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise divided by the clip of one row, whatever the relation.
+    rate : float
+        Probability that a row is in the sample.
+    relation : Relation
+        Which tables are neighbours.
+    sampling : {"poisson", "one_row"}
+        ``"poisson"``: every row independently with probability ``rate``. ``"one_row"``: exactly
+        one row, uniformly at random, with ``rate`` = 1/n; for replace-one only.
+
+    Privacy
+    -------
+    `epsilon` and `delta` bound any number of adaptive uses, each on a fresh sample that nobody can
+    predict. `loss` is the cost of one use without the gain of sampling: rows_changed /
+    noise_multiplier is the μ of Gaussian DP. Proof: docs/proofs/subsampling.md.
+    """
+
+    noise_multiplier: float
+    rate: float
+    relation: Relation
+    sampling: Sampling = "poisson"
+
+    name: ClassVar[str] = "sampled_gaussian"
+
+    def __post_init__(self) -> None:
+        """Refuse what no accountant here covers."""
+        multiplier, rate = float(self.noise_multiplier), float(self.rate)
+        if not SMALLEST_MULTIPLIER <= multiplier <= LARGEST_MULTIPLIER:
+            raise ValueError(
+                f"noise_multiplier must be between {SMALLEST_MULTIPLIER:g} and "
+                f"{LARGEST_MULTIPLIER:g}; got {self.noise_multiplier!r}."
+            )
+        object.__setattr__(self, "noise_multiplier", multiplier)
+        object.__setattr__(self, "rate", _check_rate(rate))
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        _check_sampling(self.sampling, self.relation)
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """What one use costs if the sample is known."""
+        mu = math.nextafter(self.relation.rows_changed / self.noise_multiplier, math.inf)
+        rho = math.nextafter(conversions.rho_from_mu(mu), math.inf)
+        return PrivacyLoss(epsilon=math.inf, rho=rho, mu=mu)
+
+    def event(self) -> Any:
+        """Return one use as a `dp_accounting` event (noise in units of one row's clip)."""
+        from dp_accounting import (
+            GaussianDpEvent,
+            PoissonSampledDpEvent,
+            SampledWithoutReplacementDpEvent,
+        )
+
+        noise = GaussianDpEvent(self.noise_multiplier)
+        if self.sampling == "one_row":
+            return SampledWithoutReplacementDpEvent(round(1 / self.rate), 1, noise)
+        return noise if self.rate == 1 else PoissonSampledDpEvent(self.rate, noise)
+
+    def epsilon(self, count: int, delta: float, method: Method = "tight") -> float:
+        """An upper bound on the ε of ``count`` uses at ``delta``."""
+        count, delta = _check_count(count), _check_delta(delta)
+        sigma, relation = self.noise_multiplier, self.relation
+        return _epsilon(sigma, self.rate, relation, self.sampling, count, delta, method)
+
+    def delta(self, count: int, epsilon: float) -> float:
+        """An upper bound on the δ of ``count`` uses at ``epsilon``."""
+        count = _check_count(count)
+        if not (math.isfinite(epsilon) and epsilon >= 0):
+            raise ValueError(f"epsilon must be >= 0 and finite; got {epsilon!r}.")
+        sigma, relation = self.noise_multiplier, self.relation
+        return _delta(sigma, self.rate, relation, self.sampling, count, float(epsilon))
+
+
+@lru_cache(maxsize=1024)
+def noise_multiplier_for(
+    budget: Budget,
+    rate: float,
+    count: int,
+    sampling: Sampling = "poisson",
+    method: Method = "tight",
+) -> float:
+    """The smallest noise multiplier, to about 0.1 %, for which ``count`` uses keep the budget.
+
+    Parameters
+    ----------
+    budget : Budget
+        ε, δ > 0 and the relation.
+    rate : float
+        Probability that a row is in a sample.
+    count : int
+        Number of uses.
+    sampling : {"poisson", "one_row"}
+        How rows are sampled.
+    method : {"tight", "rdp"}
+        By exact composition, or by Rényi divergences as in Abadi et al. 2016.
+
+    Privacy
+    -------
+    Where steps are sampled, the result was checked: `SampledGaussian.epsilon` of it is at most
+    ``budget.epsilon``. At rate 1 it follows from exact Gaussian DP. Accounts check plans again.
+    """
+    if budget.pure:
+        raise NotSupported("Gaussian noise needs delta > 0; got delta=0. Give for example 1e-6.")
+    rate, count = _check_rate(rate), _check_count(count)
+    relation, delta, goal = budget.relation, _check_delta(budget.delta), budget.epsilon
+    _check_sampling(sampling, relation)
+
+    mu = conversions.mu_from_epsilon(goal, delta)
+    low = math.log(SMALLEST_MULTIPLIER)
+    high = math.log(relation.rows_changed * math.sqrt(count) / mu * (1 + 1e-9))
+    if high <= low:
+        return SMALLEST_MULTIPLIER
+    if rate == 1 and method == "tight":
+        return math.exp(high)
+
+    def spent(log_sigma: float) -> float:
+        return _epsilon(math.exp(log_sigma), rate, relation, sampling, count, delta, method)
+
+    def guessed(log_sigma: float) -> float:
+        pair = pairs_of(math.exp(log_sigma), rate, relation, sampling)[0]
+        return estimate(pair, count, delta, points=512).epsilon
+
+    def nearly(log_sigma: float) -> float:
+        return _pair_epsilon(math.exp(log_sigma), rate, relation, sampling, 0, count, delta)
+
+    if method == "rdp":
+        high += 1.0  # its conversion wastes some
+        while spent(high) > goal:
+            high += 1.0
+    smallest = math.log(SMALLEST_COMPOSED)
+    guess = high
+    if rate < 1 and high > smallest:
+        guess = bisect(guessed, goal, smallest, high)
+        slope = math.log(max(1e-9, guessed(guess)) / max(1e-9, guessed(guess - 0.05))) / 0.05
+        if method == "tight":
+            guess = least(nearly, goal, guess, smallest, high, min(-0.5, max(-20.0, slope)))
+    if guess <= smallest + 0.01 or method == "rdp" or spent(guess) > goal:
+        guess = least(spent, goal, guess, low, high)
+    return math.exp(guess)
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(
+    sigma: float,
+    rate: float,
+    relation: Relation,
+    sampling: Sampling,
+    count: int,
+    delta: float,
+    method: Method,
+) -> float:
+    if method == "rdp" and sampling != "poisson":
+        raise NotSupported("method='rdp' is for sampling='poisson' only. Use method='tight'.")
+    mu = _plain_mu(sigma, relation, count)
+    if method == "rdp" and rate == 1:
+        return conversions.epsilon_from_rho(conversions.rho_from_mu(mu), delta)
+    plain = conversions.epsilon_from_mu(mu, delta)
+    if rate == 1 or sigma < SMALLEST_COMPOSED:
+        return plain
+    pairs = pairs_of(sigma, rate, relation, sampling)
+    if method == "rdp":
+        return min(plain, moments_epsilon(pairs, count, delta))
+    worst = max(
+        _pair_epsilon(sigma, rate, relation, sampling, which, count, delta)
+        for which in range(len(pairs))
+    )
+    return min(plain, worst)
+
+
+@lru_cache(maxsize=4096)
+def _pair_epsilon(
+    sigma: float,
+    rate: float,
+    relation: Relation,
+    sampling: Sampling,
+    which: int,
+    count: int,
+    delta: float,
+) -> float:
+    """The ε of one of the dominating pairs: by composition, or else by moments."""
+    pair = pairs_of(sigma, rate, relation, sampling)[which]
+    if count == 1:
+        return first_fit(pair.delta, delta, conversions.epsilon_from_mu(2 / pair.sigma, delta))
+    profile = compose(pair, count, delta)
+    epsilon = math.inf if profile is None else profile.epsilon(delta)
+    if math.isinf(epsilon) and not pair.mirrored:
+        return moments_epsilon([pair], count, delta)
+    return epsilon
+
+
+@lru_cache(maxsize=1024)
+def _delta(
+    sigma: float, rate: float, relation: Relation, sampling: Sampling, count: int, epsilon: float
+) -> float:
+    plain = conversions.delta_from_mu(_plain_mu(sigma, relation, count), epsilon)
+    if rate == 1 or sigma < SMALLEST_COMPOSED:
+        return plain
+    if plain <= SMALLEST_DELTA:
+        return plain
+
+    def spent(log_delta: float) -> float:
+        # Where ε is 0, any smaller value serves the search as well.
+        found = _epsilon(sigma, rate, relation, sampling, count, math.exp(log_delta), "tight")
+        return max(found, 1e-9)
+
+    high = math.log(min(plain, 0.5))
+    if spent(high) > max(epsilon, 1e-9):
+        return plain
+    low = math.log(SMALLEST_DELTA)
+    return math.exp(least(spent, max(epsilon, 1e-9), 0.5 * (low + high), low, high, -0.05))
+
+
+def _plain_mu(sigma: float, relation: Relation, count: int) -> float:
+    """The μ of all steps if samples are known, rounded up."""
+    return relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)
+
+
+def _check_rate(rate: float) -> float:
+    number = float(rate)
+    if not 1e-12 <= number <= 1:
+        raise ValueError(f"rate must be in [1e-12, 1]; got {rate!r}.")
+    return number
+
+
+def _check_sampling(sampling: str, relation: Relation) -> None:
+    if sampling not in ("poisson", "one_row"):
+        raise ValueError(f"sampling must be 'poisson' or 'one_row'; got {sampling!r}.")
+    if sampling == "one_row" and relation is not Relation.REPLACE_ONE:
+        raise NotSupported(
+            "A sample of exactly one row is accounted for relation='replace_one' only; got "
+            f"{str(relation)!r}. Use sampling='poisson'."
+        )
+
+
+def _check_count(count: int) -> int:
+    if isinstance(count, bool) or count != int(count) or not 1 <= count <= LARGEST_COUNT:
+        raise ValueError(f"count must be a whole number from 1 to 10^9; got {count!r}.")
+    return int(count)
+
+
+def _check_delta(delta: float) -> float:
+    if not 1e-100 <= delta < 1:
+        raise ValueError(f"delta must be in [1e-100, 1); got {delta!r}.")
+    return float(delta)

@@ -1,0 +1,209 @@
+"""What a promise means for one person: how often the best attacker can be right about them.
+
+An attacker sees everything that was released, knows every other row and suspects that a certain
+row was used. Among those it is wrong about, it accuses a share: its *false-positive rate*. Among
+those it is right about, it catches a share: its *true-positive rate*. A guarantee bounds the second
+by the first, for every attack there is. These bounds are computed here and rounded up. Proofs:
+docs/proofs/risk.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from discreet.accounting.budget import Relation
+from discreet.core.guarantee import Guarantee
+
+__all__ = ["RATES", "attack_curve", "attack_success", "in_words", "percent", "rate_in_words"]
+
+FloatArray = NDArray[np.float64]
+
+RATES = (0.001, 0.01, 0.1)
+"""The false-positive rates that a card reports."""
+
+_SLACK = 2.0**-50  # relative; covers a term built from a few operations and one library call
+_NORMAL = 2.0**-40  # room for SciPy's normal distribution, hundreds of times its error
+_ORDERS: FloatArray = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 160))
+_FINER: FloatArray = np.exp(np.linspace(-0.16, 0.16, 64))  # around the best of the above
+_COARSE, _FINE = 24, 46  # halvings of the search; the first only has to find the best order
+
+
+def attack_success(
+    guarantee: Guarantee, fpr: float, *, before: Iterable[tuple[float, float]] = ()
+) -> float:
+    """Bound the true-positive rate of every attacker at a false-positive rate.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What was promised. For one that does not hold (a baseline, or a fixed seed) the answer is
+        1: an attacker may be right about everybody.
+    fpr : float
+        The attacker's false-positive rate, in [0, 1].
+    before : iterable of (epsilon, delta)
+        What else was released about the same rows, under the same relation: (ε, δ) of each.
+
+    Returns
+    -------
+    float
+        The true-positive rate cannot be larger. Never above what the guarantee's (ε, δ) allow.
+
+    Privacy
+    -------
+    For an attacker who knows everything but whether a row was used (under ``replace_one``: which
+    of two versions of it). For totals in Gaussian DP and zCDP the bound is the best there is for
+    that total, rounded up; else it is that of (ε, δ). Proof: docs/proofs/risk.md.
+    """
+    rate = float(fpr)
+    if not 0 <= rate <= 1:
+        raise ValueError(f"fpr must be a rate in [0, 1]; got {fpr!r}.")
+    others = [(float(epsilon), float(delta)) for epsilon, delta in before]
+    for epsilon, delta in others:
+        if not (epsilon >= 0 and 0 <= delta <= 1):
+            raise ValueError(f"before must list (epsilon, delta) pairs; got {(epsilon, delta)!r}.")
+    if not (guarantee.private and guarantee.secure):
+        return 1.0
+    own_delta = 0.0 if guarantee.measure == "pure" else guarantee.delta
+    bound = approximate_bound(guarantee.epsilon, own_delta, rate)
+    if guarantee.measure == "gdp" and guarantee.mu is not None:
+        bound = min(bound, gaussian_bound(guarantee.mu, rate))
+    if guarantee.measure == "zcdp" and guarantee.rho is not None:
+        bound = min(bound, concentrated_bound(guarantee.rho, rate))
+    for epsilon, delta in others:
+        bound = approximate_bound(epsilon, delta, bound)
+    if others:
+        epsilon = sum((epsilon for epsilon, _ in others), guarantee.epsilon) * (1 + _SLACK)
+        delta = sum((delta for _, delta in others), own_delta) * (1 + _SLACK)
+        bound = min(bound, approximate_bound(epsilon, delta, rate))
+    return bound
+
+
+def attack_curve(
+    guarantee: Guarantee,
+    *,
+    before: Iterable[tuple[float, float]] = (),
+    lowest: float = 1e-4,
+    points: int = 81,
+) -> tuple[FloatArray, FloatArray]:
+    """`attack_success` at false-positive rates from ``lowest`` to 1, evenly spaced by factors.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        False-positive rates, and the true-positive rate that none exceeds at each.
+    """
+    if not (0 < lowest < 1 and points >= 2):
+        raise ValueError(
+            f"lowest must be in (0, 1) and points at least 2; got {lowest!r}, {points!r}."
+        )
+    others = list(before)
+    rates = np.geomspace(lowest, 1.0, points)
+    caught = [attack_success(guarantee, min(1.0, float(rate)), before=others) for rate in rates]
+    return rates, np.array(caught)
+
+
+def approximate_bound(epsilon: float, delta: float, fpr: float) -> float:
+    """The largest true-positive rate under (ε, δ)-DP: both directions of its definition."""
+    if epsilon >= 700:  # exp would overflow, and nothing is promised
+        return 1.0
+    gained = (delta + math.exp(epsilon) * fpr) * (1 + _SLACK)
+    missed = math.exp(-epsilon) * (1 - delta - fpr - _SLACK) * (1 - _SLACK)
+    return max(fpr, min(1.0, gained, 1 - missed + _SLACK))
+
+
+def gaussian_bound(mu: float, fpr: float) -> float:
+    """The largest true-positive rate under μ-GDP: Φ(Φ⁻¹(fpr) + μ)."""
+    if fpr in (0.0, 1.0):
+        return fpr
+    quantile = float(ndtri(fpr))
+    shifted = quantile + mu + _NORMAL * (1 + abs(quantile) + mu)
+    return min(1.0, float(ndtr(shifted)) * (1 + _NORMAL))
+
+
+def concentrated_bound(rho: float, fpr: float) -> float:
+    """The largest true-positive rate under ρ-zCDP.
+
+    A yes-or-no answer with rates p and q is a post-processing, so D_α(p‖q) and D_α(q‖p) are at most
+    ρα for every α > 1. A p that breaks one of them for some α, by more than rounding can, is ruled
+    out, and so is every larger one. The result has been ruled out.
+    """
+    if fpr in (0.0, 1.0):
+        return fpr
+    rho *= 1 + _SLACK
+    bound, order = _ruled_out(rho, fpr, _ORDERS, 1.0, _COARSE)
+    if order is not None:
+        finer = 1 + (order - 1) * _FINER
+        bound, _ = _ruled_out(rho, fpr, finer, bound, _FINE)
+    return bound
+
+
+def _ruled_out(
+    rho: float, fpr: float, orders: FloatArray, bound: float, halvings: int
+) -> tuple[float, float | None]:
+    """The smallest rate, at most ``bound``, that these orders rule out, and the order that did."""
+    low, high = math.log(fpr), math.log(bound)
+    best = None
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        rate = math.exp(middle)
+        excess = _excess(rho, rate, fpr, orders) if rate < bound else np.zeros(1)
+        if excess.max() > 0:
+            high, bound, best = middle, rate, float(orders[int(excess.argmax()) % len(orders)])
+        else:
+            low = middle
+    return bound, best
+
+
+def _excess(rho: float, tpr: float, fpr: float, orders: FloatArray) -> FloatArray:
+    """By how much (α−1)·D_α exceeds (α−1)·ρα in either direction, less what rounding can add."""
+    less = orders - 1  # exact: see docs/proofs/risk.md
+    allowed = orders * less * rho
+    log_p, log_q = math.log(tpr), math.log(fpr)
+    log_not_p, log_not_q = math.log1p(-tpr), math.log1p(-fpr)
+    forward = np.logaddexp(orders * log_p - less * log_q, orders * log_not_p - less * log_not_q)
+    backward = np.logaddexp(orders * log_q - less * log_p, orders * log_not_q - less * log_not_p)
+    sizes = abs(log_p) + abs(log_q) + abs(log_not_p) + abs(log_not_q)
+    error = _SLACK * (1 + orders * sizes + allowed)
+    return np.concatenate([forward - allowed - error, backward - allowed - error])
+
+
+def percent(rate: float, digits: int = 3) -> str:
+    """A rate as per cent, rounded up to a few digits: 0.002718 is ``"0.272 %"``."""
+    exact = Decimal(rate) * 100
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(exact)
+    return f"{rounded.normalize():f} %" if rounded else "0 %"
+
+
+def rate_in_words(fpr: float) -> str:
+    """A small rate as ``"1 in 1,000"``; another as per cent."""
+    times = 1 / fpr if fpr > 0 else math.inf
+    if math.isfinite(times) and abs(times - round(times)) < 1e-9 * times and times > 1:
+        return f"1 in {round(times):,}"
+    return f"{fpr * 100:.6g} %"
+
+
+def in_words(
+    guarantee: Guarantee, fpr: float, *, before: Iterable[tuple[float, float]] = ()
+) -> str:
+    """One sentence: what an attacker with this false-positive rate catches at most."""
+    bound = attack_success(guarantee, fpr, before=before)
+    wrong, right = {
+        Relation.ADD_REMOVE: ("whose row was not used", "whose row was"),
+        Relation.REPLACE_ONE: (
+            "whose row had other values than suspected",
+            "whose row had the suspected ones",
+        ),
+    }[guarantee.relation]
+    accuses = f"An attacker who wrongly accuses {rate_in_words(fpr)} of those {wrong}"
+    if bound >= 1:
+        return f"{accuses} may catch all of those {right}: nothing is promised there."
+    return (
+        f"{accuses} catches at most {percent(bound)} of those {right} "
+        f"(guessing catches {fpr * 100:.6g} %)."
+    )

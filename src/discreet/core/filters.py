@@ -1,0 +1,225 @@
+"""Privacy filters: they answer yes or no before anything is looked at.
+
+A filter holds a total in one additive measure and is charged before each private answer. A charge
+that does not fit raises `BudgetExceeded` and changes nothing; one that fits is spent at once and
+stays spent, whatever happens afterwards. Costs may depend on all earlier answers: that the total
+still bounds the whole interaction is the filter theorem for zCDP (Feldman & Zrnic 2021; Whitehouse
+et al. 2023), for Gaussian DP (Smith & Thakurta 2022; Koskela et al. 2023) and, for pure privacy,
+Rogers et al. 2016. See docs/proofs/filters.md.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from fractions import Fraction
+from typing import Any, Protocol
+
+from discreet.accounting.budget import Measure, PrivacyLoss, Relation
+from discreet.accounting.profiles import Profile
+from discreet.errors import BudgetExceeded, PrivacyError
+
+__all__ = [
+    "CountedStep",
+    "Mechanism",
+    "PlannedFilter",
+    "PlannedStep",
+    "PrivacyFilter",
+    "ProfiledStep",
+    "Unique",
+]
+
+_UNITS: dict[str, str] = {"pure": "ε", "approximate": "ε", "zcdp": "ρ", "gdp": "μ²"}
+
+
+class Mechanism(Protocol):
+    """Anything a filter can be charged for."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a guarantee."""
+        ...
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What one use costs."""
+        ...
+
+    def event(self) -> Any:
+        """The same as a `dp_accounting` event."""
+        ...
+
+
+class Unique:
+    """Something that must not exist twice, because a copy could spend the same budget again."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse to be copied or pickled."""
+        raise PrivacyError(
+            f"A {type(self).__name__} cannot be copied or pickled: both copies could spend its "
+            "budget."
+        )
+
+
+class PrivacyFilter(Unique):
+    """A budget that is checked before it is spent; safe to share between threads.
+
+    Parameters
+    ----------
+    measure : {"pure", "approximate", "zcdp", "gdp"}
+        What is added up: ε, (ε, δ), ρ, or μ².
+    total : Fraction or float
+        The budget in that measure's unit (μ², not μ, for Gaussian DP).
+    total_delta : Fraction or float
+        The budget's δ, for the measure "approximate"; 0 in the others.
+
+    Privacy
+    -------
+    The sum of all charges that ever succeeded is at most ``total`` (and the sum of their δ at most
+    ``total_delta``), exactly: sums are rational numbers, so no rounding can let a sequence of small
+    charges through.
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        total: Fraction | float,
+        total_delta: Fraction | float = Fraction(0),
+    ) -> None:
+        if measure not in _UNITS:
+            raise ValueError(f"measure must be one of {sorted(_UNITS)}; got {measure!r}.")
+        if not (math.isfinite(total) and total > 0):
+            raise ValueError(f"the total of a filter must be > 0 and finite; got {total!r}.")
+        if not 0 <= total_delta < 1 or (total_delta > 0 and measure != "approximate"):
+            raise ValueError(f"a filter in {measure!r} cannot have a δ of {total_delta!r}.")
+        self.measure = measure
+        self.total = Fraction(total)
+        self.total_delta = Fraction(total_delta)
+        self._spent = Fraction(0)
+        self._spent_delta = Fraction(0)
+        self._lock = threading.Lock()
+        self._charged: list[tuple[Mechanism, int]] = []
+
+    def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
+        """The cost of one use of ``mechanism`` in this filter's unit, and its δ."""
+        loss = mechanism.loss
+        pure = loss.epsilon if loss.delta == 0 else math.inf
+        value, delta = {
+            "pure": (pure, 0.0),
+            "approximate": (loss.epsilon, loss.delta),
+            "zcdp": (loss.rho, 0.0),
+            "gdp": (loss.mu, 0.0),
+        }[self.measure]
+        if not (math.isfinite(value) and value >= 0 and 0 <= delta < 1):
+            raise PrivacyError(
+                f"{mechanism!r} has no guarantee in the measure {self.measure!r} "
+                "of this filter, so it cannot be charged to it."
+            )
+        exact = Fraction(value)
+        return (exact * exact if self.measure == "gdp" else exact), Fraction(delta)
+
+    def charge(self, mechanism: Mechanism, times: int = 1) -> None:
+        """Spend the cost of ``times`` uses, or raise `BudgetExceeded` and change nothing."""
+        if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+            raise ValueError(f"times must be a whole number >= 1; got {times!r}.")
+        cost, delta = self.cost(mechanism)
+        cost, delta = times * cost, times * delta
+        with self._lock:
+            if self._spent + cost > self.total or self._spent_delta + delta > self.total_delta:
+                raise BudgetExceeded(self._refusal(cost, delta))
+            self._spent += cost
+            self._spent_delta += delta
+            self._charged.append((mechanism, times))
+
+    def _refusal(self, cost: Fraction, delta: Fraction) -> str:
+        of_delta = ""
+        if self.measure == "approximate":
+            left = float(self.total_delta - self._spent_delta)
+            of_delta = f" (and δ = {float(delta):.6g} of {left:.6g})"
+        return (
+            f"This request costs {_UNITS[self.measure]} = {float(cost):.6g}, but only "
+            f"{float(self.total - self._spent):.6g} of {float(self.total):.6g} is left{of_delta}. "
+            "It was not answered and nothing was spent."
+        )
+
+    @property
+    def spent(self) -> float:
+        """What was charged so far."""
+        with self._lock:
+            return float(self._spent)
+
+    @property
+    def spent_share(self) -> float:
+        """What was charged so far, as a share of the total."""
+        with self._lock:
+            return float(self._spent / self.total)
+
+    @property
+    def charged(self) -> tuple[Mechanism, ...]:
+        """The mechanism of every charge, in order."""
+        return tuple(mechanism for mechanism, _ in self.uses)
+
+    @property
+    def uses(self) -> tuple[tuple[Mechanism, int], ...]:
+        """Every charge, in order: the mechanism, and how many uses of it were paid for."""
+        with self._lock:
+            return tuple(self._charged)
+
+
+class CountedStep(Mechanism, Protocol):
+    """A mechanism whose repeated use costs less than the sum of its costs."""
+
+    @property
+    def relation(self) -> Relation:
+        """The relation it is accounted for."""
+        ...
+
+    def epsilon(self, count: int, delta: float) -> float:
+        """The ε of ``count`` uses at this δ, or more, never less."""
+        ...
+
+
+class ProfiledStep(Mechanism, Protocol):
+    """A mechanism with a bound on its δ that composes with others of the kind."""
+
+    @property
+    def relation(self) -> Relation | None:
+        """The relation its profile holds under."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """Its δ at every ε, or more, never less; `PrivacyError` if it has no such bound."""
+        ...
+
+
+PlannedStep = CountedStep | ProfiledStep
+"""What a budget can be spent on in advance."""
+
+
+class PlannedFilter(PrivacyFilter):
+    """A budget that was spent in advance on at most ``count`` uses of one mechanism.
+
+    Privacy
+    -------
+    Only the planned mechanism can be charged, and no more often than planned: whatever the answers
+    were, what was run is a prefix of the plan, whose cost the account checked before it opened.
+    """
+
+    def __init__(self, step: PlannedStep, count: int) -> None:
+        super().__init__("approximate", Fraction(count))
+        self.step = step
+
+    def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
+        """One of the planned uses."""
+        if mechanism != self.step:
+            raise PrivacyError(
+                f"{mechanism!r} is not what this budget was planned for ({self.step!r})."
+            )
+        return Fraction(1), Fraction(0)
+
+    def _refusal(self, cost: Fraction, delta: Fraction) -> str:
+        return (
+            f"All {self.total} planned uses of {self.step!r} are spent. The request was not "
+            "answered."
+        )

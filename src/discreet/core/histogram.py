@@ -1,0 +1,212 @@
+"""Categories that enough rows share: a histogram over texts that nobody listed beforehand.
+
+Each text's count gets noise, and the texts whose noisy count reaches a threshold are released. A
+text that one row alone holds gets there with probability δ at most. That is what it takes: texts
+from an unknown set cannot be released with δ = 0, because a text nobody holds is never released.
+
+Proofs: docs/proofs/histogram.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting.budget import PrivacyLoss, Relation
+from discreet.accounting.conversions.directed import SLACK, probability_from_log
+from discreet.core.mechanisms import Laplace
+from discreet.core.noise import Noise, from_grid, grid_exponent
+from discreet.errors import NotSupported
+
+__all__ = ["StabilityHistogram", "noisy_limit", "numeric_vote"]
+
+_MOST_ROWS = 2**32  # a public bound on every count
+_LARGEST_DELTA = 0.01  # the proof needs δ <= 1/2; nobody should want more than this
+
+
+@dataclass(frozen=True)
+class StabilityHistogram:
+    """Releases the texts whose noisy count reaches a threshold, with that noisy count.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Cost of one release. ``delta`` in (0, 0.01]: with 0 there is no such mechanism.
+    relation : Relation or str
+        One row added or removed changes one count by 1; one row replaced changes two.
+
+    Privacy
+    -------
+    (ε, δ)-DP if each row adds at most 1 to at most one count. Laplace noise of scale k/ε, where k
+    counts change at most, exact on a public grid on which whole numbers lie. The threshold follows
+    from ε, δ and that grid (`threshold_steps`). Proof: docs/proofs/histogram.md.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    name: ClassVar[str] = "stability_histogram"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε or δ for which there is no such mechanism."""
+        object.__setattr__(self, "epsilon", Laplace(self.epsilon).epsilon)
+        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "delta", float(self.delta))
+        if self.delta == 0:
+            raise NotSupported(
+                "Categories that nobody listed cannot be released with delta=0: a text that a "
+                "single row holds would have to be as likely as one that no row holds. Give a "
+                "delta > 0, for example 1e-9, or list the categories yourself."
+            )
+        if not 0 < self.delta <= _LARGEST_DELTA:
+            raise ValueError(
+                f"delta must be > 0 and at most {_LARGEST_DELTA:g}; got {self.delta!r}."
+            )
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """What one release costs; it has a cost in (ε, δ) only."""
+        return PrivacyLoss(self.epsilon, rho=math.inf, mu=math.inf, delta=self.delta)
+
+    def event(self) -> Any:
+        """Return what `dp_accounting` can make of it: there is no event for this mechanism."""
+        from dp_accounting import UnsupportedDpEvent
+
+        return UnsupportedDpEvent()
+
+    @property
+    def scale(self) -> float:
+        """The noise scale b = k/ε."""
+        return Laplace(self.epsilon).scale(float(self.relation.rows_changed))
+
+    @property
+    def grid(self) -> int:
+        """The exponent of the grid: at most 0, so that whole numbers lie on it."""
+        return min(grid_exponent(self.scale, float(_MOST_ROWS)), 0)
+
+    @cached_property
+    def threshold_steps(self) -> int:
+        """The threshold in grid steps: the least at which `delta_at` is at most δ, or a bit more.
+
+        With grid step g it is 1 + g/2 + b·ln(1/(2δ)), rounded up to the grid.
+        """
+        reach = self.scale * -math.log(2 * self.delta) * (1 + SLACK)
+        steps = math.ceil(math.ldexp(1 + reach, -self.grid) + 0.5)
+        while self.delta_at(steps) > self.delta:
+            steps += max(1, int(math.ldexp(reach, -self.grid) * SLACK))
+        return steps
+
+    @property
+    def threshold(self) -> float:
+        """The noisy count from which a text is released."""
+        return math.ldexp(self.threshold_steps, self.grid)
+
+    def delta_at(self, steps: int) -> float:
+        """The chance that a text of one row reaches a threshold, in grid steps, rounded up.
+
+        Rounded noise reaches s = steps − 1/g grid steps if the noise itself passes s − 1/2:
+        ½·exp(−(s − ½)·g/b).
+        """
+        above = math.ldexp(steps - math.ldexp(1, -self.grid) - 0.5, self.grid) / self.scale
+        if above < 0:
+            return 1.0  # not in the tail: no bound is claimed there
+        return probability_from_log(-above * (1 - SLACK) - math.log(2) * (1 - SLACK))
+
+    def release(
+        self, texts: Sequence[str], counts: NDArray[np.int64], noise: Noise
+    ) -> dict[str, float]:
+        """The texts that reach the threshold and their noisy counts, in alphabetical order.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The distinct texts of a column that at least one row holds.
+        counts : ndarray of int
+            How many rows hold each, at least 1.
+        noise : Noise
+            Where the noise comes from.
+
+        Privacy
+        -------
+        Charge `loss` before the texts are collected. Noise is drawn for texts that some row holds;
+        how many there are is not released.
+        """
+        numbers = np.asarray(counts, dtype=np.int64)
+        if numbers.shape != (len(texts),) or len(set(texts)) != len(texts):
+            raise ValueError("texts must be distinct, with one count each.")
+        if numbers.size == 0:
+            return {}
+        if numbers.min() < 1 or numbers.max() >= _MOST_ROWS:
+            raise ValueError("counts must be at least 1 and below 2^32.")
+        noisy = (numbers << -self.grid) + noise.laplace(numbers.size, self.scale, self.grid)
+        values = from_grid(noisy, self.grid)
+        kept = np.flatnonzero(noisy >= self.threshold_steps).tolist()
+        return dict(sorted((texts[index], float(values[index])) for index in kept))
+
+
+def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
+    """Draw the most distinct texts that a column may hold before it is given up.
+
+    Parameters
+    ----------
+    limit : int
+        The public limit that noise is added to.
+    mechanism : Laplace
+        Used once; the caller charges for it before the texts are read.
+    noise : Noise
+        Where the noise comes from.
+
+    Returns
+    -------
+    int
+        Give the column up, and release nothing else of it, once it holds more texts than this. The
+        number itself must stay inside.
+
+    Privacy
+    -------
+    Whether the column is given up is decided by its number of distinct texts plus Laplace noise:
+    one row added, removed or replaced changes that number by at most 1. The noise is drawn first,
+    so that memory is bounded. Proof: docs/proofs/histogram.md.
+    """
+    drawn, grid, _ = mechanism.draw_block(noise, 1, 1, sensitivity=1.0, magnitude=float(_MOST_ROWS))
+    if grid > 0:
+        raise ValueError("The budget is too small: noise would be coarser than whole numbers.")
+    # texts + noise > limit, in whole grid steps: exact
+    return int((limit << -grid) - int(drawn[0, 0])) >> -grid
+
+
+def numeric_vote(
+    margin: int, n_rows: int, mechanism: Laplace, relation: Relation, noise: Noise
+) -> bool:
+    """Whether most cells of a column read as numbers, by a noisy vote.
+
+    Parameters
+    ----------
+    margin : int
+        How many cells read as numbers, less how many hold other text; missing cells do not vote.
+    n_rows : int
+        The number of rows, which is public.
+    mechanism : Laplace
+        Used once; the caller charges for it before the cells are read.
+    relation : Relation
+        One row added or removed moves the margin by 1, one replaced by 2.
+    noise : Noise
+        Where the noise comes from.
+
+    Privacy
+    -------
+    One Laplace release of a number of sensitivity 1 or 2. Proof: docs/proofs/histogram.md.
+    """
+    noisy, _ = mechanism.release(
+        np.array([float(margin)]),
+        sensitivity=float(relation.rows_changed),
+        magnitude=float(n_rows),
+        noise=noise,
+    )
+    return bool(noisy[0] > 0)

@@ -1,0 +1,301 @@
+"""Private bounds of a column, or of rows' lengths: selections among numbers that everybody knows.
+
+The candidates are the numbers of two significant digits, of either sign. A lower bound is the
+largest candidate that cuts no more than a share of the rows, an upper bound the smallest; each is
+found by a private selection. A column's values enter as counts between candidates, which add up
+over blocks, so a file of any size is read once and nothing is sorted.
+
+The median of the rows' lengths is found the same way, on a grid of its own.
+
+Proofs: docs/proofs/ranges.md, and docs/proofs/preparation.md for lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.mechanisms import SelectionMechanism
+from discreet.core.noise import Noise
+from discreet.errors import PrivacyError
+
+__all__ = [
+    "cell_counts",
+    "edges",
+    "lengths",
+    "select_bounds",
+    "select_bounds_from_counts",
+    "select_median_length",
+    "tail_share",
+]
+
+FloatArray = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+SENSITIVITY = 1.0
+"""How far one row can move any score, under either relation."""
+
+_EXPONENTS = range(-9, 12)  # candidates run from 1.0e-9 to 9.9e11, and 1e12
+_BLOCK = 2**16  # values that are counted at a time
+_SHARE_STEPS = 2**20  # shares are multiples of 2^-20, so that scores are exact
+_MOST_ROWS = 2**32  # share * rows < 2^52: every score is a double without rounding
+_LARGEST_TAIL = 0.25
+_FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at most about this
+
+
+@cache
+def edges() -> FloatArray:
+    """The public candidates, in increasing order: 0, and ± numbers of two significant digits.
+
+    They go from 1e-9 to 1e12 in steps of 1 to 10 %, and are what a person would write. Integers up
+    to 100 and the ends of most scales are among them exactly.
+
+    Returns
+    -------
+    ndarray of shape (3783,)
+        Read-only.
+    """
+    digits = [float(f"{number}e{power - 1}") for power in _EXPONENTS for number in range(10, 100)]
+    positive = np.array([*digits, 1e12])
+    result = np.concatenate([-positive[::-1], [0.0], positive])
+    result.flags.writeable = False
+    return result
+
+
+def cell_counts(values: FloatArray) -> Counts:
+    """Count values between the candidates; NaN is missing and counts nowhere.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        One column, or a block of it. Values beyond the outermost candidates count as these.
+
+    Returns
+    -------
+    ndarray of shape (2K + 1,) for K candidates
+        At 2k + 1, how many values equal candidate k; at 2k, how many lie just below it. Counts of
+        blocks add up to those of the column.
+
+    Privacy
+    -------
+    The counts are exact: they are for `select_bounds_from_counts` only.
+    """
+    candidates = edges()
+    present = np.asarray(values, dtype=np.float64)
+    present = np.clip(present[~np.isnan(present)], candidates[0], candidates[-1])
+    above = np.searchsorted(candidates, present)  # the first candidate >= the value
+    cells = 2 * above + (candidates[above] == present)
+    return np.bincount(cells, minlength=2 * candidates.size + 1).astype(np.int64)
+
+
+def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
+    """The share of the rows that each bound may cut: (1 − coverage)/2, or more if it must be.
+
+    Candidates beyond the data all miss their aim by this share of the rows. If that is less than
+    the noise of the selection, such a candidate (up to ±1e12) is likely to win. So the share is
+    raised, by what is public only, until the chance of that is about 0.1 %; never beyond 1/4, where
+    the bounds of a table that is too small for the budget may come out anywhere.
+
+    Parameters
+    ----------
+    coverage : float
+        The share of the rows that the bounds should leave as they are, in (0, 1).
+    n_rows : int
+        The number of rows, which is public.
+    mechanism : SelectionMechanism
+        What each of the two selections will be made with.
+
+    Returns
+    -------
+    float
+        A multiple of 2^-20 in (0, 1/2).
+    """
+    coverage = _check(coverage, n_rows, mechanism)
+    wanted = (1 - coverage) / 2
+    reach = mechanism.scale(SENSITIVITY) * math.log(edges().size / _FAR_OFF)
+    share = max(wanted, min(reach / n_rows, _LARGEST_TAIL))
+    steps = min(max(math.ceil(share * _SHARE_STEPS), 1), _SHARE_STEPS // 2 - 1)
+    return steps / _SHARE_STEPS
+
+
+def select_bounds(
+    values: FloatArray,
+    n_rows: int,
+    coverage: float,
+    mechanism: SelectionMechanism,
+    noise: Noise,
+) -> tuple[float, float]:
+    """Bounds that hold about ``coverage`` of a column's values, chosen privately.
+
+    Parameters
+    ----------
+    values : ndarray
+        The column; NaN is missing. At most one value a row.
+    n_rows : int
+        The number of rows, which is public.
+    coverage : float
+        The share of the values that the bounds should leave as they are, in (0, 1).
+    mechanism : SelectionMechanism
+        Used twice; not monotone. The caller charges for both uses before the values are read.
+    noise : Noise
+        Where the noise comes from.
+
+    Returns
+    -------
+    tuple of float
+        ``low < high``, always.
+
+    Privacy
+    -------
+    Two uses of the mechanism, and nothing else of the values. Scores need no count of the values
+    that are present: one row moves each by at most 1, under both relations. Only ``n_rows``,
+    ``coverage`` and the mechanism, all public, decide the share that is aimed at (`tail_share`).
+    Proof: docs/proofs/ranges.md.
+    """
+    _check(coverage, n_rows, mechanism)
+    if np.ndim(values) != 1 or len(values) > n_rows:
+        raise ValueError("values must be a vector of at most n_rows numbers.")
+    return select_bounds_from_counts(cell_counts(values), n_rows, coverage, mechanism, noise)
+
+
+def select_bounds_from_counts(
+    counts: Counts,
+    n_rows: int,
+    coverage: float,
+    mechanism: SelectionMechanism,
+    noise: Noise,
+) -> tuple[float, float]:
+    """`select_bounds` for a column that was counted block by block with `cell_counts`."""
+    share = tail_share(coverage, n_rows, mechanism)
+    chosen = [
+        mechanism.select(scores, sensitivity=SENSITIVITY, noise=noise)
+        for scores in _scores(counts, share)
+    ]
+    return _apart(*chosen)
+
+
+@cache
+def lengths() -> FloatArray:
+    """The public candidates for a length: 2^(j/16) from 2^-20 to 2^20, in increasing order.
+
+    Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder.
+
+    Each is larger by a factor 1 + 2^-16, so that rows that were brought to length 1 in single
+    precision are no longer than the candidate at 1.
+
+    Returns
+    -------
+    ndarray of shape (729,)
+        Read-only.
+    """
+    exponents = np.concatenate(
+        [np.arange(-64.0, -20.0), np.arange(-320, 321) / 16.0, np.arange(21.0, 65.0)]
+    )
+    result: FloatArray = np.exp2(exponents) * (1 + 2.0**-16)
+    result.flags.writeable = False
+    return result
+
+
+def select_median_length(
+    values: FloatArray,
+    largest: float | None,
+    mechanism: SelectionMechanism,
+    noise: Noise,
+    *,
+    replaced: bool,
+) -> float:
+    """The smallest candidate that about half of some lengths do not exceed, chosen privately.
+
+    Parameters
+    ----------
+    values : ndarray
+        One length a row.
+    largest : float or None
+        Public: candidates above it are left out (but for the smallest).
+    mechanism : SelectionMechanism
+        Used once; not monotone. The caller charges for it before the lengths are read.
+    noise : Noise
+        Where the noise comes from.
+    replaced : bool
+        Whether neighbours differ by a replaced row, not by one more or fewer.
+
+    Privacy
+    -------
+    One use of the mechanism. Every score has sensitivity 1/2 under add/remove and 1 under replace.
+    Proof: docs/proofs/preparation.md.
+    """
+    _refuse_monotone(mechanism)
+    candidates = lengths()
+    if largest is not None:
+        candidates = candidates[: max(1, np.searchsorted(candidates, largest, side="right"))]
+    sensitivity = SENSITIVITY if replaced else SENSITIVITY / 2
+    scores = _median_scores(values, candidates)
+    return float(candidates[mechanism.select(scores, sensitivity=sensitivity, noise=noise)])
+
+
+def _median_scores(values: FloatArray, candidates: FloatArray) -> FloatArray:
+    """0 where half of the values or fewer are above a candidate, and half or more above the last.
+
+    Otherwise minus the number of values by which that fails. Values beyond the last candidate count
+    as that one, so that it wins where most are.
+    """
+    counts = np.zeros(candidates.size + 1, dtype=np.int64)
+    for start in range(0, values.size, _BLOCK):
+        within = np.minimum(values[start : start + _BLOCK], candidates[-1])
+        below = np.searchsorted(candidates, within)  # how many candidates are below each value
+        counts += np.bincount(below, minlength=counts.size)
+    above = np.cumsum(counts[::-1])[::-1]  # above[k]: values above k candidates, all for k = 0
+    half = 0.5 * float(values.size)
+    misses: FloatArray = np.maximum(above[1:] - half, half - above[:-1])
+    return -np.maximum(misses, 0.0)
+
+
+def _scores(counts: Counts, share: float) -> tuple[FloatArray, FloatArray]:
+    """Scores of every candidate as lower and as upper bound.
+
+    A bound is right if it cuts at most ``share`` of the values and the next tighter one would cut
+    more: the score is 0 then, and otherwise minus the number of values by which that fails.
+    """
+    below = np.cumsum(counts)[:-1:2]  # values < candidate k
+    above = np.cumsum(counts[::-1])[:-1:2][::-1]  # values > candidate k
+    present = counts.sum()
+    allowed = share * float(present)  # exact: see _SHARE_STEPS
+    tighter_below = np.append(below[1:], present)
+    tighter_above = np.insert(above[:-1], 0, present)
+    return (
+        -np.maximum(0.0, np.maximum(below - allowed, allowed - tighter_below)),
+        -np.maximum(0.0, np.maximum(above - allowed, allowed - tighter_above)),
+    )
+
+
+def _apart(first: int, second: int) -> tuple[float, float]:
+    """Two chosen candidates as low < high: swapped if they cross, one step wider if they meet."""
+    candidates = edges()
+    low, high = min(first, second), max(first, second)
+    if low == high:
+        low, high = max(low - 1, 0), min(high + 1, candidates.size - 1)
+    return float(candidates[low]), float(candidates[high])
+
+
+def _check(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
+    """Refuse what the proof does not cover; returns the coverage as a double."""
+    number = float(coverage)
+    if not 0 < number < 1:
+        raise ValueError(
+            f"coverage must be a number in (0, 1); got {coverage!r}. Typical: 0.9 to 0.99."
+        )
+    if isinstance(n_rows, bool) or not 1 <= n_rows < _MOST_ROWS:
+        raise ValueError(f"n_rows must be a whole number from 1 to 2^32 - 1; got {n_rows!r}.")
+    _refuse_monotone(mechanism)
+    return number
+
+
+def _refuse_monotone(mechanism: SelectionMechanism) -> None:
+    if mechanism.monotone:
+        raise PrivacyError(
+            "Scores of bounds are not monotone: a row can raise one and lower another. Use a "
+            "mechanism with monotone=False."
+        )

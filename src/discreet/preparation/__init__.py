@@ -1,0 +1,1 @@
+"""Private preparation of rows: bounds, radius, centre, scale, whitening."""

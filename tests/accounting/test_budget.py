@@ -1,0 +1,63 @@
+import math
+
+import pytest
+
+from discreet.accounting.budget import Budget, GDPBudget, Relation, ZCDPBudget
+from discreet.errors import NotSupported
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", None, True])
+def test_epsilon_must_be_positive_and_finite(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        Budget(epsilon, 1e-6, "add_remove")
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 2.0, math.nan, "0", None])
+def test_delta_must_be_in_range(delta):
+    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\)"):
+        Budget(1.0, delta, "add_remove")
+
+
+def test_relation_has_no_default_and_is_checked():
+    with pytest.raises(TypeError):
+        Budget(1.0, 1e-6)
+    with pytest.raises(ValueError, match="'add_remove', 'replace_one'"):
+        Budget(1.0, 1e-6, "swap")
+    assert Budget(1, 0, "replace_one").relation is Relation.REPLACE_ONE
+
+
+def test_rows_changed():
+    assert Relation.ADD_REMOVE.rows_changed == 1
+    assert Relation.REPLACE_ONE.rows_changed == 2
+
+
+@pytest.mark.parametrize("conversion", ["tight", "published"])
+def test_round_trips_stay_within_the_budget(conversion):
+    budget = Budget(0.7, 1e-8, "replace_one")
+    back = budget.to_zcdp(conversion).to_approximate(1e-8, conversion)
+    assert back.epsilon <= budget.epsilon
+    assert back.epsilon == pytest.approx(budget.epsilon, rel=1e-6)
+    assert back.relation is budget.relation
+
+
+def test_gdp_round_trip_and_order():
+    budget = Budget(0.7, 1e-8, "add_remove")
+    gdp = budget.to_gdp()
+    assert gdp.to_approximate(1e-8).epsilon == pytest.approx(0.7, rel=1e-6)
+    # Exact Gaussian accounting affords more than zCDP, tight more than published.
+    assert gdp.to_zcdp().rho > budget.to_zcdp("tight").rho > budget.to_zcdp("published").rho
+
+
+def test_pure_budgets_are_refused_where_they_cannot_be_kept():
+    budget = Budget(1.0, 0.0, "add_remove")
+    assert budget.pure
+    for convert in (budget.to_zcdp, budget.to_gdp):
+        with pytest.raises(NotSupported, match="delta"):
+            convert()
+
+
+@pytest.mark.parametrize("kind", [ZCDPBudget, GDPBudget])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_other_budgets_check_their_values(kind, value):
+    with pytest.raises(ValueError, match="must be"):
+        kind(value, "add_remove")

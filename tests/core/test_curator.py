@@ -1,0 +1,341 @@
+"""The curator charges before it looks, refuses bad questions for free, and adds the right noise."""
+
+import copy
+import math
+import pickle
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.core import (
+    Account,
+    Budget,
+    Curator,
+    ExponentialMechanism,
+    Gaussian,
+    L2Norm,
+    Laplace,
+    PermuteAndFlip,
+    Relation,
+)
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
+from discreet.core.noisy_max import LaplaceNoisyMax
+from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.objectives import Logistic
+from discreet.rows import Sum, as_rows
+
+BUDGET = Budget(1.0, 1e-6, "add_remove")
+
+
+class Spy:
+    """Rows that record whether the filter had been charged when they were read."""
+
+    n_rows = 10
+    n_parameters = 3
+
+    def __init__(self):
+        self.curator = None
+        self.charges_when_read = []
+        self.error = 0.0
+
+    def _look(self):
+        self.charges_when_read.append(len(self.curator._filter.charged))
+
+    def gradient_sum(self, weights, loss, clip):
+        self._look()
+        return Sum(np.array([1.0, 2.0, 3.0]), self.error)
+
+    def line_losses(self, weights, direction, steps, loss, clip):
+        self._look()
+        return Sum(np.linspace(0.0, 1e6, len(steps)), self.error)
+
+    def sample(self, rate, generator):
+        return self
+
+
+def spied(budget=BUDGET, seed=0):
+    rows = Spy()
+    rows.curator = Curator(rows, Account(budget), Noise(SeededBits(seed)))
+    rows.curator.open("zcdp")
+    return rows, rows.curator
+
+
+def ask_everything(curator, weights=None, monotone=True):
+    weights = np.zeros(3) if weights is None else weights
+    gradient = curator.gradient(Logistic(), weights, clip=1.0, mechanism=Gaussian(100.0))
+    curator.refine(gradient, mechanism=Gaussian(100.0))
+    curator.choose_step(
+        Logistic(),
+        weights,
+        np.ones(3),
+        np.linspace(0, 1, 5),
+        clip=1.0,
+        public_losses=np.zeros(5),
+        mechanism=ExponentialMechanism(0.01, monotone=monotone),
+    )
+
+
+def test_every_look_was_charged_first():
+    rows, curator = spied()
+    ask_everything(curator)
+    assert rows.charges_when_read == [1, 3]  # the refinement needs no second look
+
+
+def test_nothing_is_read_when_the_budget_does_not_cover_it():
+    rows, curator = spied()
+    for _ in range(3):
+        with pytest.raises(BudgetExceeded):
+            curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(0.01))
+    assert rows.charges_when_read == []
+    assert curator.spent_share == 0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_nan_is_refused_before_anything_is_spent(bad):
+    rows, curator = spied()
+    weights = np.array([0.0, bad, 0.0])
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        curator.gradient(Logistic(), weights, clip=1.0, mechanism=Gaussian(10.0))
+    for arguments in (
+        (weights, np.ones(3), np.zeros(2), np.zeros(2)),
+        (np.ones(3), weights, np.zeros(2), np.zeros(2)),
+        (np.ones(3), np.ones(3), np.array([0.0, bad]), np.zeros(2)),
+        (np.ones(3), np.ones(3), np.zeros(2), np.array([0.0, bad])),
+    ):
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            curator.choose_step(
+                Logistic(),
+                *arguments[:3],
+                clip=1.0,
+                public_losses=arguments[3],
+                mechanism=ExponentialMechanism(0.1, monotone=True),
+            )
+    for clip in (0.0, -1.0, bad):
+        with pytest.raises(ValueError, match="clip"):
+            curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(10.0))
+    assert curator.spent_share == 0
+    assert rows.charges_when_read == []
+
+
+def test_shapes_are_checked_before_anything_is_spent():
+    _, curator = spied()
+    with pytest.raises(ValueError, match="shape"):
+        curator.gradient(Logistic(), np.zeros(4), clip=1.0, mechanism=Gaussian(10.0))
+    assert curator.spent_share == 0
+
+
+def test_closed_curators_answer_nothing():
+    rows = Spy()
+    curator = Curator(rows, Account(BUDGET), Noise(SeededBits(0)))
+    with pytest.raises(PrivacyError, match="open"):
+        curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(10.0))
+    curator.open("zcdp")
+    with pytest.raises(PrivacyError, match="already open"):
+        curator.open("zcdp")
+
+
+@pytest.mark.parametrize(("relation", "factor"), [("add_remove", 1), ("replace_one", 2)])
+def test_gradient_noise_follows_the_relation_and_the_rounding_error(relation, factor):
+    rows, curator = spied(Budget(1.0, 1e-6, relation))
+    plain = curator.gradient(Logistic(), np.zeros(3), clip=3.0, mechanism=Gaussian(50.0))
+    assert plain.noise_scale == pytest.approx(50 * factor * 3.0, rel=1e-6)
+    rows.error = 0.5
+    padded = curator.gradient(Logistic(), np.zeros(3), clip=3.0, mechanism=Gaussian(50.0))
+    assert padded.noise_scale == pytest.approx(50 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
+
+
+def test_refining_adds_precision_and_keeps_all_of_it():
+    _, curator = spied()
+    gradient = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(60.0))
+    for k in range(2, 6):
+        gradient = curator.refine(gradient, mechanism=Gaussian(60.0))
+        # k equal measurements: the variance falls by k, and the multiplier says what was spent.
+        assert gradient.noise_scale == pytest.approx(60 / math.sqrt(k), rel=1e-6)
+        assert gradient.mechanism.loss.rho == pytest.approx(k / (2 * 60**2), rel=1e-6)
+
+
+def test_refined_gradients_have_the_stated_distribution():
+    # 1,500 runs × 3 coordinates: the mean square of 4,500 standard normals leaves 1 ± 0.12 with
+    # probability below 1e-7, their mean leaves ± 6/sqrt(4500) with probability 2e-9.
+    values, scales = [], []
+    for seed in range(1500):
+        _, curator = spied(seed=seed)
+        gradient = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(40.0))
+        gradient = curator.refine(gradient, mechanism=Gaussian(80.0))
+        gradient = curator.refine(gradient, mechanism=Gaussian(20.0))
+        values.append(gradient.values - [1.0, 2.0, 3.0])
+        scales.append(gradient.noise_scale)
+    standard = np.array(values) / np.array(scales)[:, None]
+    assert abs((standard**2).mean() - 1) < 0.12
+    assert abs(standard.mean()) < 6 / math.sqrt(standard.size)
+
+
+def test_only_the_newest_gradient_can_be_refined():
+    _, curator = spied()
+    old = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(50.0))
+    curator.gradient(Logistic(), np.ones(3), clip=1.0, mechanism=Gaussian(50.0))
+    spent = curator.spent_share
+    with pytest.raises(ValueError, match="newest"):
+        curator.refine(old, mechanism=Gaussian(50.0))
+    assert curator.spent_share == spent
+
+
+def test_monotone_noise_is_refused_where_scores_are_not_monotone():
+    rows, curator = spied(Budget(1.0, 1e-6, "replace_one"))
+    with pytest.raises(PrivacyError, match="not monotone"):
+        ask_everything(curator, monotone=True)
+    assert rows.charges_when_read == [1]
+
+
+def test_steps_are_not_chosen_by_laplace_noise():
+    rows, curator = spied()
+    with pytest.raises(TypeError, match="ExponentialMechanism"):
+        curator.choose_step(
+            Logistic(),
+            np.zeros(3),
+            np.ones(3),
+            np.zeros(2),
+            clip=1.0,
+            public_losses=np.zeros(2),
+            mechanism=LaplaceNoisyMax(0.1, monotone=False),
+        )
+    assert curator.spent_share == 0
+    assert rows.charges_when_read == []
+
+
+def test_choice_minimises_private_plus_public_losses():
+    _, curator = spied()
+    choose = {"clip": 1.0, "mechanism": PermuteAndFlip(0.1, monotone=True)}
+    steps = np.linspace(0, 1, 5)
+    weights = np.zeros(3)
+    assert (
+        curator.choose_step(
+            Logistic(), weights, weights, steps, public_losses=np.zeros(5), **choose
+        )
+        == 0
+    )
+    falling = np.array([4e6, 3e6, 2e6, 1e6, 0.0])
+    assert (
+        curator.choose_step(Logistic(), weights, weights, steps, public_losses=falling, **choose)
+        == 4
+    )
+
+
+def test_release_runs_inside_and_adds_noise():
+    _, curator = spied()
+    common = {
+        "sensitivity": 1.0,
+        "proven_for": Relation.ADD_REMOVE,
+        "magnitude": 10.0,
+        "mechanism": Gaussian(50.0),
+    }
+    noisy = curator.release(lambda rows: np.zeros(4), size=4, **common)
+    assert noisy.shape == (4,)
+    assert np.all(noisy != 0)
+    with pytest.raises(PrivacyError, match="nothing was released"):
+        curator.release(lambda rows: np.full(4, np.nan), size=4, **common)
+    with pytest.raises(PrivacyError, match="nothing was released"):
+        curator.release(lambda rows: np.zeros(3), size=4, **common)
+    spent = curator.spent_share
+    with pytest.raises(PrivacyError, match="proven for"):
+        curator.release(
+            lambda rows: np.zeros(4), size=4, **common | {"proven_for": Relation.REPLACE_ONE}
+        )
+    assert curator.spent_share == spent
+
+
+def test_samples_share_the_budget_and_hide_their_size():
+    rng = np.random.default_rng(0)
+    rows = as_rows(rng.normal(size=(500, 3)), np.where(rng.random(500) < 0.5, 1.0, -1.0))
+    curator = Curator(rows, Account(BUDGET), Noise(SeededBits(0)))
+    curator.open("zcdp")
+    part = curator.sample(0.2)
+    assert part.n_rows == 500
+    part.gradient(Logistic(), np.zeros(4), clip=1.0, mechanism=Gaussian(50.0))
+    assert curator.spent_share == part.spent_share > 0
+    with pytest.raises(ValueError, match="rate"):
+        curator.sample(0.0)
+
+
+def test_shares_of_an_account_never_exceed_it():
+    account = Account(BUDGET)
+    third = Fraction(1, 3)
+    filters = [account.open("zcdp", "tight", third) for _ in range(3)]
+    assert sum(f.total for f in filters) == Fraction(BUDGET.to_zcdp().rho)
+    with pytest.raises(PrivacyError, match="share"):
+        account.open("zcdp", "tight", third)
+    mixed = Account(BUDGET)
+    mixed.open("zcdp", "tight", third)
+    with pytest.raises(PrivacyError, match="composes in 'zcdp'"):
+        mixed.open("gdp", "tight", third)
+    tenths = Account(BUDGET)
+    for _ in range(9):
+        tenths.open("zcdp", "tight", 0.1)
+    with pytest.raises(PrivacyError, match="share"):  # as a double, 0.1 is more than a tenth
+        tenths.open("zcdp", "tight", 0.1)
+
+
+def test_threads_cannot_open_more_than_the_account():
+    def open_most(account, opened):
+        try:
+            account.open("zcdp", "tight", Fraction(9, 10))
+        except PrivacyError:
+            return
+        opened.append(1)
+
+    for _ in range(50):
+        account, opened = Account(BUDGET), []
+        threads = [threading.Thread(target=open_most, args=(account, opened)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(opened) == 1
+
+
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_holds_a_budget_cannot_be_copied(copier):
+    account = Account(BUDGET)
+    curator = Curator(Spy(), account, Noise(SeededBits(0)))
+    for original in (account, curator, Account(BUDGET).open("zcdp")):
+        with pytest.raises(PrivacyError, match="copied or pickled"):
+            copier(original)
+
+
+def test_mechanisms_must_fit_the_question():
+    rows, curator = spied()
+    with pytest.raises(TypeError, match="Gaussian"):
+        curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Laplace(0.01))
+    gradient = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(50.0))
+    with pytest.raises(TypeError, match="Gaussian"):
+        curator.refine(gradient, mechanism=L2Norm(0.01))
+    with pytest.raises(TypeError, match="SelectionMechanism"):
+        curator.choose_step(
+            Logistic(),
+            np.zeros(3),
+            np.ones(3),
+            np.zeros(2),
+            clip=1.0,
+            public_losses=np.zeros(2),
+            mechanism=Gaussian(50.0),
+        )
+    assert rows.charges_when_read == [1]
+
+
+@pytest.mark.parametrize("clip", [1e-200, 1e200])
+def test_clips_that_sums_cannot_take_cost_nothing(clip):
+    _, curator = spied()
+    with pytest.raises(ValueError, match="clip"):
+        curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(50.0))
+    assert curator.spent_share == 0
+
+
+@pytest.mark.parametrize("narrow", [np.float32, np.float16])
+def test_narrow_numbers_do_not_lose_noise(narrow):
+    clip = narrow(0.1)
+    _, curator = spied()
+    gradient = curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(narrow(60)))
+    assert Fraction(gradient.noise_scale) >= Fraction(float(clip)) * 60

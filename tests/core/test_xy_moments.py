@@ -1,0 +1,109 @@
+"""The moment of rows and targets: charged before rows are read, with noise for the sensitivity."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
+from discreet.errors import BudgetExceeded
+from discreet.rows import Sum
+
+SMALL = Gaussian(100.0)
+
+
+class Spy:
+    """Rows that record how often the filter had been charged when they were read."""
+
+    n_rows, n_parameters, row_norm = 1000, 1, None
+
+    def __init__(self, error=0.0):
+        self.error = error
+        self.curator = None
+        self.looks = []
+
+    def xy_moment_sum(self, clip, target_weight, target_centre, *, features):
+        charged = sum(times for _, times in self.curator._filter.uses)
+        self.looks.append((charged, clip, target_weight, target_centre, features))
+        return Sum(np.array([3.0, 0.5, 4.0]), self.error)
+
+    def target_sum(self, bound):
+        self.looks.append((sum(times for _, times in self.curator._filter.uses), bound))
+        return Sum(np.array([7.0]), self.error)
+
+
+def spied(relation="add_remove", **settings):
+    rows = Spy(**settings)
+    curator = Curator(rows, Account(Budget(1.0, 1e-6, relation)), Noise(SeededBits(1)))
+    rows.curator = curator
+    curator.open("gdp")
+    return rows, curator
+
+
+def ask(curator, **changes):
+    question = {"clip": 2.0, "target_weight": 3.0, "mechanism": SMALL, **changes}
+    return curator.xy_moment_sum(**question)
+
+
+def test_every_look_was_charged_first():
+    rows, curator = spied()
+    ask(curator)
+    ask(curator, target_centre=0.5, features=False)
+    assert rows.looks == [(1, 2.0, 3.0, 0.0, True), (2, 2.0, 3.0, 0.5, False)]
+
+
+def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
+    rows, curator = spied()
+    with pytest.raises(BudgetExceeded):
+        ask(curator, mechanism=Gaussian(0.1))
+    for mechanism in (Laplace(0.001), L2Norm(0.001)):
+        with pytest.raises(TypeError, match="Gaussian"):
+            ask(curator, mechanism=mechanism)
+    for clip in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="clip"):
+            ask(curator, clip=clip)
+    for weight in (0.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="target_weight"):
+            ask(curator, target_weight=weight)
+    for centre in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="target_centre"):
+            ask(curator, target_centre=centre)
+    assert rows.looks == []
+    assert curator.spent_share == 0
+
+
+@pytest.mark.parametrize(
+    ("relation", "apart"), [("add_remove", 4.0), ("replace_one", 4.0 * math.sqrt(2))]
+)
+def test_noise_is_scaled_to_the_sensitivity_under_the_relation(relation, apart):
+    _, curator = spied(relation)
+    assert ask(curator).deviation == pytest.approx(100 * apart, rel=1e-5)
+    assert ask(curator).deviation >= 100 * apart
+    _, curator = spied(relation, error=0.25)  # twice the rounding error comes on top
+    assert ask(curator).deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)
+
+
+def test_the_noise_has_the_deviation_that_is_stated():
+    _, curator = spied()
+    answers = [ask(curator, mechanism=Gaussian(1000.0)) for _ in range(400)]
+    draws = [answer.values - [3.0, 0.5, 4.0] for answer in answers]
+    # 1200 draws: the variance is off by √(2/1200) = 4 %, so 22 % is 5.4 of it: 1e-7 of runs
+    assert np.mean(np.square(draws)) == pytest.approx(answers[0].deviation ** 2, rel=0.22)
+
+
+@pytest.mark.parametrize(("relation", "apart"), [("add_remove", 2.0), ("replace_one", 4.0)])
+def test_a_sum_of_targets_is_charged_first_and_noisy_by_its_sensitivity(relation, apart):
+    rows, curator = spied(relation, error=0.25)
+    with pytest.raises(BudgetExceeded):
+        curator.target_sum(bound=2.0, mechanism=Gaussian(0.1))
+    with pytest.raises(TypeError, match="Gaussian"):
+        curator.target_sum(bound=2.0, mechanism=Laplace(0.001))
+    with pytest.raises(ValueError, match="clip"):
+        curator.target_sum(bound=math.inf, mechanism=SMALL)
+    assert rows.looks == []
+    noisy = curator.target_sum(bound=2.0, mechanism=SMALL)
+    assert rows.looks == [(1, 2.0)]
+    assert noisy.values.shape == (1,)
+    assert noisy.deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)

@@ -1,0 +1,383 @@
+"""A preparation inside a fit: one budget, one guarantee, the same in predict."""
+
+import json
+import math
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from discreet import (
+    Accountant,
+    HuberRegressor,
+    LinearSVC,
+    LogisticRegression,
+    NotSupported,
+    solvers,
+)
+from discreet.accounting.composition import delta_with_gaussian
+from discreet.preparation import pipeline as preparing
+from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Whiten
+from discreet.solvers.gd import GD
+from discreet.solvers.objpert import ObjPert
+
+from .prepared import ALL, FULL, RAW, SCORE, Y, model
+
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
+
+PRIVATE = [
+    name
+    for name in solvers.names()
+    if name not in ("auto", "newton") and solvers.describe(name).private  # newton: regression only
+]
+
+
+class Unread:
+    """A table that must not be touched."""
+
+    def __array__(self, *_, **__):
+        raise AssertionError("the table was read")
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_every_private_solver_takes_a_preparation(name):
+    fitted = model(name).fit(RAW, Y)
+    assert fitted.score(RAW, Y) > 0.75
+    guarantee = fitted.guarantee_
+    assert (guarantee.epsilon, guarantee.delta) == (3.0, 1e-6)
+    assert [part for part, _ in guarantee.split] == ["bounds", "centre", "whiten", "model"]
+    assert sum(share for _, share in guarantee.split) == pytest.approx(1.0)
+    assert any("second moment" in text for text in guarantee.conditions)
+    assert guarantee.mechanisms[0].count == 8  # two choices for each of four columns
+    json.loads(guarantee.to_json())
+
+
+@pytest.mark.parametrize("name", [n for n in PRIVATE if not solvers.resolve(n).needs_delta])
+def test_pure_budgets_stay_pure(name):
+    fitted = model(name, delta=0.0, epsilon=8.0).fit(RAW, Y)
+    guarantee = fitted.guarantee_
+    assert guarantee.delta == 0
+    assert guarantee.measure == "pure"
+    spent = sum(use.count * use.mechanism.loss.epsilon for use in guarantee.mechanisms)
+    assert 0.9 * 8 <= spent <= 8
+    assert all(use.mechanism.loss.delta == 0 for use in guarantee.mechanisms)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_zcdp_fit_recomputed_by_another_accountant(relation):
+    from dp_accounting.rdp import RdpAccountant
+
+    guarantee = model("agd", relation=relation, epsilon=1.0).fit(RAW, Y).guarantee_
+    assert guarantee.measure == "zcdp"
+    accountant = RdpAccountant(orders=np.geomspace(1.05, 1000, 400))
+    accountant.compose(guarantee.event)
+    assert 0.9 <= accountant.get_epsilon(1e-6) <= 1.003
+    assert sum(use.count * use.mechanism.loss.rho for use in guarantee.mechanisms) <= guarantee.rho
+
+
+def test_a_gdp_fit_recomputed_by_another_accountant():
+    from dp_accounting.pld import PLDAccountant
+
+    guarantee = model("outpert", [Centre(), Whiten()], epsilon=1.0).fit(RAW, Y).guarantee_
+    assert guarantee.measure == "gdp"
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(guarantee.event)
+    assert 0.99 <= accountant.get_epsilon(1e-6) <= 1.003
+
+
+def test_an_objective_perturbation_fit_recomputed_from_its_mechanisms():
+    """By dp-accounting: Gaussians, and c + max(0, ψ) as a loss distribution (one corner)."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from scipy.stats import norm
+
+    fitted = model("objpert", epsilon=1.0, relation="add_remove").fit(RAW, Y)
+    guarantee = fitted.guarantee_
+    assert guarantee.measure == "approximate"
+    *before, last = guarantee.mechanisms
+    minimum = last.mechanism
+    square = sum(use.count * use.mechanism.loss.mu**2 for use in before) + minimum.output_mu**2
+    grid, s, cost = 1e-5, minimum.noise_ratio, minimum.curvature_cost
+    edges = np.arange(round(cost / grid), round((cost + 9 * s) / grid))
+    above = norm.sf((edges * grid - cost - s * s / 2) / s)
+    mass = np.concatenate([[1 - above[0]], above[:-1] - above[1:]])
+    losses = dict(zip(edges.tolist(), mass.tolist(), strict=True))
+    other = pld.PrivacyLossDistribution(pld_pmf.SparsePLDPmf(losses, grid, float(above[-1]), True))
+    gaussian = pld.from_gaussian_mechanism(
+        1 / math.sqrt(square), value_discretization_interval=grid
+    )
+    assert 0.99 <= gaussian.compose(other).get_epsilon_for_delta(1e-6) <= 1.001
+
+
+def test_a_sampled_fit_recomputed_from_its_mechanisms():
+    from dp_accounting import SelfComposedDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    fit = model("sgd", [Centre(0.2)], epsilon=1.0, relation="add_remove").fit(RAW, Y)
+    first, steps = fit.guarantee_.mechanisms
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(SelfComposedDpEvent(steps.mechanism.event(), steps.count))
+    parts = [share * 1e-6 for share in (0.3, 0.5, 0.7, 0.8, 0.9)]
+    totals = [
+        delta_with_gaussian(first.mechanism.loss.mu, accountant.get_epsilon(part), part, 1.0)
+        for part in parts
+    ]
+    assert min(totals) <= 1.02e-6  # the steps alone are (ε', δ')-DP for some δ' that was chosen
+
+
+def test_prediction_moves_rows_as_the_fit_did(binary):
+    X, y = binary
+    fitted = model(preparation=[Bounds([1, 4]), Centre(), Whiten()]).fit(X, y)
+    bounds, centre, whiten = fitted.preparation_
+    Z = X.copy()
+    for column, low, high in zip(bounds.columns, bounds.low, bounds.high, strict=True):
+        Z[:, column] = np.clip((Z[:, column] - low) / (high - low), 0, 1)
+
+    def clip(table):
+        return table / np.maximum(1.0, np.linalg.norm(table, axis=1))[:, None]
+
+    Z = clip((clip(Z) - centre.mean) @ whiten.matrix.T)
+    assert (centre.clips, whiten.clips) == (True, False)  # raw rows are clipped once, before
+    scores = Z @ fitted.coef_[0] + fitted.intercept_[0]
+    assert fitted.decision_function(X) == pytest.approx(scores, abs=1e-12)
+    assert fitted.decision_function(sp.csr_array(X)) == pytest.approx(scores, abs=1e-12)
+    assert fitted.decision_function(X[5:6]) == pytest.approx(scores[5:6], abs=1e-12)
+
+
+def test_large_tables_are_predicted_block_by_block(monkeypatch):
+    fitted = model().fit(RAW, Y)
+    whole = fitted.decision_function(RAW)
+    monkeypatch.setattr(preparing, "BLOCK_ENTRIES", 4000)
+    assert np.array_equal(fitted.decision_function(RAW), whole)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_sparse_and_dense_tables_give_the_same_model_and_stay_as_they_are(kind):
+    dense = np.where(np.random.default_rng(1).random(RAW.shape) < 0.5, RAW, 0.0).astype(kind)
+    before = dense.copy()
+    sparse = sp.csr_array(dense)
+    fits = [model().fit(table, Y) for table in (dense, sparse, np.asfortranarray(dense))]
+    for other in fits[1:]:
+        assert other.coef_ == pytest.approx(fits[0].coef_, rel=1e-5)
+    assert np.array_equal(dense, before)
+    assert np.array_equal(sparse.toarray(), before)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_full_zcdp_preparation_recomputed_by_another_accountant(relation):
+    from dp_accounting.rdp import RdpAccountant
+
+    fitted = model("agd", FULL, relation=relation, epsilon=1.0, data_norm=None).fit(RAW, Y)
+    guarantee = fitted.guarantee_
+    assert guarantee.measure == "zcdp"
+    parts = [part for part, _ in guarantee.split]
+    assert parts == ["radius", "centre", "scale", "whiten", "model"]
+    accountant = RdpAccountant(orders=np.geomspace(1.05, 1000, 400))
+    accountant.compose(guarantee.event)
+    assert 0.9 <= accountant.get_epsilon(1e-6) <= 1.003
+    spent = [use.count * use.mechanism.loss.rho for use in guarantee.mechanisms]
+    assert sum(spent) <= guarantee.rho
+    # Centre and Scale use one mechanism twice, as their shares are the same
+    shares = [0.01 * guarantee.rho, 0.1 * guarantee.rho, 0.1 * guarantee.rho]
+    assert [use.count for use in guarantee.mechanisms[:3]] == [1, 2, 1]
+    assert spent[:3] == pytest.approx(shares, rel=1e-6)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_full_gdp_preparation_recomputed_by_another_accountant(relation):
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    guarantee = model("outpert", FULL, relation=relation, epsilon=1.0).fit(RAW, Y).guarantee_
+    assert guarantee.measure == "gdp"
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    for use in guarantee.mechanisms:  # the selection is μ-GDP: no more than that Gaussian tells
+        accountant.compose(GaussianDpEvent(1 / use.mechanism.loss.mu), use.count)
+    assert sum(use.count for use in guarantee.mechanisms) == 5
+    assert 0.99 <= accountant.get_epsilon(1e-6) <= 1.003
+
+
+def test_a_full_pure_preparation_adds_up():
+    guarantee = model("outpert", FULL, epsilon=20.0, delta=0.0).fit(RAW, Y).guarantee_
+    spent = [use.count * use.mechanism.loss.epsilon for use in guarantee.mechanisms]
+    assert 19.9 <= sum(spent) <= 20.0
+    assert spent == pytest.approx([0.2, 2.0, 2.0, 15.8], rel=1e-6)  # Centre and Scale are alike
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_full_preparation_needs_no_bound_and_makes_columns_alike(kind):
+    table = RAW.astype(kind)
+    fitted = model(preparation=FULL, epsilon=10.0, data_norm=None).fit(table, Y)
+    radius, centre, scale, whiten = fitted.preparation_
+    norms = np.linalg.norm(RAW, axis=1)
+    assert radius.radius == pytest.approx(1.1 * np.median(norms), rel=0.1)
+    assert (centre.clips, scale.clips, whiten.clips) == (False, False, False)
+    assert (centre.row_norm, whiten.row_norm) == (1.0, pytest.approx(4.0))
+    left = math.sqrt(max(1 - centre.mean @ centre.mean, 0.05))
+    assert scale.row_norm == pytest.approx(left)
+    moved = RAW / np.maximum(radius.radius, norms)[:, None] - centre.mean
+    moved = (moved * scale.weights) @ whiten.matrix
+    scores = moved @ fitted.coef_[0] + fitted.intercept_[0]
+    close = 1e-12 if kind is np.float64 else 1e-4
+    assert fitted.decision_function(table) == pytest.approx(scores, rel=close, abs=close)
+    assert np.mean(np.sum(moved**2, axis=1)) == pytest.approx((10 / 3) ** 2, rel=0.5)
+    assert fitted.score(table, Y) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        (np.float32, FULL),
+        (np.float64, FULL),
+        (np.float32, [Radius(0.1), Scale(0.2)]),
+        (np.float64, [Scale(), Centre(), Radius()]),
+    ],
+)
+def test_full_preparations_of_sparse_and_dense_tables_are_the_same(kind, steps):
+    dense = np.where(np.random.default_rng(1).random(RAW.shape) < 0.5, RAW, 0.0).astype(kind)
+    before = dense.copy()
+    sparse = sp.csr_array(dense)
+    tables = (dense, sparse, np.asfortranarray(dense))
+    fits = [model(preparation=steps, data_norm=60.0).fit(table, Y) for table in tables]
+    for other in fits[1:]:
+        assert other.coef_ == pytest.approx(fits[0].coef_, rel=1e-3, abs=1e-5)
+    assert np.array_equal(dense, before)
+    assert np.array_equal(sparse.toarray(), before)
+
+
+def test_an_accountant_counts_one_fit():
+    accountant = Accountant()
+    fitted = model(accountant=accountant).fit(RAW, Y)
+    assert accountant.fits == 1
+    assert accountant.rho == pytest.approx(fitted.guarantee_.rho)
+
+
+def test_several_models_share_what_is_left():
+    three = np.digitize(SCORE, [-1.0, 1.0])
+    fitted = LogisticRegression(
+        epsilon=20.0, data_norm=1.0, preparation=ALL, classes=[0, 1, 2], random_state=0
+    ).fit(RAW, three)
+    assert fitted.coef_.shape == (3, 4)
+    assert len(fitted.preparation_) == 3
+    assert fitted.guarantee_.epsilon == 20.0
+
+
+@pytest.mark.parametrize(
+    "estimator", [LinearSVC(classes=["no", "yes"]), HuberRegressor(target_bounds=(-5, 5))]
+)
+def test_other_estimators_take_a_preparation(estimator):
+    estimator.set_params(epsilon=5.0, data_norm=1.0, preparation=ALL, random_state=0)
+    target = SCORE if isinstance(estimator, HuberRegressor) else Y
+    assert estimator.fit(RAW, target).score(RAW, target) > 0.5
+
+
+def test_clones_pickles_and_parameters():
+    estimator = model(preparation=[Bounds(columns=[np.int64(2)]), Centre(share=0.1)])
+    copy = clone(estimator)
+    assert copy.get_params()["preparation"] == [Bounds((2,)), Centre(0.1)]
+    fitted = estimator.fit(RAW, Y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(RAW), fitted.predict(RAW))
+    assert not hasattr(clone(fitted), "preparation_")
+    assert model(preparation=None).fit(RAW, Y).preparation_ == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preparation": [Centre()], "data_norm": None}, "data_norm"),
+        ({"preparation": [Scale(), Radius()], "data_norm": None}, "Radius"),
+        ({"preparation": [Radius()], "data_norm": 1e20}, "data_norm"),
+        ({"preparation": [Whiten(0.6), Centre(0.4)]}, "shares"),
+        ({"preparation": ["centre"]}, "preparation must be"),
+        ({"preparation": Centre}, "preparation must be"),
+        ({"preparation": [Centre()], "data_norm": 1e20}, "data_norm"),
+        ({"solver": "nonprivate"}, "protects nobody"),
+    ],
+)
+def test_bad_settings_are_refused_before_data_is_read(settings, message):
+    with pytest.raises((ValueError, NotSupported), match=message):
+        model(**settings).fit(Unread(), Unread())
+
+
+def test_tables_that_do_not_fit_are_refused_before_anything_is_spent():
+    accountant = Accountant()
+    wide = sp.csr_array((50, preparing.WIDEST + 1))
+    long = sp.csr_array((600_000, 1000), dtype=np.float64)
+    for table, steps, message in (
+        (RAW, [Bounds([4])], "column 4"),
+        (wide, [Whiten()], "at most 2048 columns"),
+        (long, [Centre()], "GiB"),
+        (np.where(RAW.max() <= RAW, np.nan, RAW), ALL, "finite"),
+    ):
+        labels = np.resize(Y, table.shape[0])
+        with pytest.raises((ValueError, NotSupported), match=message):
+            model(preparation=steps, accountant=accountant).fit(table, labels)
+    assert accountant.fits == 0
+
+
+def test_constants_that_break_their_promise_cannot_be_prepared_for():
+    solver = ObjPert("published", unsafe=True)
+    settings = {"epsilon": 1.0, "relation": "replace_one"}
+    assert model(solver, None, **settings).fit(RAW, Y).guarantee_.epsilon > 1.0
+    accountant = Accountant()
+    with pytest.raises(NotSupported, match="unsafe=True"):
+        model(solver, [Centre()], accountant=accountant, **settings).fit(RAW, Y)
+    assert accountant.fits == 0
+
+
+def test_labels_are_coded_by_the_declared_classes():
+    labels = np.array(["b", "a", "c", "a"])
+    for y, declared in (
+        (labels, ["c", "a", "b"]),
+        (labels.astype(object), ["c", "a", "b"]),
+        (np.array([3, 1, 7, 1]), [7, 3, 1, 9]),
+        (np.array([3.0, 1.0, 7.0, 1.0]), [1, 3, 7]),
+        (np.array([True, False, True, False]), [0, 1]),
+    ):
+        estimator = LogisticRegression(classes=declared)
+        classes, codes = estimator._encode(y, estimator._declared_classes())
+        assert np.array_equal(classes[codes], y)
+        assert np.array_equal(classes, np.unique(declared))
+    for y, declared in (
+        (labels, ["a", "b"]),
+        (labels, ["b", "c", "d"]),
+        (np.array([0, 1, 2]), [0, 1]),
+        (np.array([-1, 0]), [0, 1]),
+        (np.array([0, 1]), ["0", "1"]),
+        (labels.astype(object), ["a", "b"]),
+    ):
+        estimator = LogisticRegression(classes=declared)
+        with pytest.raises(ValueError, match="not in classes"):
+            estimator._encode(y, estimator._declared_classes())
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_fit_without_a_copy_is_the_fit_with_one(monkeypatch, layout, intercept):
+    X = layout(RAW)
+    fits = []
+    for moved in (True, False):
+        monkeypatch.setattr(GD, "takes_transformed_rows", moved)
+        settings = {"data_norm": None, "fit_intercept": intercept}
+        fits.append(model("gd", FULL, **settings).fit(X, Y))
+    first, second = fits
+    assert np.allclose(first.coef_, second.coef_, rtol=1e-4, atol=1e-6)
+    scores = first.decision_function(X)
+    assert np.allclose(scores, second.decision_function(X), rtol=1e-4, atol=1e-5)
+    assert first.guarantee_.epsilon == second.guarantee_.epsilon
+
+
+def test_a_sparse_table_stays_sparse():
+    X = sp.random_array((3000, 4000), density=0.003, format="csr", rng=np.random.default_rng(1))
+    y = np.arange(3000) % 2
+    fitted = LogisticRegression(1.0, 1e-8, classes=[0, 1])
+    fitted.fit(X[:50], y[:50])  # compiles
+    tracemalloc.start()
+    fitted.fit(X, y).decision_function(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.1 * 8 * 3000 * 4000

@@ -1,0 +1,230 @@
+"""Single steps of a preparation: what they leave of a table, of a row, and as plain data."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet.preparation import pipeline as preparing
+from discreet.preparation.fitted import from_dict
+from discreet.preparation.norms import Lengths, column_weights, plausible, shrunk, whitening
+from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
+from discreet.solvers.gd import GD
+
+from .prepared import FULL, RAW, TWICE, N, Y, model
+
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
+
+
+def test_bounds_leave_a_sparse_table_sparse():
+    table = sp.random_array((5000, 300), density=0.01, format="csr", rng=np.random.default_rng(1))
+    fitted = model(preparation=[Bounds([0, 7])], epsilon=5.0).fit(table, np.resize(Y, 5000))
+    moved = fitted.preparation_[0].apply(table)
+    assert sp.issparse(moved)
+    assert moved.shape == table.shape
+    dense = fitted.preparation_[0].apply(table.toarray())
+    assert np.array_equal(moved.toarray(), dense)
+
+
+def test_whitening_makes_second_moments_alike():
+    mixed = np.random.default_rng(2).normal(size=(20_000, 3)) @ np.array(
+        [[1.0, 0, 0], [0.9, 0.3, 0], [0, 0.2, 0.1]]
+    )
+    mixed /= 4.0
+    fitted = model(preparation=[Whiten(0.5)], epsilon=20.0, data_norm=2.0)
+    fitted.fit(mixed, np.resize(Y, 20_000))
+    (step,) = fitted.preparation_
+    moved = step.apply(mixed)
+    moments = moved.T @ moved / len(moved)
+    assert np.trace(moments) == pytest.approx(2.0**2, rel=0.1)
+    before, after = np.linalg.cond(mixed.T @ mixed), np.linalg.cond(moments)
+    assert after < 2 < 50 < before
+
+
+@pytest.mark.parametrize("deviation", [1e-9, 0.1, 1e3, 1e30])
+def test_a_second_moment_that_is_all_noise_turns_nothing(deviation):
+    matrix, _ = whitening(-np.eye(3), deviation, Lengths(1.0, 1.0, 1.0))
+    assert matrix == pytest.approx(matrix[0, 0] * np.eye(3))
+    weights = column_weights(-np.ones(3), deviation, Lengths(1.0, 1.0, 1.0), 1.0)
+    assert weights == pytest.approx(weights[0])
+    least = math.sqrt(min(0.05, deviation * math.sqrt(3)))  # what rows are taken to have
+    assert (matrix[0, 0], weights[0]) == pytest.approx((1 / least, 1 / least))
+
+
+def test_noisy_moments_are_moved_to_the_nearest_that_rows_can_have():
+    known = Lengths(3.0, 2.0, 1.0)
+    for seed in range(20):
+        noisy = np.random.default_rng(seed).normal(size=6)
+        likely = plausible(noisy, 1.0, known)
+        total = np.clip(noisy.sum(), 0.05 * 4, 4)
+        assert likely.min() >= 0
+        assert likely.sum() == pytest.approx(total)
+        inside = likely > 0  # where it is not 0, it is the noisy one moved by the same number
+        by = (noisy - likely)[inside]
+        assert np.ptp(by) <= 1e-12
+        assert (noisy[~inside] <= by[0]).all()
+    assert plausible(np.array([0.01, 0.02]), 1e-6, known) == pytest.approx([0.01, 0.02])
+    assert plausible(np.array([1e30, -1e30]), 1e30, known).sum() > 0
+
+
+def test_shrinking_leaves_what_stands_out_of_the_noise():
+    mean = np.array([3.0, 4.0])
+    assert shrunk(mean, 0.5) == pytest.approx(mean * (1 - 2 * 0.25 / 25))
+    assert np.array_equal(shrunk(mean, 4.0), [0.0, 0.0])
+    assert np.array_equal(shrunk(np.zeros(2), 1.0), [0.0, 0.0])
+    # mean of unit rows under noise of deviation 1 in 400 columns: shrunk it is nearer to the truth
+    truth = np.zeros(400)
+    truth[0] = 1.0
+    noisy = truth + np.random.default_rng(0).normal(size=400)
+    assert np.linalg.norm(shrunk(noisy, 1.0) - truth) < 0.5 * np.linalg.norm(noisy - truth)
+
+
+def test_centring_subtracts_the_mean_up_to_its_noise():
+    far = 0.2 * np.random.default_rng(3).normal(size=(N, 3)) + [5.0, 5.0, 0.0]
+    (step,) = model(preparation=[Centre(0.2)], data_norm=8.0).fit(far, Y).preparation_
+    # seven deviations of the noise a coordinate: a false alarm in less than 1e-10 of runs
+    assert np.abs(step.mean - far.mean(axis=0)).max() <= 7 * step.deviation
+    assert step.deviation < 0.2
+    assert np.abs(step.apply(far).mean(axis=0)).max() <= 7 * step.deviation
+
+
+def test_radius_and_scale_leave_a_sparse_table_sparse():
+    table = sp.random_array((5000, 300), density=0.01, format="csr", rng=np.random.default_rng(1))
+    for steps, bound in (([Radius(0.1), Scale(0.1)], None), ([Scale(0.1)], 1.5)):
+        fit = model(preparation=steps, epsilon=5.0, data_norm=bound)
+        moved, dense = table, table.toarray()
+        for step in fit.fit(table, np.resize(Y, 5000)).preparation_:
+            moved, dense = step.apply(moved), step.apply(dense)
+        assert sp.issparse(moved)
+        assert moved.nnz == table.nnz
+        assert np.allclose(moved.toarray(), dense, rtol=1e-12, atol=0.0)
+
+
+def test_a_radius_is_no_larger_than_a_given_bound():
+    (step,) = model(preparation=[Radius(0.1)], data_norm=10.0).fit(RAW, Y).preparation_
+    assert step.radius == pytest.approx(10.0, rel=0.05)  # the rows are about five times as long
+    assert step.radius <= 10.0
+
+
+def test_scaling_alone_clips_raw_rows_and_brings_them_to_the_norm():
+    fit = model(preparation=[Scale(0.3, norm=2.0)], epsilon=10.0, data_norm=70.0).fit(RAW, Y)
+    (step,) = fit.preparation_
+    assert step.clips
+    assert step.row_norm == 70.0
+    clipped = RAW * np.minimum(1.0, 70.0 / np.linalg.norm(RAW, axis=1))[:, None]
+    assert step.apply(RAW) == pytest.approx(clipped * step.weights, rel=1e-12)
+    assert np.mean(np.sum(step.apply(RAW) ** 2, axis=1)) == pytest.approx(4.0, rel=0.1)
+
+
+def test_a_moved_row_is_a_function_of_that_row():
+    rough = np.random.default_rng(5).normal(size=(999, 37)).astype(np.float32) * 3
+    fitted = model(preparation=FULL, data_norm=None).fit(rough, np.resize(Y, 999))
+    order = np.random.default_rng(6).permutation(999)
+    for table in (rough, sp.csr_array(rough)):
+        whole, turned, alone = table, table[order], table[500:501]
+        for step in fitted.preparation_:
+            whole, turned, alone = step.apply(whole), step.apply(turned), step.apply(alone)
+        assert np.array_equal(whole[order], turned)
+        assert np.array_equal(whole[500:501], alone)
+
+
+def test_the_norm_for_a_model_is_public():
+    for steps, bound, want in (
+        ([], 5.0, 5.0),
+        ([Bounds([0]), Centre(), Whiten()], 5.0, 5.0),
+        ([Radius(), Centre()], None, 1.0),
+        ([Radius(), Centre()], 5.0, 1.0),
+        (FULL, 5.0, 4.0),
+        ([Scale(norm=2.0), Whiten()], 5.0, 2.4),
+    ):
+        assert preparing.model_norm(steps, bound) == pytest.approx(want)
+    assert preparing.model_norm([Bounds([0])], None) is None
+
+
+def test_fitted_steps_are_plain_data_and_back():
+    fitted = model().fit(RAW, Y)
+    for step in fitted.preparation_:
+        again = from_dict(json.loads(json.dumps(step.to_dict())))
+        assert type(again) is type(step)
+        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+    good = fitted.preparation_[1].to_dict()
+    scale = {"step": "scale", "weights": [1.0], "deviation": 1.0, "row_norm": 1.0, "clips": True}
+    assert from_dict(scale).fits(1)
+    for step in model(preparation=(*TWICE, Whiten()), data_norm=None).fit(RAW, Y).preparation_:
+        again = from_dict(json.loads(json.dumps(step.to_dict())))
+        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+        assert again.fits(4)
+        assert again.fits(5) == (step.name in ("radius", "spread"))
+        assert again.condition == step.condition
+    for bad in (
+        {**good, "step": "centred"},
+        {**good, "more": 1},
+        {**good, "mean": [math.nan] * 4},
+        {**good, "row_norm": -1.0},
+        {**good, "clips": 1},
+        {**scale, "weights": [0.0]},
+        {**scale, "weights": [math.inf]},
+        {**scale, "clips": None},
+        {"step": "radius", "radius": 0.0},
+        {"step": "radius", "radius": 1e22},
+        {"step": "radius", "radius": math.nan},
+        {"step": "bounds", "columns": [0], "low": [1.0], "high": [1.0]},
+        {"step": "bounds", "columns": [-1], "low": [0.0], "high": [1.0]},
+        {"step": "whiten", "matrix": [[1.0]], "ridge": 1.0, "deviation": 1.0},
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            from_dict(bad)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Bounds([]),
+        lambda: Bounds([1, 1]),
+        lambda: Bounds([-1]),
+        lambda: Bounds([0.5]),
+        lambda: Bounds(3),
+        lambda: Bounds([0], coverage=1.0),
+        lambda: Centre(0.0),
+        lambda: Whiten(1.0),
+        lambda: Centre(math.nan),
+        lambda: Centre(shrink=1),
+        lambda: Radius(0.0),
+        lambda: Radius(factor=0.0),
+        lambda: Radius(factor=math.inf),
+        lambda: Scale(share=2.0),
+        lambda: Scale(norm=0.0),
+    ],
+)
+def test_bad_steps_are_refused_when_they_are_made(make):
+    with pytest.raises(ValueError, match="must"):
+        make()
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_a_second_look_at_shorter_rows_is_more_precise(monkeypatch, layout):
+    X = layout(RAW + np.array([0.0, 0.0, 5000.0, 0.0]))
+    first, spread, second = model("gd", TWICE, data_norm=None).fit(X, Y).preparation_[1:4]
+    assert spread.length < 0.05  # of rows that had length 1 before their mean was subtracted
+    assert second.row_norm == spread.length
+    assert second.deviation == pytest.approx(first.deviation * spread.length, rel=1e-4)
+    for moved in (True, False):
+        monkeypatch.setattr(GD, "takes_transformed_rows", moved)
+        fitted = model("gd", TWICE, data_norm=None).fit(X, Y)
+        assert fitted.score(X, Y) > 0.8
+
+
+def test_measuring_first_leaves_the_table_alone_and_is_the_same_in_predict(monkeypatch):
+    steps, X = (Spread(), Centre(), Scale()), RAW.copy()
+    for solver, moved in (("agd", False), ("gd", True), ("gd", False)):
+        monkeypatch.setattr(GD, "takes_transformed_rows", moved)
+        fitted = model(solver, steps, data_norm=60.0).fit(X, Y)
+        assert np.array_equal(X, RAW)
+        length = fitted.preparation_[1].row_norm
+        assert fitted.preparation_[1].clips
+        assert length == min(fitted.preparation_[0].length, 60.0)
+        long = 1e3 * RAW[:5]
+        same = long * (length / np.linalg.norm(long, axis=1, keepdims=True))
+        assert np.allclose(fitted.decision_function(long), fitted.decision_function(same))

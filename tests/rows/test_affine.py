@@ -1,0 +1,184 @@
+"""Moved rows answer as a table that was moved and written down would, and keep the contract."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet.objectives import HuberHinge, Logistic, Softmax, Squared
+from discreet.rows import AffineMap, TransformedRows, as_rows
+
+N, D = 3000, 6
+RNG = np.random.default_rng(0)
+TABLE = RNG.standard_normal((N, D)) * (RNG.random((N, D)) < 0.5) * 3.0
+TARGETS = np.where(RNG.random(N) < 0.4, 1.0, -1.0)
+MEAN = 0.3 * RNG.standard_normal(D)
+WEIGHTS = np.array([0.5, 2.0, 1.0, 7.0, 0.01, 1.0])
+MATRIX = RNG.standard_normal((D, D))
+
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "csr": sp.csr_array,
+    "csr32": lambda X: sp.csr_array(X.astype(np.float32)),
+}
+START = AffineMap.to_norm(2.0, D).scaled(0.5)
+MOVES = {
+    "scaled": START.shifted(MEAN).scaled(WEIGHTS),
+    "turned": START.shifted(MEAN).scaled(WEIGHTS).rotated(MATRIX),
+    "shifted last": START.rotated(MATRIX).scaled(WEIGHTS).shifted(MEAN),
+}
+
+
+def written(X, move):
+    """The moved rows as a table."""
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    norms = np.linalg.norm(X, axis=1)
+    X = X * (move.row_norm / np.maximum(norms, move.row_norm))[:, None]
+    moved = X * move.linear if move.linear.ndim == 1 else X @ move.linear.T
+    return moved - move.offset
+
+
+def moved_rows(X, y, move, **settings):
+    return TransformedRows(as_rows(X, y, row_norm=move.row_norm), move, **settings)
+
+
+@pytest.fixture(params=LAYOUTS)
+def table(request):
+    return LAYOUTS[request.param](TABLE)
+
+
+@pytest.fixture(params=MOVES)
+def move(request):
+    return MOVES[request.param]
+
+
+def test_steps_of_a_move_are_done_one_after_the_other():
+    X = TABLE[:50] * (2.0 / np.maximum(np.linalg.norm(TABLE[:50], axis=1), 2.0))[:, None]
+    expected = ((X * 0.5 - MEAN) * WEIGHTS) @ MATRIX.T
+    assert np.allclose(written(TABLE[:50], MOVES["turned"]), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Squared(), Softmax(3)], ids=str)
+def test_gradients_are_those_of_the_written_table(table, move, loss, intercept):
+    y = np.arange(N) % 3.0 if loss.n_outputs > 1 else TARGETS
+    rows = moved_rows(table, y, move, fit_intercept=intercept)
+    plain = as_rows(written(table, move), y, fit_intercept=intercept)
+    plain._norms = np.maximum(plain._norms, 1.0)  # shorter rows count as of length 1
+    weights = np.random.default_rng(1).standard_normal(loss.n_outputs * rows.n_parameters)
+    for at in (weights, -2 * weights):
+        found, expected = rows.gradient_sum(at, loss, 0.7), plain.gradient_sum(at, loss, 0.7)
+        assert np.allclose(found.values, expected.values, rtol=1e-6, atol=1e-5)
+        assert 0 < found.error < 1e-6
+
+
+def test_moments_are_those_of_the_written_table(table, move):
+    rows = moved_rows(table, np.zeros(N), move, fit_intercept=False, row_norm=1.5)
+    plain = as_rows(written(table, move), np.zeros(N), fit_intercept=False, row_norm=1.5)
+    for question in ("row_sum", "square_sum", "outer_sum"):
+        found, expected = getattr(rows, question)(), getattr(plain, question)()
+        assert np.allclose(found.values, expected.values, rtol=1e-6, atol=1e-5)
+        assert expected.error <= found.error * 1.1 < 1e-6
+
+
+def exact_length(x, move, scale):
+    """The squared length of a moved row, for the scale that was used, in rational numbers."""
+    x = [Fraction(float(v)) * Fraction(float(scale)) for v in x]
+    linear = [[Fraction(float(v)) for v in row] for row in np.atleast_2d(move.linear)]
+    if move.linear.ndim == 1:
+        turned = [a * v for a, v in zip(linear[0], x, strict=True)]
+    else:
+        turned = [sum(a * v for a, v in zip(row, x, strict=True)) for row in linear]
+    return sum((v - Fraction(float(b))) ** 2 for v, b in zip(turned, move.offset, strict=True))
+
+
+def hard_rows(move):
+    """Rows that are moved to almost 0, huge, tiny, empty and ordinary ones."""
+    inverse = (
+        move.offset / move.linear
+        if move.linear.ndim == 1
+        else np.linalg.solve(move.linear, move.offset)
+    )
+    rows = [np.zeros(D), inverse, inverse * (1 + 1e-15), inverse + 1e-12, np.full(D, 1e-320)]
+    rows += [np.full(D, 1e300), np.eye(D)[0] * 1e307, np.eye(D)[1] * 1e-200, TABLE[0], TABLE[1]]
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("layout", ["C", "csr"])
+def test_lengths_are_upper_bounds(move, layout):
+    X = hard_rows(move)
+    rows = moved_rows(LAYOUTS[layout](X), np.zeros(len(X)), move, fit_intercept=False)
+    for x, scale, length in zip(X, rows._stored._scales, rows._lengths, strict=True):
+        assert Fraction(float(length)) ** 2 >= exact_length(x, move, scale)
+        assert length <= 2.01 * move.bound + 1
+    ordinary = np.linalg.norm(written(X[-2:], move), axis=1)
+    assert rows._lengths[-2:] == pytest.approx(ordinary, rel=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["C", "csr"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_part_of_one_row_is_within_the_clip(move, layout, intercept):
+    for x in hard_rows(move):
+        for loss in (Logistic(), Squared(), Softmax(3)):
+            rows = moved_rows(LAYOUTS[layout](x[None]), [1.0], move, fit_intercept=intercept)
+            weights = np.full(loss.n_outputs * rows.n_parameters, 1e3)
+            weights[::2] *= -1
+            found = rows.gradient_sum(weights, loss, 0.5)
+            assert np.linalg.norm(found.values) <= 0.5 + found.error
+        rows = moved_rows(LAYOUTS[layout](x[None]), [1.0], move, fit_intercept=False, row_norm=0.25)
+        assert np.linalg.norm(rows.row_sum().values) <= 0.25 + rows.row_sum().error
+        for squares in (rows.square_sum(), rows.outer_sum()):
+            assert np.linalg.norm(squares.values) <= 0.25**2 + squares.error
+
+
+@pytest.mark.parametrize("question", ["gradient_sum", "row_sum", "square_sum", "outer_sum"])
+def test_a_sum_is_that_of_its_rows_up_to_its_error(table, move, question):
+    arguments = ()
+    if question == "gradient_sum":
+        weights = np.random.default_rng(2).standard_normal(D)
+        arguments = (weights, Logistic(), 0.7)
+    settings = {"fit_intercept": False, "row_norm": 1.5}
+    few = table[:200]
+    whole = getattr(moved_rows(few, TARGETS[:200], move, **settings), question)(*arguments)
+    singles = [
+        getattr(moved_rows(few[[i]], TARGETS[[i]], move, **settings), question)(*arguments)
+        for i in range(200)
+    ]
+    parts = np.array([single.values for single in singles])
+    total = np.array([math.fsum(column) for column in parts.T])
+    slack = whole.error + sum(single.error for single in singles)
+    assert np.linalg.norm(whole.values - total) <= slack
+
+
+def test_the_length_of_a_row_is_a_function_of_that_row(table, move):
+    whole = moved_rows(table, np.zeros(N), move, fit_intercept=False)
+    order = np.random.default_rng(3).permutation(N)[: N - 7]
+    part = moved_rows(table[order], np.zeros(N - 7), move, fit_intercept=False)
+    assert np.array_equal(part._lengths, whole._lengths[order])
+
+
+def test_what_cannot_be_moved_is_refused():
+    move = MOVES["scaled"]
+    for settings in ({"fit_intercept": False, "row_norm": 2.0}, {"row_norm": 3.0}):
+        with pytest.raises(ValueError, match="constant feature and the row norm"):
+            TransformedRows(as_rows(TABLE, TARGETS, **settings), move, fit_intercept=True)
+    rows = moved_rows(TABLE, TARGETS, move, fit_intercept=False)
+    with pytest.raises(ValueError, match="clip must be at least"):
+        rows.gradient_sum(np.zeros(D), Logistic(), 1e-10)
+    with pytest.raises(ValueError, match="public bound"):
+        rows.square_sum()
+    infinite = AffineMap(2.0, np.full(D, np.inf), np.zeros(D))
+    with pytest.raises(ValueError, match="finite"):
+        moved_rows(TABLE, TARGETS, infinite, fit_intercept=False)
+
+
+def test_other_targets_leave_the_rows_alone():
+    rows = moved_rows(TABLE, TARGETS, MOVES["scaled"], fit_intercept=True)
+    other = rows.with_targets(-TARGETS)
+    weights = np.zeros(D + 1)
+    first, second = (r.gradient_sum(weights, Logistic(), 0.7).values for r in (rows, other))
+    assert np.array_equal(first, -second)
