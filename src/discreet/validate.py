@@ -1,0 +1,157 @@
+"""Checks of arguments: one message format, before any data is read.
+
+Every function returns the checked value as a plain Python or float64 value, so that no narrow type
+rounds what is computed from it. A message states the value, what is allowed and what to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "FloatArray",
+    "check_fields",
+    "choice",
+    "display",
+    "flag",
+    "function",
+    "integer",
+    "number",
+    "positive",
+    "vector",
+]
+
+FloatArray = NDArray[np.float64]
+"""The array type of the library."""
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+    remedy: str = "",
+) -> float:
+    """Return a finite real number as a float.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument in the message.
+    value : object
+        The argument.
+    least, most, above, below : float
+        Closed and open bounds.
+    remedy : str
+        A sentence that says what to do.
+    """
+    found = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+    if math.isfinite(found) and least <= found <= most and above < found < below:
+        return found
+    bounds = [
+        f"{word} {bound:g}"
+        for word, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
+        if math.isfinite(bound)
+    ]
+    allowed = " and ".join(["a finite number", *bounds]) if bounds else "a finite number"
+    raise ValueError(f"{name} must be {allowed}; got {display(value)}.{_after(remedy)}")
+
+
+def positive(name: str, value: Any, *, most: float = math.inf, remedy: str = "") -> float:
+    """Return a positive finite number as a float."""
+    return number(name, value, above=0.0, most=most, remedy=remedy)
+
+
+def integer(name: str, value: Any, *, least: int = 1, most: int = 10**9, remedy: str = "") -> int:
+    """Return an integer in a range as an int."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most:
+        return int(value)
+    raise ValueError(
+        f"{name} must be an integer from {least} to {most:,}; got {display(value)}.{_after(remedy)}"
+    )
+
+
+def choice(name: str, value: Any, known: Iterable[str]) -> str:
+    """Return a string that is one of several."""
+    known = tuple(known)
+    if isinstance(value, str) and value in known:
+        return value
+    raise ValueError(f"{name} must be {' or '.join(map(repr, known))}; got {display(value)}.")
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False; got {display(value)}.")
+    return value
+
+
+def function(name: str, value: Any) -> Callable[..., Any]:
+    """Return a callable."""
+    if not callable(value):
+        raise ValueError(f"{name} must be a function; got {display(value)}.")
+    return value  # type: ignore[no-any-return]
+
+
+def vector(name: str, value: ArrayLike, size: int | None = None) -> FloatArray:
+    """Return a new one-dimensional float64 array of finite numbers, of ``size`` if it is given."""
+    array = np.array(value, dtype=np.float64)
+    if array.ndim != 1 or size not in (None, array.size):
+        shape = "one-dimensional" if size is None else f"of shape ({size},)"
+        raise ValueError(f"{name} must be an array {shape}; its shape is {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite; it has NaN or infinite entries.")
+    return array
+
+
+def check_fields(
+    owner: Any,
+    check: Callable[..., Any],
+    *names: str,
+    optional: bool = False,
+    **rules: Any,
+) -> None:
+    """Check fields of a frozen dataclass and store the checked values.
+
+    Parameters
+    ----------
+    owner : dataclass
+        Object whose ``__post_init__`` calls this.
+    check : callable
+        A function of this module.
+    *names : str
+        Fields to check.
+    optional : bool
+        Accept None.
+    **rules
+        Passed to ``check``.
+    """
+    for name in names:
+        value = getattr(owner, name)
+        if value is None and optional:
+            continue
+        object.__setattr__(owner, name, check(name, value, **rules))
+
+
+def display(value: Any) -> str:
+    """Return the repr of a value, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _after(remedy: str) -> str:
+    return f" {remedy}" if remedy else ""

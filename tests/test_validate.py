@@ -1,0 +1,91 @@
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from discreet import validate
+
+
+@pytest.mark.parametrize("value", [1, 1.5, np.float32(2), np.int64(3), 10**30])
+def test_numbers_become_floats(value):
+    found = validate.number("x", value, above=0)
+    assert type(found) is float
+    assert found == float(value)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, math.nan, math.inf, 10**400, 1j, [1]])
+def test_what_is_not_a_finite_number_is_refused(value):
+    with pytest.raises(ValueError, match=r"^x must be a finite number; got .*\. Use 1\.$"):
+        validate.number("x", value, remedy="Use 1.")
+
+
+@pytest.mark.parametrize(
+    ("rules", "good", "bad"),
+    [
+        ({"least": 1}, 1, 0.999),
+        ({"most": 1}, 1, 1.001),
+        ({"above": 1}, 1.001, 1),
+        ({"below": 1}, 0.999, 1),
+    ],
+)
+def test_bounds_are_open_or_closed(rules, good, bad):
+    assert validate.number("x", good, **rules) == good
+    with pytest.raises(ValueError, match=r"a finite number and (>=|<=|>|<) 1; got"):
+        validate.number("x", bad, **rules)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -1])
+def test_positive_numbers(value):
+    with pytest.raises(ValueError, match="> 0"):
+        validate.positive("x", value)
+
+
+@pytest.mark.parametrize("value", [0, 1.0, True, 10**9 + 1, "1"])
+def test_integers_have_a_range(value):
+    assert validate.integer("k", np.int32(7)) == 7
+    with pytest.raises(ValueError, match="k must be an integer from 1 to 1,000,000,000; got"):
+        validate.integer("k", value)
+
+
+def test_choices_flags_and_functions():
+    assert validate.choice("mode", "a", ("a", "b")) == "a"
+    with pytest.raises(ValueError, match=r"mode must be 'a' or 'b'; got 'c'\."):
+        validate.choice("mode", "c", ("a", "b"))
+    assert validate.flag("copy", False) is False
+    with pytest.raises(ValueError, match="copy must be True or False; got 1"):
+        validate.flag("copy", 1)
+    assert validate.function("call", len) is len
+    with pytest.raises(ValueError, match="call must be a function"):
+        validate.function("call", 3)
+
+
+def test_vectors_are_new_finite_arrays():
+    given = np.array([1.0, 2.0])
+    found = validate.vector("w", given, 2)
+    assert found is not given
+    assert found.dtype == np.float64
+    with pytest.raises(ValueError, match=r"of shape \(3,\); its shape is \(2,\)"):
+        validate.vector("w", given, 3)
+    with pytest.raises(ValueError, match="one-dimensional"):
+        validate.vector("w", [[1.0]])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        validate.vector("w", [math.nan])
+
+
+def test_fields_of_frozen_dataclasses_are_stored_as_plain_numbers():
+    @dataclass(frozen=True)
+    class Settings:
+        step: float = 1.0
+        limit: float | None = None
+
+        def __post_init__(self):
+            validate.check_fields(self, validate.positive, "step", "limit", optional=True)
+
+    assert type(Settings(step=np.float32(0.5)).step) is float
+    with pytest.raises(ValueError, match="limit must be"):
+        Settings(limit=-1.0)
+
+
+def test_long_values_are_cut_in_messages():
+    assert len(validate.display("x" * 1000)) == 60
