@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet import card, solvers, tables
+    from discreet import card, solvers, tables, tuning
     from discreet.core import Accountant, Budget, Guarantee
     from discreet.errors import (
         BudgetExceeded,
@@ -56,6 +56,7 @@ __all__ = [
     "save",
     "solvers",
     "tables",
+    "tuning",
 ]
 
 _ROOMS = ("errors", "estimators", "estimators.model_file", "preparation.pipeline", "core")
@@ -64,7 +65,7 @@ _ROOMS = ("errors", "estimators", "estimators.model_file", "preparation.pipeline
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the command's help must not wait for SciPy."""
-    if name in ("card", "solvers", "tables"):
+    if name in ("card", "solvers", "tables", "tuning"):
         return import_module(f"discreet.{name}")
     if name in __all__:
         for room in (*_ROOMS, "solvers"):

@@ -1,4 +1,4 @@
-"""What choosing the best of K runs costs: exact checks of the bounds, of K and of calibration."""
+"""Cost of selecting the best of K runs: exact checks of the bounds, of K and of calibration."""
 
 import math
 
@@ -10,16 +10,16 @@ from discreet.accounting import conversions
 from discreet.core import Budget, Relation
 from discreet.core.bits import SeededBits
 from discreet.errors import PrivacyError
-from discreet.tuning import (
+from discreet.tuning.laws import (
     LAWS,
+    BestOfMany,
     NegativeBinomial,
-    Plan,
     Poisson,
     largest_rho,
     law_of,
     recomputed_epsilon,
-    search,
 )
+from discreet.tuning.search import Plan
 
 DELTA = 1e-6
 ALPHA = 1e-6  # false-alarm probability of each statistical test below
@@ -100,7 +100,7 @@ def terms(law, p, q):
     return renyi(p, q, ORDERS), choosing + 0 * ORDERS, mean
 
 
-def test_the_bound_on_renyi_divergences_holds_exactly_and_each_term_is_needed():
+def test_the_renyi_bound_holds_exactly_and_each_term_is_needed():
     without_choosing = without_mean = 0
     for p, q in pairs(150):
         for law in MANY:
@@ -133,7 +133,7 @@ def test_the_final_promise_holds_exactly_for_runs_of_known_zcdp(delta):
     assert closest > 0.2  # the pairs come near enough to the promise to mean something
 
 
-def test_the_best_of_a_geometric_number_of_pure_runs_costs_three_times_one_run_and_no_less():
+def test_a_geometric_number_of_pure_runs_costs_three_times_one():
     law, e = NegativeBinomial(1.0, 1e-4), 0.3
     worst = 0.0
     for middle in np.geomspace(1e-5, 1.0, 60):
@@ -161,7 +161,7 @@ def test_the_best_is_computed_from_the_generating_function(law):
 
 
 @pytest.mark.parametrize("law", MANY, ids=repr)
-def test_means_and_probabilities_are_those_of_the_generating_function(law):
+def test_means_are_those_of_the_generating_function(law):
     step = 1e-6
     slope = (1 - pgf(law, 1 - step)) / step
     assert law.mean == pytest.approx(slope, rel=1e-3)
@@ -212,12 +212,12 @@ def test_bits_are_drawn_until_they_decide(words, runs, left):
 
 @pytest.mark.parametrize("mean", [0.5, 1.0, 2000.0, float("nan"), True])
 def test_means_that_make_no_sense_are_refused(mean):
-    with pytest.raises(ValueError, match="expected number of runs"):
+    with pytest.raises(ValueError, match="expected_runs must be"):
         law_of("poisson", mean)
 
 
 def test_unknown_laws_are_refused():
-    with pytest.raises(ValueError, match="'poisson', 'logarithmic', 'geometric'"):
+    with pytest.raises(ValueError, match="'poisson' or 'logarithmic' or 'geometric'"):
         law_of("fixed", 5.0)
 
 
@@ -231,7 +231,7 @@ def test_the_calibration_spends_the_budget_and_no_more(name, epsilon, mean):
     law, budget = law_of(name, mean), Budget(epsilon, DELTA, "add_remove")
     rho = largest_rho(law, budget)
     assert epsilon * (1 - 1e-6) < law.epsilon(rho, DELTA) <= epsilon
-    again = recomputed_epsilon(search.BestOfMany(rho, law.mean, law.shape), DELTA)
+    again = recomputed_epsilon(BestOfMany(rho, law.mean, law.shape), DELTA)
     assert epsilon * (1 - 1e-6) < again < epsilon * (1 + 1e-4)
 
 
@@ -240,7 +240,7 @@ def test_another_accountant_agrees(name):
     from dp_accounting.rdp import RdpAccountant
 
     law, budget = law_of(name, 4.0), Budget(1.0, DELTA, "add_remove")
-    mechanism = search.BestOfMany(largest_rho(law, budget), law.mean, law.shape)
+    mechanism = BestOfMany(largest_rho(law, budget), law.mean, law.shape)
     accountant = RdpAccountant(orders=1 + np.geomspace(0.01, 3000, 300))
     accountant.compose(mechanism.event())
     assert accountant.get_epsilon(DELTA) == pytest.approx(1.0, rel=5e-3)

@@ -1,33 +1,9 @@
-"""Private tuning: a setting chosen from a public grid, and paid for.
+"""Private tuning: select a setting from a public grid within the budget.
 
-`tune` runs a private fit a random number of times, each with a setting drawn from the grid, and
-releases the best run only. `GRIDS` are the grids of the benchmark.
+`tune` fits a random number of times, each time with a setting drawn from the grid, and releases
+the best run only. The privacy cost of the selection is part of the guarantee.
 """
 
-from discreet.tuning.grids import GRIDS, check_tunable, solver_with
-from discreet.tuning.laws import LAWS, Law, NegativeBinomial, Poisson, law_of
-from discreet.tuning.search import Plan, Tuned, tune
-from discreet.tuning.selection import (
-    BestOfMany,
-    TunedGuarantee,
-    largest_rho,
-    recomputed_epsilon,
-)
+from discreet.tuning.search import GRIDS, Tuned, TunedGuarantee, check_tunable, solver_grid, tune
 
-__all__ = [
-    "GRIDS",
-    "LAWS",
-    "BestOfMany",
-    "Law",
-    "NegativeBinomial",
-    "Plan",
-    "Poisson",
-    "Tuned",
-    "TunedGuarantee",
-    "check_tunable",
-    "largest_rho",
-    "law_of",
-    "recomputed_epsilon",
-    "solver_with",
-    "tune",
-]
+__all__ = ["GRIDS", "Tuned", "TunedGuarantee", "check_tunable", "solver_grid", "tune"]

@@ -1,9 +1,8 @@
-"""How often a tuned fit is run: a random number that nobody learns, and what it costs.
+"""Distributions of the secret number of runs, and the privacy cost of selecting the best run.
 
-The best of K private runs costs little more than two runs, however large K may turn out, if K is
-drawn from the right distribution and kept secret (Liu & Talwar 2019; Papernot & Steinke 2022). Two
-families are here, both with K ≥ 1: the truncated negative binomial one and the truncated Poisson
-one.
+Releasing only the best of K private runs costs about as much as two or three runs, whatever K is,
+if K is drawn from a suitable distribution and kept secret (Liu & Talwar 2019; Papernot & Steinke
+2022). There are two families, both with K ≥ 1: truncated negative binomial and truncated Poisson.
 
 Proof: docs/proofs/tuning.md.
 """
@@ -14,41 +13,34 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
+import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
+from discreet import validate
 from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, PrivacyLoss
 from discreet.core.bits import Bits
 from discreet.core.quantiles import precise_context
+from discreet.validate import FloatArray
 
-__all__ = ["LAWS", "Law", "NegativeBinomial", "Poisson", "law_of"]
+__all__ = [
+    "LAWS",
+    "BestOfMany",
+    "Law",
+    "NegativeBinomial",
+    "Poisson",
+    "largest_rho",
+    "law_of",
+    "recomputed_epsilon",
+]
 
 _FEWEST, _MOST = 1.05, 1000.0
+"""Range of the expected number of runs."""
+
 _UP = 1 + 2.0**-40
 """Far above the rounding of a few dozen operations on doubles."""
-
-
-class Law(Protocol):
-    """The distribution of the number of runs K ≥ 1."""
-
-    @property
-    def mean(self) -> float:
-        """E[K], rounded up."""
-        ...
-
-    @property
-    def shape(self) -> float:
-        """Its shape as `dp_accounting` counts: 0 logarithmic, 1 geometric, infinity Poisson."""
-        ...
-
-    def epsilon(self, rho: float, delta: float) -> float:
-        """The ε at this δ of the best of K runs that are ρ-zCDP each, or more, never less."""
-        ...
-
-    def draw(self, bits: Bits) -> int:
-        """Draw K, exactly."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,26 +50,22 @@ class NegativeBinomial:
     Parameters
     ----------
     shape : float
-        η, from 0 to 10. The smaller, the cheaper, and the more likely are very few runs.
+        η, from 0 to 10. A smaller value costs less, and makes very few runs more likely.
     gamma : float
-        γ, strictly between 0 and 1.
+        γ, at least 1e-6 and below 1.
     """
 
-    shape: float
+    shape: float  # as in dp_accounting: 0 logarithmic, 1 geometric, infinity Poisson
     gamma: float
 
     def __post_init__(self) -> None:
-        """Refuse what is not a distribution with a proof here."""
-        if not (0 <= self.shape <= 10 and 1e-6 <= self.gamma < 1):
-            raise ValueError(
-                "shape must be from 0 to 10 and gamma from 1e-6 to 1 (excluded); got "
-                f"shape={self.shape!r}, gamma={self.gamma!r}."
-            )
+        """Check that the parameters are in the range of the proof."""
+        validate.check_fields(self, validate.number, "shape", least=0.0, most=10.0)
+        validate.check_fields(self, validate.number, "gamma", least=1e-6, below=1.0)
 
     @classmethod
     def with_mean(cls, mean: float, shape: float) -> NegativeBinomial:
-        """The one of this shape with about this mean."""
-        mean = _check_mean(mean)
+        """Return the distribution of this shape with approximately this mean."""
 
         def excess(log_gamma: float) -> float:
             return math.log(_binomial_mean(shape, math.exp(log_gamma)) / mean)
@@ -90,19 +78,19 @@ class NegativeBinomial:
         return _binomial_mean(self.shape, self.gamma) * _UP
 
     def epsilon(self, rho: float, delta: float) -> float:
-        """The ε of the best of K runs, which are ρ-zCDP each.
+        """Return an upper bound on ε at this δ for the best of K runs of ρ-zCDP each.
 
         The bound on the Rényi divergence of order λ is λρ + c + ln E[K]/(λ − 1), with c the least
         (1 + η)·((λ̂ − 1)·ρ + ln(1/γ)/λ̂) over λ̂ ≥ 1. The last term is what a δ smaller by the factor
         E[K] would cost, so the conversion of ρ-zCDP at δ/E[K] finds the best λ.
         """
-        length = -math.log(self.gamma)
-        order = max(1.0, math.sqrt(length / rho))
-        extra = (1 + self.shape) * ((order - 1) * rho + length / order)
+        log_inverse = -math.log(self.gamma)
+        order = max(1.0, math.sqrt(log_inverse / rho))
+        extra = (1 + self.shape) * ((order - 1) * rho + log_inverse / order)
         return (conversions.epsilon_from_rho(rho, delta / self.mean / _UP) + extra) * _UP
 
     def draw(self, bits: Bits) -> int:
-        """Draw K, exactly."""
+        """Draw K exactly."""
 
         def first(context: Any) -> Any:
             gamma, shape = context.mpf(self.gamma), context.mpf(self.shape)
@@ -118,25 +106,23 @@ class NegativeBinomial:
 
 @dataclass(frozen=True)
 class Poisson:
-    """P(K = k) ∝ m^k/k! for k ≥ 1: less often very few runs, but dear where m is large.
+    """P(K = k) ∝ m^k/k! for k ≥ 1: very few runs are less likely, but a large m is expensive.
 
     Parameters
     ----------
     rate : float
-        m, greater than 0.
+        m, from 1e-6 to 1000.
     """
 
     rate: float
 
     def __post_init__(self) -> None:
-        """Refuse what is not a distribution with a proof here."""
-        if not 1e-6 <= self.rate <= _MOST:
-            raise ValueError(f"rate must be from 1e-6 to {_MOST:g}; got {self.rate!r}.")
+        """Check that the rate is in the range of the proof."""
+        validate.check_fields(self, validate.number, "rate", least=1e-6, most=_MOST)
 
     @classmethod
     def with_mean(cls, mean: float) -> Poisson:
-        """The one with about this mean."""
-        mean = _check_mean(mean)
+        """Return the distribution with approximately this mean."""
         return cls(float(brentq(lambda rate: rate / -math.expm1(-rate) - mean, 1e-6, _MOST)))
 
     @property
@@ -150,16 +136,16 @@ class Poisson:
         return self.rate / -math.expm1(-self.rate) * _UP
 
     def epsilon(self, rho: float, delta: float) -> float:
-        """The ε of the best of K runs, which are ρ-zCDP each.
+        """Return an upper bound on ε at this δ for the best of K runs of ρ-zCDP each.
 
         The bound on the Rényi divergence of order λ is λρ + m·δ̂ + ln E[K]/(λ − 1), where one run is
-        (ε̂, δ̂)-DP for ε̂ = ln(1 + 1/(λ − 1)). Every λ > 1 is sound; a good one is searched for. E[K]
-        stands for m here, as it does in other accountants: it is slightly larger.
+        (ε̂, δ̂)-DP for ε̂ = ln(1 + 1/(λ − 1)). Every λ > 1 is sound; a good one is searched for. The
+        slightly larger E[K] replaces m here, as in other accountants.
         """
         return _poisson_epsilon(self.mean, rho, delta)
 
     def draw(self, bits: Bits) -> int:
-        """Draw K, exactly."""
+        """Draw K exactly."""
 
         def first(context: Any) -> Any:
             rate = context.mpf(self.rate)
@@ -168,29 +154,22 @@ class Poisson:
         return _draw(first, lambda context, k: context.mpf(self.rate) / (k + 1), bits)
 
 
+Law = NegativeBinomial | Poisson
+"""A distribution of the number of runs, with its cost and exact draws."""
+
 LAWS: dict[str, Callable[[float], Law]] = {
     "poisson": Poisson.with_mean,
     "logarithmic": lambda mean: NegativeBinomial.with_mean(mean, 0.0),
     "geometric": lambda mean: NegativeBinomial.with_mean(mean, 1.0),
 }
-"""Distributions by name, each made from its mean."""
+"""Distributions by name, each constructed from its mean."""
 
 
 def law_of(name: str, mean: float) -> Law:
-    """The distribution of that name and mean."""
-    if name not in LAWS:
-        known = ", ".join(repr(known) for known in LAWS)
-        raise ValueError(f"law must be one of {known}; got {name!r}.")
-    return LAWS[name](mean)
-
-
-def _check_mean(mean: float) -> float:
-    if isinstance(mean, bool) or not _FEWEST <= mean <= _MOST:
-        raise ValueError(
-            f"the expected number of runs must be from {_FEWEST:g} to {_MOST:g}; got {mean!r}. "
-            "About as many as there are settings is usual; for one run no tuning is needed."
-        )
-    return float(mean)
+    """Return the distribution of this name and mean."""
+    remedy = "About the number of settings is usual; a single run needs no tuning."
+    mean = validate.number("expected_runs", mean, least=_FEWEST, most=_MOST, remedy=remedy)
+    return LAWS[validate.choice("law", name, LAWS)](mean)
 
 
 def _binomial_mean(shape: float, gamma: float) -> float:
@@ -202,21 +181,21 @@ def _binomial_mean(shape: float, gamma: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _poisson_epsilon(mean: float, rho: float, delta: float) -> float:
-    length = math.log(mean / delta)
+    log_ratio = math.log(mean / delta)
 
     def at(log_t: float) -> float:
         t = math.exp(log_t)  # λ − 1
         other = conversions.delta_from_rho(rho, math.log1p(1 / t) * (1 - 2.0**-40))
-        terms = (rho, rho * t, mean * other, length / t, -math.log1p(t) / t, -math.log1p(1 / t))
+        terms = (rho, rho * t, mean * other, log_ratio / t, -math.log1p(t) / t, -math.log1p(1 / t))
         return sum(terms) + 2.0**-48 * sum(map(abs, terms))
 
-    best = math.log(math.sqrt(length / rho))  # where it would be without the runs' own term
+    best = math.log(math.sqrt(log_ratio / rho))  # the optimum without the term m·δ̂
     found = minimize_scalar(at, bounds=(best - 6, best + 2), method="bounded")
     return max(0.0, min(float(found.fun), at(best)))
 
 
 def _draw(first: Callable[[Any], Any], ratio: Callable[[Any, int], Any], bits: Bits) -> int:
-    """Draw k ≥ 1 from probabilities given by the first of them and ratios, exactly.
+    """Draw k ≥ 1 exactly, from its first probability and the ratios of consecutive ones.
 
     A uniform number decides. Its bits are drawn 64 at a time until all numbers that begin with them
     lie in the same step of the distribution function, rounding included.
@@ -234,3 +213,105 @@ def _draw(first: Callable[[Any], Any], ratio: Callable[[Any, int], Any], bits: B
             below, term, k = below + term, term * ratio(context, k), k + 1
         if high <= below + term - error and (k == 1 or low >= below + error):
             return k
+
+
+@dataclass(frozen=True)
+class BestOfMany:
+    """The best of K runs, where K is random and secret and only the best run is released.
+
+    Parameters
+    ----------
+    rho : float
+        zCDP cost of one run, its noisy score included.
+    expected_runs : float
+        E[K].
+    shape : float
+        Shape of the distribution of K: 0 logarithmic, 1 geometric, infinity Poisson; all without 0.
+    """
+
+    rho: float
+    expected_runs: float
+    shape: float
+    name: ClassVar[str] = "best_of_many"
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """Infinite in every measure: the cost is a Rényi curve, which no filter composes."""
+        return PrivacyLoss(math.inf, math.inf, math.inf)
+
+    def event(self) -> Any:
+        """Return the selection as a `dp_accounting` event.
+
+        The Poisson law of `dp_accounting` includes K = 0. Here K ≥ 1 and E[K] is the mean of this
+        K, which costs more.
+        """
+        from dp_accounting import ZCDpEvent
+        from dp_accounting.dp_event import RepeatAndSelectDpEvent
+
+        return RepeatAndSelectDpEvent(ZCDpEvent(self.rho), self.expected_runs, self.shape)
+
+
+@lru_cache(maxsize=256)
+def largest_rho(law: Law, budget: Budget) -> float:
+    """Return the largest ρ such that the best of K runs of ρ-zCDP keeps a budget with δ > 0.
+
+    Privacy
+    -------
+    The result is a lower bound, checked before it is returned:
+    ``law.epsilon(rho, delta) <= epsilon``.
+    """
+    most = conversions.rho_from_epsilon(budget.epsilon, budget.delta)
+
+    def excess(log_rho: float) -> float:
+        return law.epsilon(math.exp(log_rho), budget.delta) - budget.epsilon
+
+    top = math.log(most)
+    rho = math.exp(float(brentq(excess, top - 20, top, xtol=1e-9)))
+    while law.epsilon(rho, budget.delta) > budget.epsilon:
+        rho *= 1 - 1e-9
+    return rho
+
+
+def recomputed_epsilon(mechanism: BestOfMany, delta: float) -> float:
+    """Recompute the ε of a selection at this δ on dense grids of orders.
+
+    Shares no code with the calibration: each bound is written out, and the best of many orders is
+    taken where the calibration solves for the optimum. The result is therefore never below the
+    optimum, and slightly above the calibrated ε.
+    """
+    rho, mean = mechanism.rho, mechanism.expected_runs
+    orders = 1 + np.geomspace(1e-3, 1e7, 6000)
+    extra: FloatArray | float
+    if math.isinf(mechanism.shape):
+        extra = mean * _deltas(rho, np.log1p(1 / (orders - 1)))
+    else:
+        eta, gamma = mechanism.shape, _gamma(mechanism.shape, mean)
+        extra = (1 + eta) * np.min((1 - 1 / orders) * orders * rho - np.log(gamma) / orders)
+        extra = min(float(extra), (1 + eta) * math.log(1 / gamma))  # the order 1
+    renyi = orders * rho + extra + math.log(mean) / (orders - 1)
+    epsilons = renyi + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
+    return max(0.0, float(epsilons.min()))
+
+
+def _deltas(rho: float, epsilons: FloatArray) -> FloatArray:
+    """Return δ of ρ-zCDP at each ε: the least e^((a−1)(aρ−ε))·(1−1/a)^a/(a−1) over orders a."""
+    a = 1 + np.geomspace(1e-4, 1e7, 4000)
+    fixed = (a - 1) * a * rho + a * np.log1p(-1 / a) - np.log(a - 1)
+    logs = np.array([np.min(fixed - (a - 1) * epsilon) for epsilon in epsilons])
+    deltas: FloatArray = np.exp(np.minimum(logs, 0.0))
+    return deltas
+
+
+def _gamma(shape: float, mean: float) -> float:
+    """Return γ of the truncated negative binomial distribution of this mean, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        gamma = (low + high) / 2
+        if shape == 0:
+            found = (1 / gamma - 1) / math.log(1 / gamma)
+        else:
+            found = shape * (1 - gamma) / (gamma * (1 - gamma**shape))
+        low, high = (gamma, high) if found > mean else (low, gamma)
+        if high - low < 1e-15:
+            break
+    return (low + high) / 2

@@ -1,9 +1,9 @@
-"""Tuning on a budget: the best of a random number of private runs, and nothing of the others.
+"""Private tuning: the best of a random number of private runs, and nothing about the others.
 
-Each run takes a setting from a public grid at random, fits with it, and measures with noise how
-many of the rows it gets right. The run with the best score is released. How many runs there were
-stays secret: the price of choosing rests on it. Papernot & Steinke, "Hyperparameter Tuning with
-Rényi Differential Privacy" (ICLR 2022).
+Each run draws a setting from a public grid, fits with it, and counts with noise how many rows the
+model predicts correctly. The run with the highest noisy count is released. The number of runs stays
+secret: the privacy cost of the selection depends on that. Papernot & Steinke, "Hyperparameter
+Tuning with Rényi Differential Privacy" (ICLR 2022).
 
 Proof: docs/proofs/tuning.md.
 """
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_array, check_random_state
 
 from discreet.accounting import conversions
@@ -27,45 +29,86 @@ from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
 from discreet.core.sampling import uniform_index
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
-from discreet.rows import as_rows
-from discreet.solvers import resolve
-from discreet.tuning.grids import Setting, check_tunable
-from discreet.tuning.laws import Law, law_of
-from discreet.tuning.selection import BestOfMany, TunedGuarantee, largest_rho
+from discreet.rows import Rows, as_rows
+from discreet.solvers import Solver, resolve
+from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
 
-__all__ = ["Plan", "Tuned", "tune"]
+__all__ = ["GRIDS", "Plan", "Tuned", "TunedGuarantee", "check_tunable", "solver_grid", "tune"]
 
-Make = Callable[[Setting, Budget], Any]
+Setting = dict[str, Any]
 
 SCORE_NOISE = 0.002
-"""Wanted standard deviation of a score, as a share of the rows."""
+"""Target standard deviation of a score, as a share of the number of rows."""
 
 LEAST_SHARE, MOST_SHARE = 0.02, 0.25
-"""Bounds on the share of a run's budget that its score gets."""
+"""Bounds on the share of a run's budget that is spent on its score."""
 
 MOST_RUNS = 5.0
-"""Expected runs by default, if the grid has so many settings: Poisson gets dear beyond."""
+"""Largest default of the expected number of runs: beyond it the Poisson law gets expensive."""
 
 _SLACK = 2.0**-30
-"""By how much less than planned a fit is given, so that no rounding takes it above."""
+"""Relative amount by which a fit gets less than planned, so that no rounding exceeds the plan."""
+
+
+def _grid(**values: tuple[Any, ...]) -> tuple[Setting, ...]:
+    return tuple(dict(zip(values, choice, strict=True)) for choice in product(*values.values()))
+
+
+GRIDS: dict[str, tuple[Setting, ...]] = {
+    "agd": _grid(splits=(10, 30, 60), gradient_clip=(1.0, 3.0)),
+    "gd": _grid(step_size=(1.0, 3.0, 10.0, 30.0), gradient_clip=(0.3, 1.0)),
+    "frank-wolfe": _grid(radius=(1.0, 10.0, 20.0, 50.0), iterations=(50, 200)),
+    "outpert": _grid(weight_norm=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
+    "permutation-sgd": _grid(weight_norm=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
+    "privgene": _grid(generations=(30, 100), mutation=(0.3, 1.0, 3.0)),
+}
+"""Public grids of solver settings: wide steps around the papers' values and the defaults."""
+
+_TUNABLE = {"pure", "zcdp", "gdp"}
+_WHY = {
+    "approximate": "it is accounted as one (ε, δ) for all its steps, without a Rényi curve",
+    "profile": "it is accounted by a δ for each ε, which does not bound its Rényi divergence",
+}
+
+
+def solver_grid(name: str) -> list[Setting]:
+    """Return the grid of a solver in `GRIDS` as settings of an estimator: ``{"solver": …}``."""
+    if name not in GRIDS:
+        raise ValueError(f"there is a grid for {', '.join(GRIDS)}; got {name!r}. Pass your own.")
+    return [{"solver": type(resolve(name))(**setting)} for setting in GRIDS[name]]
+
+
+def check_tunable(solver: Solver) -> None:
+    """Raise `NotSupported` if a solver's runs have no bound in zCDP, which a selection needs."""
+    if not solver.private:
+        raise NotSupported(
+            f"solver={solver.name!r} is not private, so it cannot be tuned privately."
+        )
+    for measure in solver.composes:
+        if measure not in _TUNABLE:
+            raise NotSupported(
+                f"solver={solver.name!r} cannot be tuned privately: {_WHY[measure]}. The cost of "
+                "selecting the best run is known for runs with a bound in zCDP or Gaussian DP. Use "
+                "'agd', 'gd' or 'frank-wolfe'."
+            )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a budget is spent on tuning: all of it follows from public numbers.
+    """Division of a budget among the runs of a tuning; it depends on public numbers only.
 
     Attributes
     ----------
     budget
-        What the whole of it keeps.
+        The budget of the whole tuning.
     law
         The distribution of the number of runs.
     rho
-        What one run may cost in zCDP: that of its fit and of its score.
+        zCDP cost of one run: of its fit and of its score.
     rho_fit
-        The part of the fit.
+        zCDP cost of the fit.
     score
-        What releases the number of right answers, which one row moves by at most 1.
+        The mechanism that releases the number of correct predictions, of sensitivity 1.
     """
 
     budget: Budget
@@ -76,10 +119,10 @@ class Plan:
 
     @classmethod
     def of(cls, budget: Budget, law: Law, n_rows: int) -> Plan:
-        """The plan for a table of this size.
+        """Return the plan for a table of this size.
 
-        A score gets what it needs for noise of 0.002 of the rows, but between 2 % and 25 % of a
-        run's budget.
+        A score has noise of standard deviation 0.002·n, but gets between 2 % and 25 % of the budget
+        of a run.
         """
         if budget.pure:
             raise NotSupported(
@@ -92,18 +135,18 @@ class Plan:
         return cls(budget, law, rho, (1 - share) * rho, score)
 
     def __post_init__(self) -> None:
-        """Refuse a plan that does not keep its budget."""
+        """Check that the plan keeps its budget."""
         epsilon = self.law.epsilon(self.rho, self.budget.delta)
         if not (epsilon <= self.budget.epsilon and self.rho_fit + self.score.loss.rho <= self.rho):
             raise PrivacyError(
-                f"a plan of ρ = {self.rho:g} a run costs ε = {epsilon:g}; the budget is "
+                f"a plan of ρ = {self.rho:g} per run costs ε = {epsilon:g}; the budget is "
                 f"{self.budget.epsilon:g}, and fit and score must share ρ."
             )
 
     def fit_budget(self, measures: Sequence[str]) -> Budget:
-        """The (ε, δ) that an estimator turns back into the ρ of a fit, or a hair less.
+        """Return the (ε, δ) that an estimator converts to the ρ of a fit, or slightly less.
 
-        A solver of several measures is given the one in Gaussian DP, which is the smallest.
+        A solver of several measures gets the one in Gaussian DP, which is the smallest.
         """
         rho, delta = self.rho_fit * (1 - _SLACK), self.budget.delta
         if set(measures) == {"zcdp"}:
@@ -113,18 +156,17 @@ class Plan:
         return replace(self.budget, epsilon=epsilon)
 
     def check(self, guarantee: Guarantee) -> None:
-        """Insist that a fit has cost no more than planned.
+        """Raise if a fit has cost more than planned, or if its cost in zCDP is not known.
 
-        Raises
-        ------
-        PrivacyError
-            If it has, or if its cost in zCDP is not known. Nothing was released then.
+        Nothing has been released then.
         """
-        spent = {
-            "zcdp": lambda: guarantee.rho,
-            "gdp": lambda: conversions.rho_from_mu(guarantee.mu or 0.0),
-            "pure": lambda: conversions.rho_from_pure(guarantee.epsilon),
-        }.get(guarantee.measure or "", lambda: None)()
+        spent: float | None = None
+        if guarantee.measure == "zcdp":
+            spent = guarantee.rho
+        elif guarantee.measure == "gdp":
+            spent = conversions.rho_from_mu(guarantee.mu or 0.0)
+        elif guarantee.measure == "pure":
+            spent = conversions.rho_from_pure(guarantee.epsilon)
         if guarantee.relation is not self.budget.relation or spent is None:
             raise PrivacyError(
                 f"a fit is accounted as {guarantee.measure!r} under {str(guarantee.relation)!r}; "
@@ -132,26 +174,37 @@ class Plan:
             )
         if spent * (1 + 2.0**-40) > self.rho_fit:
             raise PrivacyError(
-                f"a fit has cost ρ = {spent:.6g}, but {self.rho_fit:.6g} was planned for it. "
-                "Nothing was released. With very few steps some solvers count in pure privacy, "
-                "which costs more here: give them more steps."
+                f"a fit has cost ρ = {spent:.6g}; its planned cost is {self.rho_fit:.6g}. Nothing "
+                "was released. With very few steps some solvers compose in pure privacy, which "
+                "costs more here: give them more steps."
             )
+
+
+class TunedGuarantee(Guarantee):
+    """The guarantee of a tuning: for the best of K runs."""
+
+    def recompute(self) -> float:
+        """Return the ε at the guarantee's δ that `recomputed_epsilon` finds for the selection."""
+        ((mechanism, count),) = [(use.mechanism, use.count) for use in self.mechanisms]
+        if count != 1 or not isinstance(mechanism, BestOfMany):
+            raise PrivacyError("this guarantee is not that of one selection among runs.")
+        return recomputed_epsilon(mechanism, self.delta)
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning releases.
+    """Result of a tuning.
 
     Attributes
     ----------
     model
-        The fitted estimator of the best run; its ``guarantee_`` is that of the whole.
+        The fitted estimator of the best run; its ``guarantee_`` is that of the whole tuning.
     setting
         Its setting.
     guarantee
-        The promise for model and setting together.
+        The guarantee for model and setting together.
     runs
-        How many runs there were, in test mode only: the promise does not cover that number.
+        The number of runs in test mode, else None: the guarantee does not cover this number.
     """
 
     model: Any
@@ -161,126 +214,126 @@ class Tuned:
 
 
 def tune(
+    estimator: Any,
     X: Any,
     y: Any,
     *,
-    grid: Sequence[Setting],
-    make: Make,
-    epsilon: float,
-    delta: float,
-    relation: str | Relation,
+    grid: Sequence[Mapping[str, Any]] | None = None,
     expected_runs: float | None = None,
     law: str = "poisson",
     random_state: Any = None,
 ) -> Tuned:
-    """Fit a classifier with a privately chosen setting.
+    """Fit a classifier with a privately selected setting, all on the estimator's budget.
 
     Parameters
     ----------
+    estimator : classifier of discreet
+        An unfitted model with the budget of the whole tuning (epsilon, delta, relation). It must
+        name a solver other than "auto" and have no preparation, accountant, progress callback or
+        random state.
     X : array or CSR matrix of shape (n_samples, n_features)
         Rows.
     y : array of shape (n_samples,)
         Labels.
-    grid : sequence of dict
-        The settings to choose among (public).
-    make : callable
-        Makes an unfitted estimator from a setting and a `Budget`, which it must pass on as epsilon,
-        delta and relation. It is called for each setting before a row is read, to check it.
-    epsilon, delta, relation
-        The promise for all of it.
+    grid : sequence of dict, optional
+        Public settings to select from: parameters of the estimator, such as
+        ``{"alpha": 1e-3, "solver": GD(step_size=3.0)}``. By default `solver_grid` of its solver.
     expected_runs : float, optional
-        E[K], from 1.05 to 1000. By default as many as there are settings, but at most 5.
+        E[K], from 1.05 to 1000. By default the number of settings, but at most 5.
     law : {"poisson", "logarithmic", "geometric"}
-        The distribution of the number of runs K ≥ 1. The logarithmic one is cheapest for 5 runs
-        or more, but every third time there is one run only.
+        The distribution of the number of runs K ≥ 1. The logarithmic one is cheapest for 5 runs or
+        more, but one time in three there is a single run.
     random_state : int or RandomState, optional
-        For tests only: fixes all noise, and with it gives up all privacy.
+        For tests only: makes the noise predictable, so nothing is protected.
 
     Returns
     -------
     Tuned
 
-    Privacy
-    -------
-    Model and setting are (ε, δ)-DP under ``relation``. The number of runs is not covered: do not
-    publish it, nor how long the call took, nor the ``earlier_fits`` of a later guarantee. Public:
-    the number of rows, the grid, the law, and what each fit takes as public.
+    Notes
+    -----
+    *Privacy.* Model and setting are (ε, δ)-DP under the estimator's relation. The number of runs is
+    not covered: do not publish it, the duration of the call, or ``earlier_fits`` of a later
+    guarantee. Public: the number of rows, the grid, the law, and what each fit treats as public.
     """
-    budget = Budget(epsilon, delta, Relation.parse(relation))
-    grid = _check_grid(grid)
-    mean = min(float(len(grid)), MOST_RUNS) if expected_runs is None else expected_runs
+    if not (is_classifier(estimator) and hasattr(estimator, "check_settings")):
+        raise NotSupported(
+            "tune selects among classifiers of discreet, by the number of correct predictions; got "
+            f"{type(estimator).__name__}. Transform rows before tuning instead of in a pipeline."
+        )
+    budget = Budget(estimator.epsilon, estimator.delta, Relation.parse(estimator.relation))
+    settings = _settings(estimator, grid)
+    mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
     labels = np.asarray(y)
     plan = Plan.of(budget, law_of(law, mean), X.shape[0])
-    budgets = [_checked_budget(make, setting, plan) for setting in grid]
+    candidates = [_candidate(estimator, setting, plan) for setting in settings]
     bits = _bits(random_state)
-    best: tuple[float, Any, Setting] | None = None
+    best: tuple[float, Any, Setting, _Messages] | None = None
     earlier_fits = 0
-    rows: dict[float | None, Any] = {}
+    wrapped: dict[float | None, Rows] = {}
     runs = plan.law.draw(bits)
     for run, stream in enumerate(bits.spawn(runs)):
-        drawn = int(uniform_index(1, len(grid), stream)[0])
-        model = make(dict(grid[drawn]), budgets[drawn])
-        guarantee = _fit(model, X, y, stream)
+        drawn = int(uniform_index(1, len(settings), stream)[0])
+        model = clone(candidates[drawn])
+        guarantee, messages = _fit(model, X, y, stream)
         plan.check(guarantee)
-        if model.row_norm_ not in rows:
-            zeros = np.zeros(X.shape[0])
-            rows[model.row_norm_] = as_rows(X, zeros, fit_intercept=False, row_norm=model.row_norm_)
-        score = _noisy_score(plan.score, _correct(model, rows[model.row_norm_], labels), stream)
+        score = _noisy_score(plan.score, _count_correct(model, X, labels, wrapped), stream)
         if run == 0:
             earlier_fits = guarantee.earlier_fits
         if best is None or score > best[0]:
-            best = score, model, grid[drawn]
+            best = score, model, settings[drawn], messages
     assert best is not None  # there is at least one run
-    _, model, setting = best
-    # The winner's own guarantee is for one run, and would tell which of them it was.
-    model.guarantee_ = _guarantee(plan, model.guarantee_, len(grid), bits.secure, earlier_fits)
+    _, model, setting, messages = best
+    for text, category in messages:
+        warnings.warn(text, category, stacklevel=2)
+    # The winner's own guarantee is for one run, and would reveal which run it was.
+    model.guarantee_ = _guarantee(plan, model.guarantee_, len(settings), bits.secure, earlier_fits)
     return Tuned(model, dict(setting), model.guarantee_, None if bits.secure else runs)
 
 
-def _check_grid(grid: Sequence[Setting]) -> list[Setting]:
+def _settings(estimator: Any, grid: Sequence[Mapping[str, Any]] | None) -> list[Setting]:
+    """Return the settings as dicts, after checking that they leave the budget alone."""
+    if grid is None:
+        solver = estimator.solver
+        grid = solver_grid(solver if isinstance(solver, str) else solver.name)
     settings = [dict(setting) for setting in grid]
     if len(settings) < 2:
         raise ValueError(
-            f"the grid must have two settings or more; got {len(settings)}. With one there is "
-            "nothing to tune: fit it."
+            f"the grid must have two settings or more; got {len(settings)}. With a single setting "
+            "there is nothing to tune: fit it."
         )
+    for setting in settings:
+        reserved = sorted({"epsilon", "delta", "relation", "random_state"} & set(setting))
+        if reserved:
+            raise PrivacyError(
+                f"a setting of the grid may not change the budget; got {reserved}. Set epsilon, "
+                "delta and relation on the estimator and random_state in tune."
+            )
     return settings
 
 
-def _checked_budget(make: Make, setting: Setting, plan: Plan) -> Budget:
-    """What fits with this setting are given; refuses what has no proof, before a row is read."""
-    _, solver = _candidate(make, setting, plan.budget)
-    check_tunable(solver)
-    budget = plan.fit_budget(solver.composes)
-    model, _ = _candidate(make, setting, budget)
-    model.check_settings()
-    return budget
-
-
-def _candidate(make: Make, setting: Setting, budget: Budget) -> tuple[Any, Any]:
-    """An estimator that would run, and its solver."""
-    model = make(dict(setting), budget)
-    given = (model.epsilon, model.delta, str(model.relation))
-    if given != (budget.epsilon, budget.delta, str(budget.relation)):
-        raise PrivacyError(
-            f"make must pass on the budget that it is given, ε = {budget.epsilon:g}, δ = "
-            f"{budget.delta:g}, {str(budget.relation)!r}; the estimator has {given}."
-        )
+def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
+    """Return an unfitted estimator with the budget of one fit; refuse what has no proof."""
+    model = clone(estimator).set_params(**setting)
     if model.accountant is not None or model.progress is not None:
         raise PrivacyError(
             "estimators to be tuned must have accountant=None and progress=None: both would see "
-            "the runs that are not released, and how many they are."
+            "the runs that are not released, and their number."
         )
     if model.random_state is not None:
         raise PrivacyError("estimators to be tuned must have random_state=None; give it to tune.")
     if model.preparation or model.solver == "auto":
         raise NotSupported(
-            "estimators with a preparation of the rows (solver='auto' has one) cannot be tuned "
-            "here: their predictions are not computed row by row, so one row could move the score "
-            "by more than 1. Pass preparation=None and name a solver."
+            "estimators with a private preparation of the rows (solver='auto' has one) cannot be "
+            "tuned: their predictions are not computed row by row, so one row could change the "
+            "score by more than 1. Pass preparation=None and name a solver, such as 'gd'."
         )
-    return model, resolve(model.solver)
+    solver = resolve(model.solver)
+    check_tunable(solver)
+    model.set_params(epsilon=plan.fit_budget(solver.composes).epsilon)
+    model.check_settings()
+    return model
 
 
 def _bits(random_state: Any) -> Bits:
@@ -295,28 +348,46 @@ def _bits(random_state: Any) -> Bits:
     return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
 
 
-def _fit(model: Any, X: Any, y: Any, bits: Bits) -> Guarantee:
-    if bits.secure:
-        return model.fit(X, y).guarantee_
-    model.random_state = int(bits.words(1)[0] >> np.uint64(33))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)  # tune has said so
-        return model.fit(X, y).guarantee_
+_Messages = list[tuple[str, type[Warning]]]
 
 
-def _correct(model: Any, rows: Any, labels: NDArray[Any]) -> int:
-    """How many rows the model gets right: private.
+def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
+    """Fit, and return the guarantee and the distinct warnings of this run.
 
-    A row's margin is computed from the row and the weights alone, bit for bit, so another row
-    cannot tip it.
+    Warnings are held back: one per run would reveal the number of runs. `tune` issues those of the
+    released run, which depend on its setting and on public numbers.
     """
+    if not bits.secure:
+        model.random_state = int(bits.words(1)[0] >> np.uint64(33))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        guarantee = model.fit(X, y).guarantee_
+    messages = dict.fromkeys((str(item.message), item.category) for item in caught)
+    if not bits.secure:  # tune has warned about the fixed seed
+        return guarantee, [item for item in messages if item[1] is not PrivacyLeakWarning]
+    return guarantee, list(messages)
+
+
+def _count_correct(
+    model: Any, X: Any, labels: NDArray[Any], wrapped: dict[float | None, Rows]
+) -> int:
+    """Count the rows that a model predicts correctly: a private number of sensitivity 1.
+
+    The margin of a row is computed from the row and the weights alone, bit for bit, so another row
+    cannot change it. ``wrapped`` keeps the rows of each row norm for further runs.
+    """
+    if model.row_norm_ not in wrapped:
+        wrapped[model.row_norm_] = as_rows(
+            X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=model.row_norm_
+        )
+    rows = wrapped[model.row_norm_]
     scores = np.column_stack([rows.margins(weights) for weights in model.coef_]) + model.intercept_
     chosen = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
     return int(np.count_nonzero(model.classes_[chosen] == labels))
 
 
 def _noisy_score(mechanism: Gaussian, correct: int, bits: Bits) -> float:
-    """The number of right answers with noise; one row more, less or replaced moves it by 1."""
+    """Release the number of correct predictions, which one row changes by at most 1."""
     noisy, _ = mechanism.release(
         np.array([float(correct)]), sensitivity=1.0, magnitude=2.0**40, noise=Noise(bits)
     )
@@ -337,10 +408,10 @@ def _guarantee(
         mu=None,
         conditions=(
             f"the best of a secret, random number of runs ({plan.law!r}, {plan.law.mean:.4g} on "
-            f"average) was released and nothing of the others, each {plan.rho:.6g}-zCDP with its "
-            "score",
-            "a score is the number of rows that the model gets right, with Gaussian noise of "
-            f"standard deviation {plan.score.noise_multiplier:.6g}; one row moves it by at most 1",
+            f"average) was released and nothing about the others; each run is {plan.rho:.6g}-zCDP "
+            "with its score",
+            "a score is the number of correct predictions, with Gaussian noise of standard "
+            f"deviation {plan.score.noise_multiplier:.6g}; one row changes it by at most 1",
             *fit.conditions,
         ),
         public=(*fit.public, f"the grid of {settings} settings"),

@@ -4,7 +4,7 @@ import warnings
 
 from discreet.errors import NotSupported
 from discreet.solvers import resolve
-from discreet.tuning import GRIDS, check_tunable, solver_with, tune
+from discreet.tuning import GRIDS, check_tunable, solver_grid, tune
 from discreet_bench.solver import EstimatorSolver
 
 
@@ -44,31 +44,25 @@ class Solver(EstimatorSolver):
 
     def _fit(self, X, y):
         problem = self.problem
-        shared = {
-            "alpha": problem.alpha if self.alpha is None else self.alpha,
-            "data_norm": self.norm,
-            "fit_intercept": problem.intercept,
-        }
-
-        def make(setting, budget):
-            given = {
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "relation": str(budget.relation),
-                "solver": solver_with(self.base, setting),
-            }
-            return self._estimator(problem, given | shared)
-
+        estimator = self._estimator(
+            problem,
+            {
+                "epsilon": problem.epsilon,
+                "delta": problem.delta,
+                "relation": problem.relation,
+                "solver": self.base,
+                "alpha": problem.alpha if self.alpha is None else self.alpha,
+                "data_norm": self.norm,
+                "fit_intercept": problem.intercept,
+            },
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return tune(
+                estimator,
                 X,
                 y,
-                grid=GRIDS[self.base],
-                make=make,
-                epsilon=problem.epsilon,
-                delta=problem.delta,
-                relation=problem.relation,
+                grid=solver_grid(self.base),
                 expected_runs=self.expected_runs,
                 law=self.law,
             ).model
