@@ -1,4 +1,7 @@
-"""Everything discreet raises or warns with, in one place."""
+"""Exceptions and warnings of discreet.
+
+No message shows a value of a row. Bad arguments raise ``ValueError``.
+"""
 
 __all__ = [
     "BudgetExceeded",
@@ -11,15 +14,15 @@ __all__ = [
 
 
 class PrivacyError(Exception):
-    """A privacy claim would not hold, so nothing was done."""
+    """A privacy guarantee would not hold, so nothing was done."""
 
 
 class BudgetExceeded(PrivacyError):
-    """A request costs more than what is left of the budget; it was not answered."""
+    """A request costs more than the remaining budget; it was not answered."""
 
 
 class NotSupported(PrivacyError):
-    """A combination that has no sound answer here (the message names one that does)."""
+    """A combination without a proven guarantee (the message names one that has a proof)."""
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -27,7 +30,7 @@ class PrivacyLeakWarning(UserWarning):
 
 
 class TableError(ValueError):
-    """A file or table does not match its schema; the text names the column, never a cell."""
+    """A file or table does not match its schema; the message names the column, never a cell."""
 
 
 class ModelFileError(ValueError):

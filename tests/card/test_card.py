@@ -1,11 +1,15 @@
 import json
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from discreet import card as cards
 from discreet.card.risk import percent
@@ -65,7 +69,7 @@ WRITERS = [cards.text, cards.markdown, cards.html]
 
 
 def words(written):
-    """A card's words without markup, escapes and line breaks."""
+    """Return a card's words without markup, escapes and line breaks."""
     plain = re.sub(r"<style>.*?</style>|<[^>]+>", " ", written, flags=re.DOTALL)
     plain = plain.replace("&nbsp;", " ").replace("\\", "").replace("|", " ")
     return re.sub(r"\s+", " ", plain)
@@ -81,7 +85,7 @@ def test_everything_is_on_it(writer, guarantee, schema, model):
         "one row",
         "zCDP",
         "0.02",
-        "centre 10 %",
+        "centre (means of the columns) 10 %",
         "model 90 %",
         "gaussian noise multiplier 10 to 20 5",
         "the number of rows",
@@ -248,12 +252,111 @@ def test_it_is_plain_data(guarantee, schema, model):
 def test_gaussian_and_pure_promises(guarantee):
     gaussian = replace(guarantee, measure="gdp", rho=None, mu=0.2)
     assert "Total μ" in cards.text(cards.card(gaussian))
-    assert "μ² of Gaussian DP: 0.04 in total" in words(cards.text(cards.card(gaussian)))
+    assert "μ² of Gaussian DP, which adds up: 0.04 in total" in words(
+        cards.text(cards.card(gaussian))
+    )
     pure = replace(guarantee, measure="pure", rho=None, delta=0.0, split=())
     assert "(ε = 1, pure)" in cards.text(cards.card(pure))
-    assert "All of it went into the model" in cards.text(cards.card(pure))
+    assert "All of it was spent on the model" in cards.text(cards.card(pure))
+
+
+# -- fitted models and pipelines
+
+
+DRAFTED = Schema(
+    columns={"age": Numeric(0, 100), "income": Numeric(0, 9)},
+    target=Target("ill", classes=["no", "yes"]),
+    spent=Spent(0.5, 1e-7, "add_remove", ("bounds of age",)),
+)
+
+
+@pytest.fixture
+def fitted(guarantee, model):
+    model.guarantee_ = guarantee
+    return Pipeline([("table", DRAFTED.transformer()), ("model", model)])
+
+
+def total_of(told):
+    return pytest.approx((1.5, 1.1e-6)) == told.total and "(ε = 1.5, δ = 1.1e-06)" in told.summary
+
+
+def test_the_budget_of_a_drafted_schema_is_always_counted(fitted, guarantee):
+    """However the card is asked for, it states ε = 1 + 0.5, and the schema counts once."""
+    for told in (
+        cards.card(fitted),
+        cards.card(guarantee, model=fitted),
+        cards.card(fitted[-1], schema=DRAFTED),
+        cards.card(fitted, schema=DRAFTED),
+        cards.card(guarantee, model=fitted, schema=DRAFTED),
+        cards.card(guarantee, schema=DRAFTED),
+    ):
+        assert total_of(told), told.summary
+        assert "Estimating the schema 0.5 1e-07" in words(cards.text(told))
+
+
+def test_schemas_of_nested_steps_are_counted(fitted, guarantee):
+    nested = make_pipeline(FunctionTransformer(), fitted)
+    assert total_of(cards.card(nested))
+    columns = ColumnTransformer([("table", DRAFTED.transformer(), ["age", "income"])])
+    columns.transformers_ = columns.transformers
+    assert total_of(cards.card(Pipeline([("columns", columns), ("model", fitted[-1])])))
+
+
+def test_two_drafted_schemas_are_both_counted(fitted):
+    other = replace(DRAFTED, spent=Spent(0.25, 0.0, "add_remove"))
+    told = cards.card(fitted, schema=other)
+    assert told.total == pytest.approx((1.75, 1.1e-6))
+
+
+def test_a_schema_under_another_relation_is_in_the_summary(fitted, guarantee):
+    fitted[-1].guarantee_ = replace(guarantee, relation=Relation.REPLACE_ONE)
+    told = cards.card(fitted)
+    assert told.total is None
+    assert "(ε = 1, δ = 1e-06)-differentially private for one row replaced" in told.summary
+    assert "Estimating the schema cost more" in told.summary
+    assert "(ε = 0.5, δ = 1e-07) for one row added or removed" in told.summary
+
+
+def test_an_insecure_draft_makes_the_card_insecure(fitted):
+    seeded = replace(DRAFTED, spent=replace(DRAFTED.spent, secure=False))
+    pipeline = Pipeline([("table", seeded.transformer()), ("model", fitted[-1])])
+    assert cards.card(pipeline).banner.startswith("TEST MODE, NOT PRIVATE")
 
 
 def test_a_pipeline_is_described_by_its_last_step(guarantee, model):
-    pipeline = SimpleNamespace(steps=[("table", None), ("model", model)])
+    pipeline = Pipeline([("table", FunctionTransformer()), ("model", model)])
     assert cards.card(guarantee, model=pipeline) == cards.card(guarantee, model=model)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        LogisticRegression(),
+        Pipeline([("model", LogisticRegression())]),
+        GridSearchCV(LogisticRegression(), {"alpha": [0.1]}),
+        None,
+    ],
+)
+def test_what_has_no_guarantee_has_no_card(subject):
+    with pytest.raises(ValueError, match="Fit it first"):
+        cards.card(subject)
+
+
+def test_the_unit_of_the_guarantee_is_a_row(guarantee):
+    told = words(cards.text(cards.card(guarantee)))
+    assert "What it means for one row" in told
+    assert "Protected unit one row of the table" in told
+    assert "A person with several rows is protected less" in told
+
+
+def test_steps_of_one_kind_are_added_up_and_explained(guarantee):
+    split = (("centre", 0.03), ("scale", 0.02), ("centre", 0.01), ("model", 0.94))
+    told = words(cards.text(cards.card(replace(guarantee, split=split))))
+    assert "centre (means of the columns), 2 times 4 %" in told
+    assert "scale (scales of the columns) 2 %" in told
+
+
+def test_the_page_needs_jinja_and_says_so(guarantee, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match="pip install jinja2"):
+        cards.html(cards.card(guarantee))

@@ -8,7 +8,7 @@ from dp_accounting.pld import common, privacy_loss_distribution
 
 from discreet.accounting import conversions
 from discreet.card import risk
-from discreet.card.risk import RATES, attack_curve, attack_success, in_words, percent
+from discreet.card.risk import RATES, attack_curve, attack_success, percent, risk_text
 from discreet.core import Account, Budget, Guarantee, Relation
 
 ALL_RATES = (1e-6, 1e-3, 0.01, 0.1, 0.5, 0.9)
@@ -130,7 +130,7 @@ def test_what_does_not_hold_promises_nothing():
     assert attack_success(promised(secure=False), 0.001) == 1.0
     assert attack_success(promised(epsilon=math.inf, measure=None), 0.001) == 1.0
     assert attack_success(promised(epsilon=1e6), 0.001) == 1.0
-    assert "may catch all" in in_words(promised(secure=False), 0.001)
+    assert "may catch all" in risk_text(promised(secure=False), 0.001)
 
 
 def test_what_was_released_before_is_added():
@@ -182,10 +182,10 @@ def test_words_round_up():
     assert percent(0.99999) == "100 %"
     assert percent(0.5) == "50 %"
     assert percent(0.0) == "0 %"
-    sentence = in_words(promised(1.0, 0.0), 0.001)
+    sentence = risk_text(promised(1.0, 0.0), 0.001)
     assert sentence == (
         "An attacker who wrongly accuses 1 in 1,000 of those whose row was not used catches at "
         "most 0.272 % of those whose row was (guessing catches 0.1 %)."
     )
-    replaced = in_words(promised(1.0, 0.0, relation=Relation.REPLACE_ONE), 0.25)
+    replaced = risk_text(promised(1.0, 0.0, relation=Relation.REPLACE_ONE), 0.25)
     assert "1 in 4 of those whose row had other values than suspected" in replaced

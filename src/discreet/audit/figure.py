@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.audit.report import HEADINGS, NUMERIC, bound_in_words, in_words, row
 from discreet.audit.result import Audit, Verdict
-from discreet.card.parts import shown
+from discreet.card import shown
 from discreet.card.risk import approximate_bound
 from discreet.page import document
 

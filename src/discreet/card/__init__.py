@@ -1,10 +1,10 @@
-"""The privacy card: what a model promises, for a person who has to decide about it.
+"""The privacy card: the guarantee of a model, for a reader who has to decide about it.
 
-`card` gathers the facts as plain data; `text`, `markdown` and `html` write them down.
+`card` collects the contents as plain data; `text`, `markdown` and `html` write them.
 """
 
-from discreet.card.facts import Card, card
-from discreet.card.page import html
-from discreet.card.plain import markdown, text
+from discreet.card.contents import Card, card
+from discreet.card.descriptions import listed, shown
+from discreet.card.writers import html, markdown, text
 
-__all__ = ["Card", "card", "html", "markdown", "text"]
+__all__ = ["Card", "card", "html", "listed", "markdown", "shown", "text"]

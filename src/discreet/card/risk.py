@@ -1,10 +1,11 @@
-"""What a promise means for one person: how often the best attacker can be right about them.
+"""Bounds on membership inference: the largest success of any attack on one row.
 
-An attacker sees everything that was released, knows every other row and suspects that a certain
-row was used. Among those it is wrong about, it accuses a share: its *false-positive rate*. Among
-those it is right about, it catches a share: its *true-positive rate*. A guarantee bounds the second
-by the first, for every attack there is. These bounds are computed here and rounded up. Proofs:
-docs/proofs/risk.md.
+An attacker sees everything that was released, knows every other row and suspects that a certain row
+was used. Its *false-positive rate* is the share of wrong suspicions that it confirms; its
+*true-positive rate* is the share of right ones. A guarantee bounds the second by the first, for
+every attack. These bounds are computed here and rounded up.
+
+Proof: docs/proofs/risk.md.
 """
 
 from __future__ import annotations
@@ -14,21 +15,18 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from discreet.accounting.budget import Relation
-from discreet.core.guarantee import Guarantee
+from discreet.core import Guarantee, Relation
+from discreet.validate import FloatArray
 
-__all__ = ["RATES", "attack_curve", "attack_success", "in_words", "percent", "rate_in_words"]
-
-FloatArray = NDArray[np.float64]
+__all__ = ["RATES", "attack_curve", "attack_success", "percent", "rate_in_words", "risk_text"]
 
 RATES = (0.001, 0.01, 0.1)
 """The false-positive rates that a card reports."""
 
 _SLACK = 2.0**-50  # relative; covers a term built from a few operations and one library call
-_NORMAL = 2.0**-40  # room for SciPy's normal distribution, hundreds of times its error
+_NORMAL = 2.0**-40  # slack for SciPy's normal distribution, hundreds of times its error
 _ORDERS: FloatArray = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 160))
 _FINER: FloatArray = np.exp(np.linspace(-0.16, 0.16, 64))  # around the best of the above
 _COARSE, _FINE = 24, 46  # halvings of the search; the first only has to find the best order
@@ -42,23 +40,23 @@ def attack_success(
     Parameters
     ----------
     guarantee : Guarantee
-        What was promised. For one that does not hold (a baseline, or a fixed seed) the answer is
-        1: an attacker may be right about everybody.
+        A guarantee. For one that does not hold (a baseline, or a fixed seed) the result is 1: an
+        attacker may be right about everybody.
     fpr : float
         The attacker's false-positive rate, in [0, 1].
     before : iterable of (epsilon, delta)
-        What else was released about the same rows, under the same relation: (ε, δ) of each.
+        Cost of each other release about the same rows, under the same relation.
 
     Returns
     -------
     float
-        The true-positive rate cannot be larger. Never above what the guarantee's (ε, δ) allow.
+        Upper bound on the true-positive rate, at most the one of the guarantee's (ε, δ).
 
-    Privacy
-    -------
-    For an attacker who knows everything but whether a row was used (under ``replace_one``: which
-    of two versions of it). For totals in Gaussian DP and zCDP the bound is the best there is for
-    that total, rounded up; else it is that of (ε, δ). Proof: docs/proofs/risk.md.
+    Notes
+    -----
+    *Privacy.* The bound is for an attacker who knows everything except whether a row was used
+    (under ``replace_one``: which of two versions of it). For totals in Gaussian DP and zCDP it is
+    the best possible bound for that total, rounded up; else it is that of (ε, δ).
     """
     rate = float(fpr)
     if not 0 <= rate <= 1:
@@ -91,12 +89,12 @@ def attack_curve(
     lowest: float = 1e-4,
     points: int = 81,
 ) -> tuple[FloatArray, FloatArray]:
-    """`attack_success` at false-positive rates from ``lowest`` to 1, evenly spaced by factors.
+    """Compute `attack_success` at false-positive rates from ``lowest`` to 1, evenly on a log scale.
 
     Returns
     -------
     (ndarray, ndarray)
-        False-positive rates, and the true-positive rate that none exceeds at each.
+        False-positive rates, and the bound on the true-positive rate at each.
     """
     if not (0 < lowest < 1 and points >= 2):
         raise ValueError(
@@ -109,7 +107,7 @@ def attack_curve(
 
 
 def approximate_bound(epsilon: float, delta: float, fpr: float) -> float:
-    """The largest true-positive rate under (ε, δ)-DP: both directions of its definition."""
+    """Return the largest true-positive rate under (ε, δ)-DP, in both directions."""
     if epsilon >= 700:  # exp would overflow, and nothing is promised
         return 1.0
     gained = (delta + math.exp(epsilon) * fpr) * (1 + _SLACK)
@@ -118,7 +116,7 @@ def approximate_bound(epsilon: float, delta: float, fpr: float) -> float:
 
 
 def gaussian_bound(mu: float, fpr: float) -> float:
-    """The largest true-positive rate under μ-GDP: Φ(Φ⁻¹(fpr) + μ)."""
+    """Return the largest true-positive rate under μ-GDP: Φ(Φ⁻¹(fpr) + μ)."""
     if fpr in (0.0, 1.0):
         return fpr
     quantile = float(ndtri(fpr))
@@ -127,11 +125,11 @@ def gaussian_bound(mu: float, fpr: float) -> float:
 
 
 def concentrated_bound(rho: float, fpr: float) -> float:
-    """The largest true-positive rate under ρ-zCDP.
+    """Return the largest true-positive rate under ρ-zCDP.
 
     A yes-or-no answer with rates p and q is a post-processing, so D_α(p‖q) and D_α(q‖p) are at most
-    ρα for every α > 1. A p that breaks one of them for some α, by more than rounding can, is ruled
-    out, and so is every larger one. The result has been ruled out.
+    ρα for every α > 1. A p that violates one of them for some α, by more than rounding, is ruled
+    out, and so is every larger one. The returned rate is ruled out.
     """
     if fpr in (0.0, 1.0):
         return fpr
@@ -146,7 +144,7 @@ def concentrated_bound(rho: float, fpr: float) -> float:
 def _ruled_out(
     rho: float, fpr: float, orders: FloatArray, bound: float, halvings: int
 ) -> tuple[float, float | None]:
-    """The smallest rate, at most ``bound``, that these orders rule out, and the order that did."""
+    """Return the smallest rate up to ``bound`` that these orders rule out, and the order."""
     low, high = math.log(fpr), math.log(bound)
     best = None
     for _ in range(halvings):
@@ -161,7 +159,7 @@ def _ruled_out(
 
 
 def _excess(rho: float, tpr: float, fpr: float, orders: FloatArray) -> FloatArray:
-    """By how much (α−1)·D_α exceeds (α−1)·ρα in either direction, less what rounding can add."""
+    """Return the excess of (α−1)·D_α over (α−1)·ρα in both directions, less the rounding."""
     less = orders - 1  # exact: see docs/proofs/risk.md
     allowed = orders * less * rho
     log_p, log_q = math.log(tpr), math.log(fpr)
@@ -174,24 +172,24 @@ def _excess(rho: float, tpr: float, fpr: float, orders: FloatArray) -> FloatArra
 
 
 def percent(rate: float, digits: int = 3) -> str:
-    """A rate as per cent, rounded up to a few digits: 0.002718 is ``"0.272 %"``."""
+    """Format a rate as per cent, rounded up to a few digits: 0.002718 is ``"0.272 %"``."""
     exact = Decimal(rate) * 100
     rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(exact)
     return f"{rounded.normalize():f} %" if rounded else "0 %"
 
 
 def rate_in_words(fpr: float) -> str:
-    """A small rate as ``"1 in 1,000"``; another as per cent."""
+    """Format a small rate as ``"1 in 1,000"``, another one as per cent."""
     times = 1 / fpr if fpr > 0 else math.inf
     if math.isfinite(times) and abs(times - round(times)) < 1e-9 * times and times > 1:
         return f"1 in {round(times):,}"
     return f"{fpr * 100:.6g} %"
 
 
-def in_words(
+def risk_text(
     guarantee: Guarantee, fpr: float, *, before: Iterable[tuple[float, float]] = ()
 ) -> str:
-    """One sentence: what an attacker with this false-positive rate catches at most."""
+    """State in a sentence the bound on an attacker with this false-positive rate."""
     bound = attack_success(guarantee, fpr, before=before)
     wrong, right = {
         Relation.ADD_REMOVE: ("whose row was not used", "whose row was"),

@@ -9,7 +9,7 @@ from html import escape
 import pandas as pd
 
 from discreet.accounting.recompute import TOLERANCE
-from discreet.card.parts import listed, shown
+from discreet.card import listed, shown
 from discreet_bench.lines import title_of
 from discreet_bench.report.facts import Cost, Origin, Problem, Promise
 from discreet_bench.runs import RELATIONS, VARIANTS

@@ -1,0 +1,196 @@
+"""Building blocks of a card, and descriptions of models, schemas and mechanisms in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any
+
+__all__ = [
+    "Block",
+    "Bullets",
+    "Paragraph",
+    "Table",
+    "describe_model",
+    "describe_schema",
+    "last_step",
+    "listed",
+    "shown",
+    "summarise_uses",
+]
+
+_COLUMNS_SHOWN = 60
+_LEFT_OUT = {
+    "random_state", "accountant", "progress", "epsilon", "delta", "relation", "classes",
+}  # fmt: skip
+"""Parameters of a model that the card does not list, or lists elsewhere."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of short texts."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts; ``numeric`` lists the columns that are aligned right."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[int, ...] = ()
+
+
+Block = Paragraph | Bullets | Table
+
+
+def summarise_uses(uses: Iterable[Any]) -> tuple[tuple[str, str, str], ...]:
+    """Return one row per kind of mechanism: name, range of each setting, number of uses."""
+    kinds: dict[str, tuple[list[dict[str, Any]], int]] = {}
+    for use in uses:
+        settings, count = kinds.get(use.mechanism.name, ([], 0))
+        kinds[use.mechanism.name] = ([*settings, _settings(use.mechanism)], count + use.count)
+    return tuple(
+        (shown(name.replace("_", " "), 60), _ranges(settings), f"{count:,}")
+        for name, (settings, count) in kinds.items()
+    )
+
+
+def _settings(mechanism: Any) -> dict[str, Any]:
+    stated = asdict(mechanism) if is_dataclass(mechanism) else {}  # type: ignore[call-overload]
+    if isinstance(stated.get("fields"), tuple):  # known by name only
+        stated = dict(stated["fields"])
+    return stated
+
+
+def _ranges(settings: list[dict[str, Any]]) -> str:
+    texts = []
+    for key in settings[0]:
+        values = [each[key] for each in settings if key in each]
+        name = shown(key.replace("_", " "), 40)
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+            texts.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
+        else:
+            answers = {True: "yes", False: "no", None: "none"}
+            each = dict.fromkeys(answers.get(value, str(value)) for value in values)
+            texts.append(f"{name} {listed(each, 3)}")
+    return ", ".join(texts)
+
+
+def last_step(model: Any) -> Any:
+    """Return the last step of a pipeline, or the model itself."""
+    steps = getattr(model, "steps", None)
+    return last_step(steps[-1][1]) if steps else model
+
+
+def describe_model(model: Any) -> Table:
+    """Describe a fitted model by its kind and settings; no weight is shown."""
+    estimator = last_step(model)
+    rows = [("Kind", type(estimator).__name__)]
+    settings = estimator.get_params(deep=False)
+    solver = settings.pop("solver", None)
+    if solver is not None:
+        ran = getattr(estimator, "solver_", None)
+        chosen = f", which ran {shown(ran)}" if solver == "auto" and ran else ""
+        rows.append(("Solver", f"{_component(solver)}{chosen}"))
+    if hasattr(estimator, "n_features_in_"):
+        rows.append(("Encoded columns", f"{estimator.n_features_in_:,}"))
+    if hasattr(estimator, "classes_"):
+        rows.append(("Labels", listed(estimator.classes_.tolist())))
+    for name, value in sorted(settings.items()):
+        if name in _LEFT_OUT or value is None:
+            continue
+        if name == "preparation":
+            value = "; ".join(_component(step) for step in value) or "none"
+        rows.append((name.replace("_", " "), shown(value, 200)))
+    return Table(("", ""), tuple((key, shown(value)) for key, value in rows))
+
+
+def _component(component: Any) -> str:
+    """Describe a solver or preparation step: its name and the settings that are not defaults."""
+    if isinstance(component, str) or not is_dataclass(component):
+        return shown(component)
+    name = getattr(component, "name", type(component).__name__)
+    changed = [
+        f"{field.name.replace('_', ' ')} {shown(getattr(component, field.name), 60)}"
+        for field in fields(component)
+        if getattr(component, field.name) != field.default
+    ]
+    return f"{name} ({', '.join(changed)})" if changed else str(name)
+
+
+def describe_schema(schema: Any) -> list[Block]:
+    """Describe a schema column by column: all of it is treated as public."""
+    rows = [
+        (shown(name, 60), column.kind, _describe_column(column))
+        for name, column in list(schema.columns.items())[:_COLUMNS_SHOWN]
+    ]
+    target = schema.target
+    if target is not None:
+        bounds = f"{target.low:g} to {target.high:g}" if target.low is not None else "no bounds"
+        said = f"labels {listed(target.labels)}" if target.is_classification else bounds
+        rows.insert(0, (shown(target.column, 60), "target", said))
+    counted = "" if schema.spent is None else " (the cost of estimating them is counted above)"
+    blocks: list[Block] = [
+        Paragraph(f"The schema, with all its bounds and lists of values{counted}:"),
+        Table(("Column", "Kind", "Schema"), tuple(rows)),
+    ]
+    more = len(schema.columns) - _COLUMNS_SHOWN
+    if more > 0:
+        blocks.append(Paragraph(f"… and {more:,} more columns."))
+    return blocks
+
+
+def _describe_column(column: Any) -> str:
+    kind = column.kind
+    if kind == "numeric":
+        texts = ["bounds estimated in the fit, within its budget"]
+        if column.low is not None:
+            texts = [f"{column.low:g} to {column.high:g}"]
+        if column.scale != "linear":
+            texts.append(f"on a {column.scale} scale")
+    elif kind in ("categorical", "ordinal"):
+        texts = [listed(column.values)]
+    elif kind == "boolean":
+        texts = ["yes or no"]
+    elif kind == "ignored":
+        return f"not used{f': {shown(column.reason, 80)}' if column.reason else ''}"
+    else:
+        texts = [shown(column)]
+    if getattr(column, "missing", False):
+        texts.append("may be missing")
+    return ", ".join(texts)
+
+
+def shown(text: object, most: int = 300) -> str:
+    """Return external text in a displayable form: one line, printable, at most ``most`` characters.
+
+    Column names and labels come from files. An escape sequence or a change of writing direction in
+    one of them could make a card look as if it said something else.
+    """
+    raw = str(text)
+    clean = "".join(
+        character
+        if character.isprintable()
+        else " "
+        if character in "\n\r\t"
+        else character.encode("unicode_escape").decode("ascii")
+        for character in raw[: most + 1]
+    )
+    return clean if len(clean) <= most else f"{clean[: most - 1]}…"
+
+
+def listed(texts: Iterable[object], most: int = 6) -> str:
+    """Return the first items of a list, and the number of items if there are more."""
+    items = list(texts)
+    first = ", ".join(shown(item, 40) for item in items[:most])
+    return first if len(items) <= most else f"{first}, … ({len(items):,} in all)"
