@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint check-slow bench bench-speed clean
+.PHONY: help demo test test-process lint check-slow bench bench-speed clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
-	@echo "make test         run the tests"
-	@echo "make lint         ruff, mypy and the import contract"
+	@echo "make test         run the tests (at most 4 minutes on two idle cores)"
+	@echo "make test-process tests that start other processes or a browser"
+	@echo "make lint         ruff, mypy --strict on trusted packages, and the import contracts"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
 	@echo "make bench        the quick form of every experiment on what data there are, and a page of it"
 	@echo "make bench-speed  speed and memory against plain NumPy, as ratios in one run"
@@ -30,6 +31,9 @@ demo: .venv/.user
 test: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-process: .venv/.developer
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "process or browser"
+
 lint: .venv/.developer
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,7 +41,7 @@ lint: .venv/.developer
 	$(BIN)/lint-imports
 
 check-slow: .venv/.developer
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests bench/tests
 
 bench: .venv/.user
 	$(BIN)/discreet bench run all --quick
