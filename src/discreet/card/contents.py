@@ -353,12 +353,10 @@ def _public(guarantee: Guarantee, schemas: list[Any]) -> Section:
 
 
 def _conditions(guarantee: Guarantee) -> Section:
-    blocks: list[Block] = []
-    if guarantee.conditions:
-        blocks.append(Bullets(tuple(shown(item) for item in guarantee.conditions)))
+    conditions = list(map(shown, guarantee.conditions))
     if guarantee.private:
-        blocks.append(Paragraph(f"Noise: {guarantee.numeric}."))
-    return Section("conditions", "Conditions of the guarantee", tuple(blocks))
+        conditions.append(f"noise: {guarantee.numeric}")
+    return Section("conditions", "Conditions of the guarantee", (Bullets(tuple(conditions)),))
 
 
 def _versions() -> Section:
