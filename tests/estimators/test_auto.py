@@ -16,6 +16,7 @@ from discreet import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    NotSupported,
     PrivacyLeakWarning,
     Radius,
     Scale,
@@ -23,7 +24,7 @@ from discreet import (
 from discreet.accounting.budget import PrivacyLoss
 from discreet.estimators.auto import choose
 from discreet.objectives import HuberHinge, Logistic, Squared
-from discreet.solvers import AGD, GD, ShrunkGD
+from discreet.solvers import GD, ShrunkGD
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 TWICE = ["radius", "centre", "spread", "centre", "scale", "scale"]
@@ -67,9 +68,10 @@ def test_steps_of_the_caller_come_first_and_only_bounds_are_completed():
     assert names(decide(given=(Centre(),))) == ["centre"]
 
 
-def test_pure_budgets_are_left_to_agd():
+def test_pure_budgets_are_refused_with_a_remedy():
     for loss in (Logistic(), Squared()):
-        assert isinstance(decide(loss=loss, budget=Budget(1.0, 0.0, "add_remove")).solver, AGD)
+        with pytest.raises(NotSupported, match=r"delta > 0.*'objpert'"):
+            decide(loss=loss, budget=Budget(1.0, 0.0, "add_remove"))
 
 
 def test_rows_are_clipped_further_out_where_noise_allows_it():

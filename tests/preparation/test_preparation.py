@@ -19,8 +19,7 @@ from discreet import (
     solvers,
 )
 from discreet.accounting.composition import delta_with_gaussian
-from discreet.preparation import pipeline as preparing
-from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Whiten
+from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
 from discreet.solvers.gd import GD
 from discreet.solvers.objpert import ObjPert
 
@@ -150,7 +149,7 @@ def test_prediction_moves_rows_as_the_fit_did(binary):
 def test_large_tables_are_predicted_block_by_block(monkeypatch):
     fitted = model().fit(RAW, Y)
     whole = fitted.decision_function(RAW)
-    monkeypatch.setattr(preparing, "BLOCK_ENTRIES", 4000)
+    monkeypatch.setattr(pipeline, "BLOCK_ENTRIES", 4000)
     assert np.array_equal(fitted.decision_function(RAW), whole)
 
 
@@ -305,7 +304,7 @@ def test_bad_settings_are_refused_before_data_is_read(settings, message):
 
 def test_tables_that_do_not_fit_are_refused_before_anything_is_spent():
     accountant = Accountant()
-    wide = sp.csr_array((50, preparing.WIDEST + 1))
+    wide = sp.csr_array((50, WIDEST + 1))
     long = sp.csr_array((600_000, 1000), dtype=np.float64)
     for table, steps, message in (
         (RAW, [Bounds([4])], "column 4"),
