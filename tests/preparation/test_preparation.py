@@ -146,6 +146,14 @@ def test_prediction_moves_rows_as_the_fit_did(binary):
     assert fitted.decision_function(X[5:6]) == pytest.approx(scores[5:6], abs=1e-12)
 
 
+@pytest.mark.parametrize("solver", ["agd", "gd", "outpert"])
+@pytest.mark.parametrize("steps", [ALL, FULL, [Spread(), Centre(), Scale()], [Scale(), Radius()]])
+def test_tables_stay_as_they_are(solver, steps):
+    X = RAW[:500].copy()
+    model(solver, steps, data_norm=60.0).fit(X, Y[:500]).predict(X)
+    assert np.array_equal(X, RAW[:500])
+
+
 def test_large_tables_are_predicted_block_by_block(monkeypatch):
     fitted = model().fit(RAW, Y)
     whole = fitted.decision_function(RAW)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,74 @@ from discreet.solvers.gd import GD
 from .prepared import FULL, RAW, TWICE, N, Y, model
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
+
+
+class Answers:
+    """A curator with fixed answers, and no rows that a step could read."""
+
+    n_rows = 10
+
+    def median_norm(self, *, mechanism, largest=None):
+        return 2.0
+
+    def column_bounds(self, column, *, coverage, mechanism):
+        return -1.0, 3.0
+
+    def row_sum(self, *, mechanism):
+        return SimpleNamespace(values=np.array([30.0, -40.0]), deviation=1.0)
+
+    def square_sum(self, *, mechanism):
+        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=1.0)
+
+    def outer_sum(self, *, mechanism):
+        return SimpleNamespace(matrix=lambda: np.diag([30.0, 40.0]), deviation=1.0)
+
+
+def test_steps_use_the_answers_of_the_curator_only():
+    norms = RowNorms(6.0, 6.0, 6.0, raw=True)
+    fitted = {
+        step.name: step.fit(Answers(), None, norms)
+        for step in (Bounds([1]), Radius(), Spread(), Centre(shrink=False), Scale(), Whiten())
+    }
+    assert fitted["bounds"][0].low.tolist() == [-1.0]
+    assert fitted["radius"][0].radius == pytest.approx(2.2)
+    assert fitted["spread"][0].norm == pytest.approx(3.0)
+    assert fitted["centre"][0].mean.tolist() == [3.0, -4.0]
+    assert fitted["centre"][0].deviation == 0.1
+    weights = column_weights(np.array([3.0, 4.0]), 0.1, norms, 10 / 3)
+    assert np.array_equal(fitted["scale"][0].weights, weights)
+    matrix, _ = whitening(np.diag([3.0, 4.0]), 0.1, norms)
+    assert np.array_equal(fitted["whiten"][0].matrix, matrix)
+    left = {name: (known.clip, known.raw) for name, (_, known) in fitted.items()}
+    assert left["bounds"] == (6.0, True)
+    assert left["radius"] == (1.0, False)
+    assert left["spread"] == (3.0, True)
+    assert left["centre"] == (pytest.approx(math.sqrt(36 - 25)), False)
+    assert left["scale"] == (pytest.approx(4.0), False)
+    assert left["whiten"] == (pytest.approx(7.2), False)
+
+
+@pytest.mark.parametrize(
+    ("norms", "clip"),
+    [
+        (RowNorms(6.0, 6.0, 6.0, raw=True), 3.0),  # 1.5 times the median
+        (RowNorms(1.0, 1.0, 1.0, raw=True), 1.0),  # rows are at most as long as that
+        (RowNorms(1.0, 1.0, 1.0), 2.0),  # or twice, if a mean was subtracted
+        (RowNorms(1e9, 1e9, 1e9), 1e3),  # shorter rows could overflow when they are scaled
+    ],
+)
+def test_a_spread_is_kept_within_public_limits(norms, clip):
+    assert Spread().fit(Answers(), None, norms)[1].clip == pytest.approx(clip)
+
+
+def test_a_released_mean_is_noisy():
+    """Σ((noisy − exact)/deviation)² of 400 coordinates is χ² with 400 degrees of freedom.
+
+    It lies between 230 and 620 but for one run in 10⁸; it is 0 for an exact mean.
+    """
+    X = np.full((50, 400), 0.01)
+    (step,) = model(preparation=[Centre(0.2, shrink=False)]).fit(X, Y[:50]).preparation_
+    assert 230 < np.sum(((step.mean - X.mean(axis=0)) / step.deviation) ** 2) < 620
 
 
 def test_bounds_leave_a_sparse_table_sparse():
