@@ -51,11 +51,6 @@ _KINDS: dict[str, type[Model]] = {
 }
 _LABELS = re.compile(r"[<>|=]?(U\d{1,4}|[iu][1248]|f[248]|b1|O)")
 _CHECKSUM = b',\n"sha256": "'
-_NOT_PRIVATE = (
-    "NOT PRIVATE: these weights were computed on the exact rows. Do not publish them unless the "
-    "rows may be."
-)
-_TEST_MODE = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
 
 
 class _Entry(Struct, forbid_unknown_fields=True):
@@ -270,8 +265,13 @@ def _plain(value: Any) -> Any:
 
 def _warning(guarantee: Guarantee) -> str | None:
     if not guarantee.private:
-        return _NOT_PRIVATE
-    return None if guarantee.secure else _TEST_MODE
+        return (
+            "NOT PRIVATE: these weights were computed on the exact rows. Do not publish them "
+            "unless the rows may be."
+        )
+    if not guarantee.secure:
+        return "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
+    return None
 
 
 # Settings.
@@ -302,9 +302,6 @@ def _stored(solver: Solver) -> _Solver:
 def _given(data: dict[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments of an estimator."""
     settings = dict(data)
-    for name in settings:
-        if isinstance(settings[name], dict) and name != "solver":
-            raise ValueError(f"the setting {name} is of the wrong type.")
     solver = msgspec.convert(settings["solver"], str | _Solver)
     settings["solver"] = solver if isinstance(solver, str) else _solver(solver)
     steps = msgspec.convert(settings["preparation"], list[dict[str, Any]] | None)

@@ -120,11 +120,12 @@ def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> None:
         step.check(X.shape[1])
     if not copy and _is_affine(steps):
         return
-    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    n_rows, n_features = X.shape
+    size = n_rows * n_features * X.dtype.itemsize
     if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
         raise NotSupported(
-            f"Centre and Whiten make a dense table of a sparse one; of {X.shape[0]:,} × "
-            f"{X.shape[1]:,} it would take {size / 2**30:.1f} GiB, more than "
+            f"Centre and Whiten make a dense table of a sparse one; of {n_rows:,} × "
+            f"{n_features:,} it would take {size / 2**30:.1f} GiB, more than "
             f"{LARGEST_DENSE / 2**30:g}. Leave these steps out, or use fewer columns or float32."
         )
 
@@ -178,7 +179,7 @@ def transform(
     data_norm: float | None,
     fit_intercept: bool,
     row_norm: float | None,
-) -> tuple[Rows | TransformedRows, tuple[FittedStep, ...]]:
+) -> tuple[Rows, tuple[FittedStep, ...]]:
     """Run the steps, each on what the one before made of X.
 
     X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
@@ -202,7 +203,7 @@ def transform(
 
     Returns
     -------
-    rows : Rows or TransformedRows
+    rows : Rows
         Rows for the model.
     fitted : tuple of FittedStep
         What was released.
@@ -214,7 +215,7 @@ def transform(
     for part, step in enumerate(steps):
         bound = norms.clip if norms and step.bounded else None
         rows = _rows(table, targets, base, affine, fit_intercept=False, row_norm=bound)
-        curator = Curator(rows, account, noises[part])
+        curator = Curator(rows, account, noises[part])  # type: ignore[arg-type]
         curator.open_reserved(part)
         released, norms = step.fit(curator, mechanisms[part], norms)
         fitted.append(released)
@@ -236,11 +237,11 @@ def _rows(
     *,
     fit_intercept: bool,
     row_norm: float | None,
-) -> Rows | TransformedRows:
+) -> Rows:
     """Return the rows that a step or a model learns from."""
     if base is None or affine is None:
         return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
-    return TransformedRows(base, affine, fit_intercept=fit_intercept, row_norm=row_norm)
+    return TransformedRows(base, affine, fit_intercept=fit_intercept, row_norm=row_norm)  # type: ignore[return-value]
 
 
 def _is_affine(steps: Sequence[Step]) -> bool:

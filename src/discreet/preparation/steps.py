@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 Mechanism = ExponentialMechanism | Gaussian | L2Norm
-AnyStep = TypeVar("AnyStep", "Step", "FittedStep")
+AnyStep = TypeVar("AnyStep", bound="Step | FittedStep")
 
 LEAST_SPREAD = 1e-6
 """Share of their norm that rows are assumed to keep at least when a mean is subtracted."""
@@ -195,10 +195,10 @@ def from_dict(data: Any, kinds: Mapping[str, type[AnyStep]]) -> AnyStep:
     name = data.get("step") if isinstance(data, dict) else None
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"a step must be one of {', '.join(kinds)}; got {name!r}.")
-    known = [field.name for field in fields(kinds[name])]  # type: ignore[arg-type]
-    if set(data) != {"step", *known}:
-        raise ValueError(f"the step {name!r} has exactly the entries: step, {', '.join(known)}.")
-    return kinds[name](**{key: data[key] for key in known})
+    entries = [field.name for field in fields(kinds[name])]  # type: ignore[arg-type]
+    if set(data) != {"step", *entries}:
+        raise ValueError(f"the step {name!r} has exactly the entries: step, {', '.join(entries)}.")
+    return kinds[name](**{key: data[key] for key in entries})
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class FittedBounds(FittedStep):
     def _scaled(self, at: int, values: NDArray[Any]) -> FloatArray:
         low, high = self.low[at], self.high[at]
         with np.errstate(over="ignore"):
-            scaled = (np.asarray(values, dtype=np.float64) - low) / (high - low)
+            scaled: FloatArray = (np.asarray(values, dtype=np.float64) - low) / (high - low)
         return np.clip(scaled, 0.0, 1.0, out=scaled)
 
     def _apply_sparse(self, X: Any) -> Any:

@@ -20,7 +20,7 @@ from discreet.core import Curator
 from discreet.errors import NotSupported
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step, clipped
 from discreet.rows import AffineMap, as_rows
-from discreet.solvers.shrinkage import nearest
+from discreet.solvers.newton import nearest
 from discreet.validate import FloatArray, check_fields, flag, positive, vector
 
 __all__ = [
@@ -156,10 +156,10 @@ class FittedCentre(FittedMoment):
         if self.clips:
             rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
             return rows.shifted(self.mean, out=X if in_place else None)
-        if sp.issparse(X):
-            X, in_place = X.toarray(), True
-        mean = self.mean.astype(X.dtype)
-        return np.subtract(X, mean, out=X if in_place else None, order="C")
+        sparse = bool(sp.issparse(X))
+        dense = X.toarray() if sparse else X
+        out = dense if in_place or sparse else None
+        return np.subtract(dense, self.mean.astype(X.dtype), out=out, order="C")
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,8 @@ class FittedScale(FittedMoment):
         """Multiply the columns; a sparse table stays sparse."""
         if self.clips:
             X, in_place = clipped(X, self.row_norm, 1.0, in_place), True
-        weights = self.weights.astype(X.dtype)
-        if sp.issparse(X):
+        weights, sparse = self.weights.astype(X.dtype), bool(sp.issparse(X))
+        if sparse:
             parts = (X.data * weights[X.indices], X.indices, X.indptr)
             return sp.csr_array(parts, shape=X.shape)
         return np.multiply(X, weights, out=X if in_place else None, order="C")
