@@ -4,8 +4,10 @@ Each step stands beside its fitted form: `steps` has those that choose among pub
 `whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
 """
 
-from discreet.preparation.pipeline import FITTED_STEPS, STEPS, check_steps
+from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
+    FITTED_STEPS,
+    STEPS,
     Bounds,
     FittedStep,
     Radius,
@@ -15,12 +17,7 @@ from discreet.preparation.steps import (
     from_dict,
     to_dict,
 )
-from discreet.preparation.whitening import (
-    WIDEST,
-    Centre,
-    Scale,
-    Whiten,
-)
+from discreet.preparation.whitening import WIDEST, Centre, Scale, Whiten
 
 __all__ = [
     "FITTED_STEPS",

@@ -24,29 +24,17 @@ from discreet.errors import NotSupported
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
-    FittedRadius,
-    FittedSpread,
     FittedStep,
     Mechanism,
     Radius,
     RowNorms,
-    Spread,
     Step,
 )
-from discreet.preparation.whitening import (
-    Centre,
-    FittedCentre,
-    FittedScale,
-    FittedWhiten,
-    Scale,
-    Whiten,
-)
+from discreet.preparation.whitening import MARGIN, Scale
 from discreet.rows import AffineMap, Rows, TransformedRows, as_rows
 from discreet.validate import FloatArray, number
 
 __all__ = [
-    "FITTED_STEPS",
-    "STEPS",
     "check_steps",
     "check_table",
     "conditions",
@@ -56,14 +44,6 @@ __all__ = [
     "transform",
     "typical_norm",
 ]
-
-STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Bounds, Radius, Spread, Centre, Scale, Whiten)
-}
-FITTED_STEPS: dict[str, type[FittedStep]] = {
-    step.name: step
-    for step in (FittedBounds, FittedRadius, FittedSpread, FittedCentre, FittedScale, FittedWhiten)
-}
 
 LARGEST_DENSE = 2**32
 """Bytes of the dense table that centring or whitening may make of a sparse one (4 GiB)."""
@@ -133,23 +113,10 @@ def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> None:
 def divide_budget(
     steps: Sequence[Step], budget: Budget, measures: Sequence[Measure]
 ) -> tuple[Budget, tuple[Mechanism, ...]]:
-    """Divide a budget between steps and models, before anything is opened or read.
+    """Divide a budget between steps and models that may compose in ``measures``.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        The steps, each with its share.
-    budget : Budget
-        The budget of the whole fit.
-    measures : sequence of Measure
-        Measures that the models may compose in.
-
-    Returns
-    -------
-    models : Budget
-        The budget of the models.
-    mechanisms : tuple
-        One mechanism per step. A budget too extreme for a step is a ``ValueError``.
+    Returns the budget of the models and one mechanism per step, before anything is opened or read.
+    A budget too extreme for a step is a ``ValueError``.
 
     Notes
     -----
@@ -180,7 +147,7 @@ def transform(
     fit_intercept: bool,
     row_norm: float | None,
 ) -> tuple[Rows, tuple[FittedStep, ...]]:
-    """Run the steps, each on what the one before made of X.
+    """Run the steps, each on what the one before made of X; return rows and what was released.
 
     X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
     matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
@@ -200,13 +167,6 @@ def transform(
         Public bounds on the norm of a row, before and after the preparation.
     fit_intercept : bool
         Whether the model's rows have a constant feature.
-
-    Returns
-    -------
-    rows : Rows
-        Rows for the model.
-    fitted : tuple of FittedStep
-        What was released.
     """
     copy = copy or not _is_affine(steps)
     table, base, affine = X, None, None
@@ -257,9 +217,13 @@ def model_norm(steps: Sequence[Step], data_norm: float | None) -> float | None:
     It is ``data_norm`` unless a step sets the norm of rows: 1 after `Radius`, 1.2 times the norm
     after `Scale`. Some rows are longer; a model that needs the bound clips them to it.
     """
+    norm = data_norm
     for step in steps:
-        data_norm = step.model_norm(data_norm)
-    return data_norm
+        if isinstance(step, Radius):
+            norm = 1.0
+        elif isinstance(step, Scale):
+            norm = MARGIN * step.norm
+    return norm
 
 
 def typical_norm(steps: Sequence[Step]) -> float | None:

@@ -26,6 +26,8 @@ from discreet.rows import AffineMap, as_rows
 from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
 
 __all__ = [
+    "FITTED_STEPS",
+    "STEPS",
     "Bounds",
     "FittedBounds",
     "FittedRadius",
@@ -78,6 +80,11 @@ class RowNorms:
 Known = RowNorms | None
 
 
+STEPS: dict[str, type[Step]] = {}
+FITTED_STEPS: dict[str, type[FittedStep]] = {}
+"""Classes of steps and of fitted steps by name."""
+
+
 class Step:
     """Base class of steps: frozen dataclasses with a share of the budget.
 
@@ -103,6 +110,9 @@ class Step:
     bounded: ClassVar[bool] = True
     selections: int = 0
     limits: ClassVar[dict[str, tuple[float, float]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        STEPS[cls.name] = cls
 
     def __post_init__(self) -> None:
         for name, (least, most) in {"share": (1e-6, 1 - 1e-6), **self.limits}.items():
@@ -136,10 +146,6 @@ class Step:
         """
         raise NotImplementedError
 
-    def model_norm(self, before: float | None) -> float | None:
-        """Return the bound on a row's norm that a model after this step should use."""
-        return before
-
 
 class FittedStep:
     """Base class of fitted steps: frozen dataclasses of released numbers.
@@ -154,6 +160,10 @@ class FittedStep:
 
     name: ClassVar[str]
     condition_text: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "name"):
+            FITTED_STEPS[cls.name] = cls
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Transform the rows of X; ``in_place`` allows a dense X to be overwritten."""
@@ -255,15 +265,7 @@ class Bounds(Step):
 
 @dataclass(frozen=True, eq=False)
 class FittedBounds(FittedStep):
-    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1).
-
-    Attributes
-    ----------
-    columns
-        The columns.
-    low, high
-        Their bounds.
-    """
+    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1)."""
 
     columns: tuple[int, ...]
     low: FloatArray
@@ -356,20 +358,10 @@ class Radius(Step):
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
         return fitted, RowNorms(1.0, 1.0, 1.0)
 
-    def model_norm(self, before: float | None) -> float:
-        """Return 1, the largest norm of a row."""
-        return 1.0
-
 
 @dataclass(frozen=True, eq=False)
 class FittedRadius(FittedStep):
-    """A norm: a row x becomes x/max(radius, ‖x‖), of norm at most 1.
-
-    Attributes
-    ----------
-    radius
-        The norm that becomes 1; rows of a larger norm are clipped to it.
-    """
+    """A radius: a row x becomes x/max(radius, ‖x‖), of norm at most 1."""
 
     radius: float
     name: ClassVar[str] = "radius"
@@ -433,13 +425,7 @@ class Spread(Step):
 
 @dataclass(frozen=True, eq=False)
 class FittedSpread(FittedStep):
-    """A norm that most rows are below. Rows stay as they are.
-
-    Attributes
-    ----------
-    norm
-        Rows are clipped to it in the moments of later steps.
-    """
+    """A norm that rows are clipped to in the moments of later steps. Rows stay as they are."""
 
     norm: float
     name: ClassVar[str] = "spread"

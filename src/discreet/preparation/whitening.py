@@ -24,6 +24,7 @@ from discreet.solvers.newton import nearest
 from discreet.validate import FloatArray, check_fields, flag, positive, vector
 
 __all__ = [
+    "MARGIN",
     "WIDEST",
     "Centre",
     "FittedCentre",
@@ -124,13 +125,7 @@ class Centre(Step):
 
 @dataclass(frozen=True, eq=False)
 class FittedCentre(FittedMoment):
-    """A noisy mean, which is subtracted from rows.
-
-    Attributes
-    ----------
-    mean
-        The noisy mean of the rows.
-    """
+    """A noisy mean, which is subtracted from rows."""
 
     mean: FloatArray
     name: ClassVar[str] = "centre"
@@ -197,20 +192,10 @@ class Scale(Step):
         fitted = FittedScale(weights, deviation=deviation, row_norm=norms.clip, clips=norms.raw)
         return fitted, RowNorms(MARGIN * self.norm, self.norm, self.norm)
 
-    def model_norm(self, before: float | None) -> float:
-        """Return a norm that few rows exceed."""
-        return MARGIN * self.norm
-
 
 @dataclass(frozen=True, eq=False)
 class FittedScale(FittedMoment):
-    """A weight per column, from their noisy second moments: columns are multiplied by them.
-
-    Attributes
-    ----------
-    weights
-        The columns' weights.
-    """
+    """A weight per column, from noisy second moments: columns are multiplied by the weights."""
 
     weights: FloatArray
     name: ClassVar[str] = "scale"
@@ -289,15 +274,7 @@ class Whiten(Step):
 
 @dataclass(frozen=True, eq=False)
 class FittedWhiten(FittedMoment):
-    """A matrix from a noisy second moment, which rows are multiplied by.
-
-    Attributes
-    ----------
-    matrix
-        s·(Σ + λI)^(−1/2).
-    ridge
-        λ.
-    """
+    """The matrix s·(Σ + λI)^(−1/2), which rows are multiplied by, and the ridge λ."""
 
     matrix: FloatArray
     ridge: float
