@@ -151,7 +151,7 @@ class _Table:
 
     @property
     def complete(self) -> bool:
-        """Whether the caller has chosen the preparation: more than bounds of columns."""
+        """True if the caller has chosen the preparation: more than bounds of columns."""
         return not all(isinstance(step, Bounds) for step in self.given)
 
     @property

@@ -1,6 +1,6 @@
 """Refuse input that is not a table of numbers, without showing a value of it.
 
-scikit-learn's own messages quote what it could not read; a value of a protected row has no place
+scikit-learn's own messages quote what it could not read; a value of a protected row must not be
 in an error text. These checks come first and cover all inputs for which it would.
 """
 

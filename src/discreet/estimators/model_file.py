@@ -344,7 +344,7 @@ def _fitted(estimator: Any) -> _Fitted:
             raise ValueError(f"{name}_ must be finite double-precision numbers to be saved.")
     unknown = sorted(f"{name}_" for name in set(state) - set(_Fitted.__struct_fields__))
     if unknown:
-        raise TypeError(f"the model has attributes that have no place in a file: {unknown}.")
+        raise TypeError(f"the model has attributes that a file cannot hold: {unknown}.")
     link = state.get("link")
     return _Fitted(
         coef=np.atleast_2d(state["coef"]).tolist(),

@@ -1,6 +1,6 @@
 """Private preparation of rows on the budget of the model: bounds, centring, scaling, whitening.
 
-Each step stands beside its fitted form: `steps` has those that choose among public candidates,
+Each step is defined beside its fitted form: `steps` has those that choose among public candidates,
 `whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
 """
 

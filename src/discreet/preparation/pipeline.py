@@ -52,7 +52,7 @@ BLOCK_ENTRIES = 2**22
 """Entries of new rows (32 MB) that are transformed at a time."""
 
 MOST = {"spread": 2, "centre": 2, "scale": 2}
-"""How often a kind of step may occur, where it is not once."""
+"""Largest number of steps of one kind, where it is not 1."""
 
 NORMS = (1e-12, 1e12)
 """Range of ``data_norm`` in which transformed rows stay finite, in single precision as well."""
@@ -215,7 +215,7 @@ def model_norm(steps: Sequence[Step], data_norm: float | None) -> float | None:
     """Return the bound on a row's norm that a model after these steps should use; public.
 
     It is ``data_norm`` unless a step sets the norm of rows: 1 after `Radius`, 1.2 times the norm
-    after `Scale`. Some rows are longer; a model that needs the bound clips them to it.
+    after `Scale`. Some rows exceed it; a model that needs the bound clips them to it.
     """
     norm = data_norm
     for step in steps:

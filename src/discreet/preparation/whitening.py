@@ -51,7 +51,6 @@ LEAST_SHARE = 0.05
 """Share of the largest possible mean squared norm that rows are assumed to have at least."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class FittedMoment(FittedStep):
     """Base class of steps by a noisy moment.
 
@@ -110,7 +109,7 @@ class Centre(Step):
         """Ask for the mean.
 
         Rows of norm at most c around a mean m have a mean squared norm of at most c² − ‖m‖² around
-        it. Some are longer, up to twice as long as before: the next moment clips them.
+        it. Some exceed it, by up to twice the norm before: the next moment clips them.
         """
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.row_sum(mechanism=mechanism)
@@ -119,7 +118,7 @@ class Centre(Step):
             mean = shrunk(mean, deviation)
         left = norms.clip**2 - float(mean @ mean)
         norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
-        fitted = FittedCentre(mean, deviation=deviation, row_norm=norms.clip, clips=norms.raw)
+        fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
         return fitted, RowNorms(norm, norm, norms.target)
 
 
@@ -128,6 +127,9 @@ class FittedCentre(FittedMoment):
     """A noisy mean, which is subtracted from rows."""
 
     mean: FloatArray
+    deviation: float
+    row_norm: float
+    clips: bool
     name: ClassVar[str] = "centre"
     condition_text: ClassVar[str] = (
         "the mean of the rows, each clipped to norm {row_norm:g}, was released with noise of "
@@ -184,12 +186,12 @@ class Scale(Step):
     limits: ClassVar[dict[str, tuple[float, float]]] = {"norm": (1e-3, 1e3)}
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
-        """Ask for the columns' second moments; few rows are much longer than the norm then."""
+        """Ask for the columns' second moments; few rows are far above the norm then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.square_sum(mechanism=mechanism)
         means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
         weights = column_weights(means, deviation, norms, self.norm)
-        fitted = FittedScale(weights, deviation=deviation, row_norm=norms.clip, clips=norms.raw)
+        fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
         return fitted, RowNorms(MARGIN * self.norm, self.norm, self.norm)
 
 
@@ -198,6 +200,9 @@ class FittedScale(FittedMoment):
     """A weight per column, from noisy second moments: columns are multiplied by the weights."""
 
     weights: FloatArray
+    deviation: float
+    row_norm: float
+    clips: bool
     name: ClassVar[str] = "scale"
     condition_text: ClassVar[str] = (
         "the columns' second moments, of rows each clipped to norm {row_norm:g}, were released "
@@ -233,9 +238,10 @@ class FittedScale(FittedMoment):
 class Whiten(Step):
     """Rotate and scale the rows until their second moment is about that of a ball.
 
-    A row x becomes s·(Σ + λI)^(−1/2)·x. Σ is the noisy second moment with its eigenvalues moved to
-    what rows can have, λ the size of the noise (a public number), and s makes the mean squared
-    norm, as far as Σ tells, that of a `Scale` before, else 1 after a `Radius`, else ``data_norm``².
+    A row x becomes s·(Σ + λI)^(−1/2)·x. Σ is the noisy second moment with its eigenvalues
+    projected on possible ones, λ the size of the noise (a public number), and s makes the mean
+    squared norm, as far as Σ tells, that of a `Scale` before, else 1 after a `Radius`, else
+    ``data_norm``².
     If it is the first step to use ``data_norm``, rows are clipped to it before they are whitened.
 
     Parameters
@@ -261,14 +267,12 @@ class Whiten(Step):
             )
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedWhiten, RowNorms]:
-        """Ask for the second moment; few rows are much longer than the target norm then."""
+        """Ask for the second moment; few rows are far above the target norm then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.outer_sum(mechanism=mechanism)
         deviation = noisy.deviation / curator.n_rows
         matrix, ridge = whitening(noisy.matrix() / curator.n_rows, deviation, norms)
-        fitted = FittedWhiten(
-            matrix, ridge, deviation=deviation, row_norm=norms.clip, clips=norms.raw
-        )
+        fitted = FittedWhiten(matrix, ridge, deviation, norms.clip, norms.raw)
         return fitted, RowNorms(MARGIN * norms.target, norms.target, norms.target)
 
 
@@ -278,6 +282,9 @@ class FittedWhiten(FittedMoment):
 
     matrix: FloatArray
     ridge: float
+    deviation: float
+    row_norm: float
+    clips: bool
     name: ClassVar[str] = "whiten"
     condition_text: ClassVar[str] = (
         "the second moment of the rows, each clipped to norm {row_norm:g}, was released with noise "
