@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         LogisticRegression,
     )
     from discreet.estimators.model_file import load, save
-    from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
+    from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
     from discreet.solvers import AGD
 
 __version__ = "0.1.0"
@@ -59,21 +59,42 @@ __all__ = [
     "tuning",
 ]
 
-_ROOMS = ("errors", "estimators", "estimators.model_file", "preparation.pipeline", "core")
-"""Where the public names live, in the order in which they are looked for."""
+_MODULES = {
+    "AGD": "solvers",
+    "Accountant": "core",
+    "Bounds": "preparation",
+    "Budget": "core",
+    "BudgetExceeded": "errors",
+    "Centre": "preparation",
+    "Guarantee": "core",
+    "HuberRegressor": "estimators",
+    "LinearRegression": "estimators",
+    "LinearSVC": "estimators",
+    "LogisticRegression": "estimators",
+    "ModelFileError": "errors",
+    "NotSupported": "errors",
+    "PrivacyError": "errors",
+    "PrivacyLeakWarning": "errors",
+    "Radius": "preparation",
+    "Scale": "preparation",
+    "Spread": "preparation",
+    "TableError": "errors",
+    "Whiten": "preparation",
+    "load": "estimators.model_file",
+    "save": "estimators.model_file",
+}
+"""Module of each public name. Modules are imported when a name is first used: `import discreet`
+and the command's help must not wait for SciPy."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: the command's help must not wait for SciPy."""
     if name in ("card", "solvers", "tables", "tuning"):
         return import_module(f"discreet.{name}")
-    if name in __all__:
-        for room in (*_ROOMS, "solvers"):
-            module = import_module(f"discreet.{room}")
-            if name in module.__all__:
-                globals()[name] = found = getattr(module, name)
-                return found
-    raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+    value = getattr(import_module(f"discreet.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ from discreet.audit.fits import Fits, released_numbers
 from discreet.audit.pairs import worst_cases
 from discreet.audit.trials import trace_numbers
 from discreet.estimators import LogisticRegression
-from discreet.preparation.pipeline import Centre, Radius, Scale
+from discreet.preparation import Centre, Radius, Scale
 
 PAIR = worst_cases("replace_one", norm=1.0, n_rows=30, same_height=True)[0]
 

@@ -7,15 +7,18 @@ import pytest
 import scipy.sparse as sp
 from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
+from sklearn.base import clone
 
 from discreet import (
     Accountant,
     Bounds,
     Budget,
     Centre,
+    HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    NotSupported,
     PrivacyLeakWarning,
     Radius,
     Scale,
@@ -23,7 +26,8 @@ from discreet import (
 from discreet.accounting.budget import PrivacyLoss
 from discreet.estimators.auto import choose
 from discreet.objectives import HuberHinge, Logistic, Squared
-from discreet.solvers import AGD, GD, ShrunkGD
+from discreet.preparation import pipeline
+from discreet.solvers import GD, Newton, ShrunkGD
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 TWICE = ["radius", "centre", "spread", "centre", "scale", "scale"]
@@ -67,9 +71,10 @@ def test_steps_of_the_caller_come_first_and_only_bounds_are_completed():
     assert names(decide(given=(Centre(),))) == ["centre"]
 
 
-def test_pure_budgets_are_left_to_agd():
+def test_pure_budgets_are_refused_with_a_remedy():
     for loss in (Logistic(), Squared()):
-        assert isinstance(decide(loss=loss, budget=Budget(1.0, 0.0, "add_remove")).solver, AGD)
+        with pytest.raises(NotSupported, match=r"delta > 0.*'objpert'"):
+            decide(loss=loss, budget=Budget(1.0, 0.0, "add_remove"))
 
 
 def test_rows_are_clipped_further_out_where_noise_allows_it():
@@ -118,6 +123,58 @@ def test_few_columns_of_many_are_found(table, classes):
     assert model.solver_ == "shrunk-gd"
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 1e-7)
     assert model.score(table(X[2000:]), y[2000:]) > 0.7  # gd: 0.6 and 0.45
+
+
+def record_choice(monkeypatch):
+    """What each fit runs: the steps where rows are transformed, and what its solver is handed."""
+    seen = []
+    transform = pipeline.transform
+
+    def spied(steps, mechanisms, X, *args, **settings):
+        seen.append((steps, mechanisms, settings["copy"], settings["data_norm"]))
+        return transform(steps, mechanisms, X, *args, **settings)
+
+    monkeypatch.setattr(pipeline, "transform", spied)
+    for kind in (GD, ShrunkGD, Newton):
+
+        def solve(self, problem, curator, budget, progress=None, *, own=kind.solve):
+            seen.append((self, problem, budget, curator.n_models))
+            return own(self, problem, curator, budget, progress)
+
+        monkeypatch.setattr(kind, "solve", solve)
+    return seen
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(classes=[0, 1]),
+        LogisticRegression(classes=[0, 1, 2], data_norm=5.0),
+        LinearSVC(classes=[0, 1], preparation=[Bounds([0])]),
+        LinearRegression(target_bounds=(-1, 1), data_norm=5.0, alpha=1e-3),
+        HuberRegressor(target_bounds=(-1, 1)),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_no_value_of_a_row_changes_the_choice(estimator, relation, monkeypatch):
+    """Tables of one size that differ in values only, some of them extreme, run the same method."""
+    seen = record_choice(monkeypatch)
+    model = clone(estimator).set_params(relation=relation, delta=1e-6)
+    rng = np.random.default_rng(0)
+    for shape in ((60, 3), (40, 200)):  # wide: another solver
+        usual = rng.normal(size=shape)
+        tables = [usual, 1e3 * usual, np.zeros(shape), np.full(shape, 1e308), usual.copy()]
+        tables[-1][7, 1] = -1e308
+        targets = [np.arange(len(usual)) % 2, np.zeros(len(usual), dtype=int)]
+        runs = []
+        for X in tables:
+            for y in targets:
+                seen.clear()
+                model.fit(X, y)
+                runs.append(list(seen))
+        assert len(runs[0]) == 2
+        assert all(run == runs[0] for run in runs)
 
 
 @pytest.fixture(scope="module")

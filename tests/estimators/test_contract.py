@@ -10,7 +10,6 @@ from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegres
 ESTIMATORS = [
     LogisticRegression(),
     LinearSVC(),
-    LinearSVC(loss="hinge"),
     HuberRegressor(),
     LinearRegression(),
 ]

@@ -79,6 +79,7 @@ def fit_and_catch(X, y):
     return [str(warning.message) for warning in caught]
 
 
+@pytest.mark.process
 def test_a_fit_in_a_worker_process_warns_that_nobody_counts_it(binary):
     assert fit_and_catch(*binary) == []
     texts = joblib.Parallel(n_jobs=2)(joblib.delayed(fit_and_catch)(*binary) for _ in range(2))
@@ -92,6 +93,7 @@ def test_grid_search_in_threads_counts_too(binary):
     assert accountant.fits == 7
 
 
+@pytest.mark.process
 def test_grid_search_in_processes_is_refused_rather_than_lost(binary):
     accountant = Accountant()
     search = GridSearchCV(
@@ -127,6 +129,7 @@ def test_one_vs_rest_is_one_fit_and_is_refused_as_a_whole(three_classes):
     assert limited.rho == 0
 
 
+@pytest.mark.process
 def test_workers_draw_different_noise(binary):
     fits = joblib.Parallel(n_jobs=2)(joblib.delayed(model().fit)(*binary) for _ in range(4))
     assert len({fit.coef_.tobytes() for fit in fits}) == 4
@@ -149,6 +152,7 @@ def test_nothing_of_the_rows_stays_on_a_fitted_model(binary):
         assert np.size(value) < 1000
 
 
+@pytest.mark.process
 def test_importing_costs_little():
     code = (
         "import sys, time; import sklearn.linear_model; start = time.perf_counter(); "

@@ -11,7 +11,7 @@ from discreet import HuberRegressor, LinearRegression, PrivacyLeakWarning
 from discreet.core import Budget
 from discreet.estimators.auto import LARGEST_FACTOR, NARROW, choose
 from discreet.objectives import Huber
-from discreet.preparation.pipeline import Bounds, Centre, Radius
+from discreet.preparation import Bounds, Centre, Radius
 from discreet.solvers import GD
 from discreet.solvers.newton import Newton
 

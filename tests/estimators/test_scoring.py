@@ -1,17 +1,50 @@
+"""Private scores: computed row by row, released with noise for one row's part in them."""
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
+from discreet import LinearRegression, LinearSVC, LogisticRegression
 from discreet.core import Accountant, Budget
 from discreet.errors import BudgetExceeded
-from discreet.estimators.scoring import score_classes, score_numbers
+from discreet.estimators.scoring import row_scores, score_classifier, score_regressor
+from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
 
 TRUTH = np.repeat([0, 1, 1], [600, 300, 100])
 PREDICTED = np.repeat([0, 1, 0], [600, 300, 100])
 
 
+def model_of(kind, coef, intercept, **attributes):
+    """A fitted model with these coefficients."""
+    model = kind()
+    model.coef_, model.intercept_ = np.asarray(coef, dtype=float), intercept
+    model.n_features_in_ = model.coef_.shape[-1]
+    model.row_norm_, model.preparation_ = None, ()
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
+
+
+CLASSIFIER = model_of(LinearSVC, [[1.0]], np.zeros(1), classes_=np.array([0, 1]))
+REGRESSOR = model_of(LinearRegression, [1.0], 0.0)
+
+
+def classes(truth, predicted, budget=None, accountant=None):
+    """Scores of a classifier with these predictions."""
+    X = np.where(predicted, 1.0, -1.0)[:, None]
+    return score_classifier(CLASSIFIER, X, truth, budget, accountant)
+
+
+def numbers(truth, predicted, bounds, budget=None):
+    """Scores of a regressor with these predictions."""
+    return score_regressor(REGRESSOR, predicted[:, None], truth, bounds, budget)
+
+
 def test_exact_scores_are_those_of_the_counts():
-    scores = score_classes(TRUTH, PREDICTED, ("no", "yes"))
+    scores = classes(TRUTH, PREDICTED)
     assert scores.guarantee is None
+    assert scores.labels == (0, 1)
     assert scores.counts.tolist() == [[600, 0], [100, 300]]
     assert scores.accuracy == pytest.approx(0.9)
     assert scores.recalls == pytest.approx((1.0, 0.75))
@@ -25,52 +58,71 @@ def test_noise_on_counts_has_the_scale_of_the_relation(relation, scale):
     budget = Budget(1.0, 0.0, relation)
     noise = []
     for _ in range(100):
-        counts = score_classes(TRUTH, TRUTH, ("no", "yes"), budget).counts
+        counts = classes(TRUTH, TRUTH, budget).counts
         noise += [counts[0, 0] - 600, counts[1, 1] - 400]
-        other = score_classes(TRUTH, 1 - TRUTH, ("no", "yes"), budget).counts
+        other = classes(TRUTH, 1 - TRUTH, budget).counts
         noise += [other[0, 1] - 600, other[1, 0] - 400]
     assert np.mean(np.abs(noise)) / scale == pytest.approx(1.0, abs=0.3)
 
 
-def test_noisy_counts_are_never_negative_and_a_class_without_rows_has_no_recall():
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_noise_on_errors_has_the_scale_of_two_sums(relation):
+    # One row moves both sums by 1, so |noise| has mean 2/ε. The mean of 400 of them has standard
+    # deviation 0.1/ε: six of them are below 1/ε. The chance of a false alarm is below 1e-6.
+    budget, n = Budget(1.0, 0.0, relation), 1000
+    noise = []
+    for _ in range(200):
+        scores = numbers(np.zeros(n), np.full(n, 5.0), (0.0, 10.0), budget)
+        noise.append(scores.mean_absolute_error / 10 * n - 0.5 * n)
+        noise.append((scores.root_mean_squared_error / 10) ** 2 * n - 0.25 * n)
+    assert np.mean(np.abs(noise)) == pytest.approx(2.0, abs=0.6)
+
+
+def test_noisy_counts_are_not_negative():
     budget = Budget(0.01, 0.0, "add_remove")
     for _ in range(20):
-        assert score_classes(TRUTH, PREDICTED, ("a", "b"), budget).counts.min() >= 0
-    none = score_classes(np.zeros(5, int), np.zeros(5, int), ("a", "b"))
-    assert np.isnan(none.recalls[1])
+        assert classes(TRUTH, PREDICTED, budget).counts.min() >= 0
+    none = classes(np.zeros(5, int), np.zeros(5, int))
+    assert np.isnan(none.recalls[1])  # a class without rows has no recall
     assert none.balanced_accuracy == 1.0
 
 
 def test_the_guarantee_is_pure_and_an_accountant_counts_it():
     spent = Accountant(limit=Budget(0.5, 1e-6, "add_remove"))
-    scores = score_classes(TRUTH, PREDICTED, ("no", "yes"), Budget(0.02, 0.0, "add_remove"), spent)
+    scores = classes(TRUTH, PREDICTED, Budget(0.02, 0.0, "add_remove"), spent)
     assert (scores.guarantee.epsilon, scores.guarantee.delta) == (0.02, 0.0)
     assert scores.guarantee.secure
     assert spent.fits == 1
     with pytest.raises(BudgetExceeded):
-        score_classes(TRUTH, PREDICTED, ("no", "yes"), Budget(5.0, 0.0, "add_remove"), spent)
+        classes(TRUTH, PREDICTED, Budget(5.0, 0.0, "add_remove"), spent)
 
 
-def test_errors_of_numbers_are_cut_to_the_bounds():
+def test_unknown_labels_are_refused_without_showing_them():
+    with pytest.raises(ValueError, match="not in classes") as caught:
+        classes(np.full(1000, 77), PREDICTED)
+    assert "77" not in str(caught.value)
+
+
+def test_errors_of_numbers_are_clipped_to_the_bounds():
     truth = np.array([0.0, 5.0, 10.0, 1e9])
     predicted = np.array([-1e9, 5.0, 4.0, 10.0])
-    scores = score_numbers(truth, predicted, (0.0, 10.0))
+    scores = numbers(truth, predicted, (0.0, 10.0))
     assert scores.mean_absolute_error == pytest.approx(6 / 4)
     assert scores.root_mean_squared_error == pytest.approx(3.0)
 
 
 def test_sums_move_by_no_more_than_one_row_may_move_them():
-    # Floating sums of the same rows differ by where a row stands; these must not.
+    # Floating sums of the same rows differ by the position of a row; these must not.
     rng = np.random.default_rng(0)
     truth, predicted = rng.random(100_001), rng.random(100_001)
     truth[500], predicted[500] = 0.0, 1.0
-    with_row = score_numbers(truth, predicted, (0.0, 1.0))
+    with_row = numbers(truth, predicted, (0.0, 1.0))
     rest = np.delete(np.arange(len(truth)), 500)
-    without = score_numbers(truth[rest], predicted[rest], (0.0, 1.0))
+    without = numbers(truth[rest], predicted[rest], (0.0, 1.0))
     n = len(truth)
     moved = with_row.mean_absolute_error * n - without.mean_absolute_error * (n - 1)
     assert moved == pytest.approx(1.0, abs=1e-9)
-    odd = score_numbers(np.array([np.nan, 0.5]), np.array([0.5, 0.5]), (0.0, 1.0))
+    odd = numbers(np.array([np.nan, 0.5]), np.array([0.5, 0.5]), (0.0, 1.0))
     assert odd.mean_absolute_error == 0.5
 
 
@@ -79,7 +131,127 @@ def test_noisy_errors_of_many_rows_are_near_the_exact_ones():
     rng = np.random.default_rng(0)
     truth = rng.uniform(0, 10, 100_000)
     predicted = truth + 1.0
-    exact = score_numbers(truth, predicted, (0.0, 10.0))
-    noisy = score_numbers(truth, predicted, (0.0, 10.0), Budget(1.0, 0.0, "replace_one"))
+    exact = numbers(truth, predicted, (0.0, 10.0))
+    noisy = numbers(truth, predicted, (0.0, 10.0), Budget(1.0, 0.0, "replace_one"))
     assert noisy.mean_absolute_error == pytest.approx(exact.mean_absolute_error, abs=0.006)
     assert noisy.guarantee.epsilon == 1.0
+
+
+# A row's score depends on that row alone.
+
+D = 37
+WEIGHTS = np.random.default_rng(1).normal(size=(1, D))
+
+
+def at_a_tie(seed):
+    """A row whose score is 0 up to rounding."""
+    row = np.random.default_rng(seed).normal(size=D)
+    row[-1] = -(row[:-1] @ WEIGHTS[0, :-1]) / WEIGHTS[0, -1]
+    return row
+
+
+def test_one_row_more_at_a_tie_moves_one_count_by_one():
+    """The attack: matrix products round equal rows by their position, and so flip several."""
+    model = model_of(LinearSVC, WEIGHTS, np.zeros(1), classes_=np.array([0, 1]))
+    blas_moved = 0
+    for seed in range(40):
+        row, counts, by_blas = at_a_tie(seed), [], []
+        for n in (1003, 1004):
+            X, y = np.tile(row, (n, 1)), np.zeros(n, dtype=int)
+            counts.append(score_classifier(model, X, y).counts)
+            by_blas.append(np.bincount(model.predict(X), minlength=2))
+        assert np.abs(counts[1] - counts[0]).sum() == 1
+        blas_moved = max(blas_moved, np.abs(by_blas[1] - by_blas[0]).sum())
+    if blas_moved <= 1:
+        pytest.skip("this BLAS rounds a row the same at every position; the attack has no target")
+
+
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "F float32": lambda X: np.asfortranarray(X, dtype=np.float32),
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "csr": sp.csr_array,
+    "csr float32": lambda X: sp.csr_array(X.astype(np.float32)),
+}
+MODELS = {
+    "plain": {},
+    "clipped": {"data_norm": 3.0, "solver": "agd"},
+    "affine": {"preparation": [Radius(), Centre(), Scale(), Whiten()], "solver": "gd"},
+    "bounds": {"preparation": [Bounds([1, 5]), Radius(), Spread(), Centre()], "solver": "gd"},
+    "not affine": {
+        "preparation": [Scale(), Centre(), Radius()],
+        "data_norm": 9.0,
+        "solver": "outpert",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X = np.random.default_rng(2).normal(size=(400, D))
+    y = np.arange(400) % 2
+    return {
+        name: LogisticRegression(4.0, 1e-6, classes=[0, 1], **settings).fit(X, y)
+        for name, settings in MODELS.items()
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_equal_rows_have_equal_scores(name, layout, fitted, monkeypatch):
+    monkeypatch.setattr(pipeline, "BLOCK_ENTRIES", 12 * D)  # several blocks, cut by n
+    model, form = fitted[name], LAYOUTS[layout]
+    row, other = np.random.default_rng(3).normal(size=(2, D))
+    (alone,) = row_scores(model, form(row[None, :]))
+    for n in (2, 3, 4, 7, 12, 13, 24, 25, 31):
+        scores = row_scores(model, form(np.tile(row, (n, 1))))
+        assert (scores == alone).all()
+        mixed = np.tile(other, (n, 1))
+        mixed[n // 2] = row
+        assert (row_scores(model, form(mixed))[n // 2] == alone).all()
+
+
+def test_one_kernel_serves_all_blocks_of_a_table(fitted, monkeypatch):
+    """Slices of a column-major table are contiguous or not, depending on the number of rows."""
+    made, seen = pipeline.as_rows, []
+
+    def spied(X, *args, **settings):
+        seen.append(X.flags.c_contiguous)
+        return made(X, *args, **settings)
+
+    monkeypatch.setattr(pipeline, "as_rows", spied)
+    X = np.asfortranarray(np.random.default_rng(6).normal(size=(30, D)))
+    for blocks in (1, 3):
+        monkeypatch.setattr(pipeline, "BLOCK_ENTRIES", 30 // blocks * D)
+        row_scores(fitted["affine"], X)
+    assert len(seen) == 4
+    assert all(seen)
+
+
+def test_scores_do_not_depend_on_threads(fitted, monkeypatch):
+    X = np.random.default_rng(4).normal(size=(30_000, D))
+    found = []
+    for count in (1, 2, 3):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(count))
+        with threadpool_limits(count):
+            found.append(row_scores(fitted["affine"], X))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_scores_are_those_of_predict(fitted):
+    X = np.random.default_rng(5).normal(size=(500, D))
+    for model in fitted.values():
+        for form in (np.asarray, sp.csr_array):
+            scores = model.decision_function(form(X))
+            assert row_scores(model, form(X))[:, 0] == pytest.approx(scores, rel=1e-9, abs=1e-9)
+    y = np.arange(500) % 3
+    several = LogisticRegression(4.0, 1e-6, classes=[0, 1, 2]).fit(X, y)
+    assert row_scores(several, X) == pytest.approx(several.decision_function(X), rel=1e-9)
+    assert score_classifier(several, X, y).accuracy == pytest.approx(several.score(X, y))
+    line = LinearRegression(4.0, 1e-6, target_bounds=(-1, 1)).fit(X, np.tanh(X[:, 0]))
+    error = np.abs(np.tanh(X[:, 0]) - line.predict(X)).mean()
+    scores = score_regressor(line, X, np.tanh(X[:, 0]), (-1.0, 1.0))
+    assert scores.mean_absolute_error == pytest.approx(error, abs=1e-5)

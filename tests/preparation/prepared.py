@@ -3,7 +3,7 @@
 import numpy as np
 
 from discreet import LogisticRegression, solvers
-from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
+from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
 
 rng = np.random.default_rng(0)
 N = 6000

@@ -19,8 +19,7 @@ from discreet import (
     solvers,
 )
 from discreet.accounting.composition import delta_with_gaussian
-from discreet.preparation import pipeline as preparing
-from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Whiten
+from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
 from discreet.solvers.gd import GD
 from discreet.solvers.objpert import ObjPert
 
@@ -147,10 +146,18 @@ def test_prediction_moves_rows_as_the_fit_did(binary):
     assert fitted.decision_function(X[5:6]) == pytest.approx(scores[5:6], abs=1e-12)
 
 
+@pytest.mark.parametrize("solver", ["agd", "gd", "outpert"])
+@pytest.mark.parametrize("steps", [ALL, FULL, [Spread(), Centre(), Scale()], [Scale(), Radius()]])
+def test_tables_stay_as_they_are(solver, steps):
+    X = RAW[:500].copy()
+    model(solver, steps, data_norm=60.0).fit(X, Y[:500]).predict(X)
+    assert np.array_equal(X, RAW[:500])
+
+
 def test_large_tables_are_predicted_block_by_block(monkeypatch):
     fitted = model().fit(RAW, Y)
     whole = fitted.decision_function(RAW)
-    monkeypatch.setattr(preparing, "BLOCK_ENTRIES", 4000)
+    monkeypatch.setattr(pipeline, "BLOCK_ENTRIES", 4000)
     assert np.array_equal(fitted.decision_function(RAW), whole)
 
 
@@ -305,7 +312,7 @@ def test_bad_settings_are_refused_before_data_is_read(settings, message):
 
 def test_tables_that_do_not_fit_are_refused_before_anything_is_spent():
     accountant = Accountant()
-    wide = sp.csr_array((50, preparing.WIDEST + 1))
+    wide = sp.csr_array((50, WIDEST + 1))
     long = sp.csr_array((600_000, 1000), dtype=np.float64)
     for table, steps, message in (
         (RAW, [Bounds([4])], "column 4"),

@@ -2,20 +2,99 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.preparation import pipeline as preparing
-from discreet.preparation.fitted import from_dict
-from discreet.preparation.norms import Lengths, column_weights, plausible, shrunk, whitening
-from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
+from discreet.preparation import (
+    FITTED_STEPS,
+    Bounds,
+    Centre,
+    Radius,
+    RowNorms,
+    Scale,
+    Spread,
+    Whiten,
+    from_dict,
+    to_dict,
+)
+from discreet.preparation.pipeline import model_norm
+from discreet.preparation.whitening import column_weights, plausible, shrunk, whitening
 from discreet.solvers.gd import GD
 
 from .prepared import FULL, RAW, TWICE, N, Y, model
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
+
+
+class Answers:
+    """A curator with fixed answers, and no rows that a step could read."""
+
+    n_rows = 10
+
+    def median_norm(self, *, mechanism, largest=None):
+        return 2.0
+
+    def column_bounds(self, column, *, coverage, mechanism):
+        return -1.0, 3.0
+
+    def row_sum(self, *, mechanism):
+        return SimpleNamespace(values=np.array([30.0, -40.0]), deviation=1.0)
+
+    def square_sum(self, *, mechanism):
+        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=1.0)
+
+    def outer_sum(self, *, mechanism):
+        return SimpleNamespace(matrix=lambda: np.diag([30.0, 40.0]), deviation=1.0)
+
+
+def test_steps_use_the_answers_of_the_curator_only():
+    norms = RowNorms(6.0, 6.0, 6.0, raw=True)
+    fitted = {
+        step.name: step.fit(Answers(), None, norms)
+        for step in (Bounds([1]), Radius(), Spread(), Centre(shrink=False), Scale(), Whiten())
+    }
+    assert fitted["bounds"][0].low.tolist() == [-1.0]
+    assert fitted["radius"][0].radius == pytest.approx(2.2)
+    assert fitted["spread"][0].norm == pytest.approx(3.0)
+    assert fitted["centre"][0].mean.tolist() == [3.0, -4.0]
+    assert fitted["centre"][0].deviation == 0.1
+    weights = column_weights(np.array([3.0, 4.0]), 0.1, norms, 10 / 3)
+    assert np.array_equal(fitted["scale"][0].weights, weights)
+    matrix, _ = whitening(np.diag([3.0, 4.0]), 0.1, norms)
+    assert np.array_equal(fitted["whiten"][0].matrix, matrix)
+    left = {name: (known.clip, known.raw) for name, (_, known) in fitted.items()}
+    assert left["bounds"] == (6.0, True)
+    assert left["radius"] == (1.0, False)
+    assert left["spread"] == (3.0, True)
+    assert left["centre"] == (pytest.approx(math.sqrt(36 - 25)), False)
+    assert left["scale"] == (pytest.approx(4.0), False)
+    assert left["whiten"] == (pytest.approx(7.2), False)
+
+
+@pytest.mark.parametrize(
+    ("norms", "clip"),
+    [
+        (RowNorms(6.0, 6.0, 6.0, raw=True), 3.0),  # 1.5 times the median
+        (RowNorms(1.0, 1.0, 1.0, raw=True), 1.0),  # rows are at most as long as that
+        (RowNorms(1.0, 1.0, 1.0), 2.0),  # or twice, if a mean was subtracted
+        (RowNorms(1e9, 1e9, 1e9), 1e3),  # shorter rows could overflow when they are scaled
+    ],
+)
+def test_a_spread_is_kept_within_public_limits(norms, clip):
+    assert Spread().fit(Answers(), None, norms)[1].clip == pytest.approx(clip)
+
+
+def test_a_released_mean_is_noisy():
+    """Σ((noisy − exact)/deviation)² of 400 coordinates is χ² with 400 degrees of freedom.
+
+    It lies between 230 and 620 but for one run in 10⁸; it is 0 for an exact mean.
+    """
+    X = np.full((50, 400), 0.01)
+    (step,) = model(preparation=[Centre(0.2, shrink=False)]).fit(X, Y[:50]).preparation_
+    assert 230 < np.sum(((step.mean - X.mean(axis=0)) / step.deviation) ** 2) < 620
 
 
 def test_bounds_leave_a_sparse_table_sparse():
@@ -45,16 +124,16 @@ def test_whitening_makes_second_moments_alike():
 
 @pytest.mark.parametrize("deviation", [1e-9, 0.1, 1e3, 1e30])
 def test_a_second_moment_that_is_all_noise_turns_nothing(deviation):
-    matrix, _ = whitening(-np.eye(3), deviation, Lengths(1.0, 1.0, 1.0))
+    matrix, _ = whitening(-np.eye(3), deviation, RowNorms(1.0, 1.0, 1.0))
     assert matrix == pytest.approx(matrix[0, 0] * np.eye(3))
-    weights = column_weights(-np.ones(3), deviation, Lengths(1.0, 1.0, 1.0), 1.0)
+    weights = column_weights(-np.ones(3), deviation, RowNorms(1.0, 1.0, 1.0), 1.0)
     assert weights == pytest.approx(weights[0])
     least = math.sqrt(min(0.05, deviation * math.sqrt(3)))  # what rows are taken to have
     assert (matrix[0, 0], weights[0]) == pytest.approx((1 / least, 1 / least))
 
 
 def test_noisy_moments_are_moved_to_the_nearest_that_rows_can_have():
-    known = Lengths(3.0, 2.0, 1.0)
+    known = RowNorms(3.0, 2.0, 1.0)
     for seed in range(20):
         noisy = np.random.default_rng(seed).normal(size=6)
         likely = plausible(noisy, 1.0, known)
@@ -139,24 +218,24 @@ def test_the_norm_for_a_model_is_public():
         (FULL, 5.0, 4.0),
         ([Scale(norm=2.0), Whiten()], 5.0, 2.4),
     ):
-        assert preparing.model_norm(steps, bound) == pytest.approx(want)
-    assert preparing.model_norm([Bounds([0])], None) is None
+        assert model_norm(steps, bound) == pytest.approx(want)
+    assert model_norm([Bounds([0])], None) is None
 
 
 def test_fitted_steps_are_plain_data_and_back():
     fitted = model().fit(RAW, Y)
     for step in fitted.preparation_:
-        again = from_dict(json.loads(json.dumps(step.to_dict())))
+        again = from_dict(json.loads(json.dumps(to_dict(step))), FITTED_STEPS)
         assert type(again) is type(step)
         assert np.array_equal(again.apply(RAW), step.apply(RAW))
-    good = fitted.preparation_[1].to_dict()
+    good = to_dict(fitted.preparation_[1])
     scale = {"step": "scale", "weights": [1.0], "deviation": 1.0, "row_norm": 1.0, "clips": True}
-    assert from_dict(scale).fits(1)
+    assert from_dict(scale, FITTED_STEPS).accepts(1)
     for step in model(preparation=(*TWICE, Whiten()), data_norm=None).fit(RAW, Y).preparation_:
-        again = from_dict(json.loads(json.dumps(step.to_dict())))
+        again = from_dict(json.loads(json.dumps(to_dict(step))), FITTED_STEPS)
         assert np.array_equal(again.apply(RAW), step.apply(RAW))
-        assert again.fits(4)
-        assert again.fits(5) == (step.name in ("radius", "spread"))
+        assert again.accepts(4)
+        assert again.accepts(5) == (step.name in ("radius", "spread"))
         assert again.condition == step.condition
     for bad in (
         {**good, "step": "centred"},
@@ -175,7 +254,7 @@ def test_fitted_steps_are_plain_data_and_back():
         {"step": "whiten", "matrix": [[1.0]], "ridge": 1.0, "deviation": 1.0},
     ):
         with pytest.raises(ValueError, match=r"."):
-            from_dict(bad)
+            from_dict(bad, FITTED_STEPS)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +286,9 @@ def test_bad_steps_are_refused_when_they_are_made(make):
 def test_a_second_look_at_shorter_rows_is_more_precise(monkeypatch, layout):
     X = layout(RAW + np.array([0.0, 0.0, 5000.0, 0.0]))
     first, spread, second = model("gd", TWICE, data_norm=None).fit(X, Y).preparation_[1:4]
-    assert spread.length < 0.05  # of rows that had length 1 before their mean was subtracted
-    assert second.row_norm == spread.length
-    assert second.deviation == pytest.approx(first.deviation * spread.length, rel=1e-4)
+    assert spread.norm < 0.05  # of rows that had length 1 before their mean was subtracted
+    assert second.row_norm == spread.norm
+    assert second.deviation == pytest.approx(first.deviation * spread.norm, rel=1e-4)
     for moved in (True, False):
         monkeypatch.setattr(GD, "takes_transformed_rows", moved)
         fitted = model("gd", TWICE, data_norm=None).fit(X, Y)
@@ -224,7 +303,7 @@ def test_measuring_first_leaves_the_table_alone_and_is_the_same_in_predict(monke
         assert np.array_equal(X, RAW)
         length = fitted.preparation_[1].row_norm
         assert fitted.preparation_[1].clips
-        assert length == min(fitted.preparation_[0].length, 60.0)
+        assert length == min(fitted.preparation_[0].norm, 60.0)
         long = 1e3 * RAW[:5]
         same = long * (length / np.linalg.norm(long, axis=1, keepdims=True))
         assert np.allclose(fitted.decision_function(long), fitted.decision_function(same))

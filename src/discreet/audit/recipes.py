@@ -12,7 +12,7 @@ from typing import Any, Literal
 from discreet.core import Budget
 from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
 from discreet.objectives import Huber, HuberHinge, Loss
-from discreet.preparation.steps import Centre, Radius, Scale
+from discreet.preparation import Centre, Radius, Scale
 from discreet.solvers import (
     AGD,
     AMP,

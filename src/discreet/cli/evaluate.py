@@ -40,7 +40,7 @@ def evaluate(
 
     Example: discreet evaluate visits.json held-out.csv --epsilon 0.1
     """
-    from discreet.estimators.scoring import score_classes, score_numbers
+    from discreet.estimators.scoring import score_classifier, score_regressor
     from discreet.tables import read
 
     screen = Screen(as_json=as_json)
@@ -55,12 +55,10 @@ def evaluate(
     if budget is None:
         screen.warn("Not private", _EXACT)
     if target.is_classification:
-        labels = tuple(estimator.classes_.tolist())
-        codes = np.searchsorted(estimator.classes_, estimator.predict(X))
-        scores: Any = score_classes(y, codes, labels, budget)
+        scores: Any = score_classifier(estimator, X, estimator.classes_[y], budget)
         data, shown = _classes(scores, X.shape[0])
     else:
-        scores = score_numbers(y, estimator.predict(X), (target.low, target.high), budget)
+        scores = score_regressor(estimator, X, y, (target.low, target.high), budget)
         data, shown = _numbers(scores, X.shape[0])
     promise = scores.guarantee
     data |= {"private": promise is not None, "guarantee": promise and promise.to_dict()}

@@ -135,7 +135,7 @@ def _for_small_tables(estimator: Any) -> Any:
     """A model with the same settings for tables of two columns and targets from −1 to 1."""
     from sklearn.base import clone
 
-    from discreet.preparation.steps import Bounds
+    from discreet.preparation import Bounds
 
     small = clone(estimator)
     settings = small.get_params(deep=False)

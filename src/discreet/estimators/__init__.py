@@ -1,4 +1,4 @@
-"""The scikit-learn face of discreet."""
+"""Private linear models with the interface of scikit-learn."""
 
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.estimators.regressors import HuberRegressor, LinearRegression

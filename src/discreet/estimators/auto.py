@@ -1,9 +1,9 @@
-"""The rule behind ``solver="auto"``: what to run, decided by public numbers alone.
+"""Rule behind ``solver="auto"``: choose the method by public numbers alone.
 
-It sees the size of the table, the budget, the loss and other settings, never a row. What it wants
-to know about the rows (how long they are, where they lie, how they vary) is asked for privately, by
-steps of a preparation that share the budget with the model. docs/auto.md has the rule in formulas
-and the experiments behind it.
+The rule sees the size of the table, the budget, the loss and other settings, never a row. What it
+needs to know about the rows (norm, mean, variance of the columns) is estimated privately, by steps
+of a preparation that share the budget with the model. docs/auto.md has the rule in formulas and the
+experiments behind it.
 """
 
 from __future__ import annotations
@@ -13,75 +13,77 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from discreet.core import Budget, Relation
+from discreet.errors import NotSupported
 from discreet.objectives import Logistic, Loss
-from discreet.preparation.pipeline import (
-    WIDEST,
-    Bounds,
-    Centre,
-    Radius,
-    Scale,
-    Spread,
-    Step,
-    Whiten,
-)
-from discreet.solvers import AGD, GD, Newton, ShrunkGD, Solver
+from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.solvers import GD, Newton, ShrunkGD, Solver
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "check", "choose"]
 
 CENTRE_SHARE = SCALE_SHARE = 0.05
 TWICE_SHARE = 0.03
 """The share of each of two `Centre` and of two `Scale`, where the first mean is precise enough."""
 
 CENTRE_PRECISION = 0.15
-"""It is while its noise is below this part of the radius: then rows may turn out to be far shorter
-around it, and what is asked for a second time has far less noise."""
+"""The first mean is precise enough while its noise is below this share of the radius. Rows may be
+far shorter around it, and then a second measurement has far less noise."""
 
 WHITEN_SHARE = 0.10
 RADIUS_SHARES = (0.005, 0.1)
-"""Least and most of μ² that goes to the median length of the rows."""
+"""Smallest and largest share of μ² for the median norm of the rows."""
 
 RADIUS_PRECISION = 30.0
-"""The median is off by about n·μ·√share/this of its noise: the share falls as n·μ grows."""
+"""The share for the median is (this/(n·μ))²: it falls as n·μ grows."""
 
 SCALE_NOISE = 0.15
-"""Rows are clipped to a multiple of their median length that keeps the noise in the columns' second
-moments below this part of their mean, within the next limits."""
+"""Rows are clipped to a multiple of their median norm that keeps the noise in the columns' second
+moments below this share of their mean, within the next limits."""
 
 RADIUS_FACTORS = (1.1, 2.2)
 REGRESSION_FACTORS = (1.1, 2.0)
 LARGEST_FACTOR = 10.0
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
-tenth of it: a row that is scaled down no longer lies where its target says. Beyond 2, and up to the
-largest, it is so only where second moments allow it, too."""
+tenth of it: clipping a row changes it while its target stays. Multiples above 2, up to the largest,
+are used only where second moments allow them, too."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
-"""Least and most of the model's μ² that goes to the balance of two classes; in between, what makes
-the noise in a class's share about a twentieth."""
+"""Smallest and largest share of the model's μ² for the balance of two classes; in between, that
+at which the noise in a class's frequency is about a twentieth."""
 
 WIDE = 2.0
-"""Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: of all
-their weights next to nothing could be seen at once."""
+"""Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
+would hide nearly all of their weights if all were measured at once."""
 
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
 
 NARROW = 1024
-"""Weights that Newton's steps are taken for: its moment has about half their square."""
+"""Largest number of weights for Newton's steps: the moment has about half its square."""
 
 WIDE_STEP = 1.5
-WIDE_REACH = 0.03
+WIDE_PATH = 0.03
 """Step of descent for regression on tables too wide for a second moment, and its path over
 n·μ/(k·C): noise then moves a usual row's prediction by about a tenth of the target's bounds."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What to run: a preparation of the rows, and a solver on what it makes of them."""
+    """A preparation of the rows, and a solver for the prepared rows."""
 
     steps: tuple[Step, ...]
     solver: Solver
+
+
+def check(budget: Budget) -> None:
+    """Refuse a budget that the rule has no method for."""
+    if budget.pure:
+        raise NotSupported(
+            "solver='auto' needs delta > 0; got delta=0. Give a delta well below 1/n, for "
+            "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
+            "'frank-wolfe' or 'laplace-sgd'."
+        )
 
 
 def choose(
@@ -104,7 +106,7 @@ def choose(
     loss : Loss
         The row loss.
     budget : Budget
-        The budget of all of it.
+        The budget of the whole fit, with δ > 0.
     given : sequence of Step
         Steps that the caller wants first. If they do more than bound columns, nothing is added to
         them.
@@ -113,54 +115,58 @@ def choose(
     data_norm : float, optional
         Public bound on a row's norm.
     fit_intercept : bool
-        Whether there is a constant.
+        Whether the model has a constant term.
     """
-    if budget.pure:
-        return Choice(tuple(given), AGD())
-    table = _Table(n_rows, n_features, budget, tuple(given), fit_intercept)
+    check(budget)
+    left = 1.0 - sum(step.share for step in given)
+    signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
+    relation = budget.relation
+    table = _Table(n_rows, n_features, relation, tuple(given), fit_intercept, left, signal)
     if loss.task == "regression":
-        return _regression(table, alpha, data_norm)
+        return _regression(table, budget, alpha, data_norm)
     return _classification(table, loss)
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Public numbers, and what follows from them."""
+    """Public numbers of a fit.
+
+    Attributes
+    ----------
+    n_rows, n_features, relation, given, fit_intercept
+        As in `choose`.
+    left
+        Share of the budget that the caller's steps leave.
+    signal
+        n·μ for what is left: one over the noise in the mean of numbers in [0, 1].
+    """
 
     n_rows: int
     n_features: int
-    budget: Budget
+    relation: Relation
     given: tuple[Step, ...]
     fit_intercept: bool
+    left: float
+    signal: float
 
     @property
     def complete(self) -> bool:
-        """Whether the caller has decided how rows are prepared."""
+        """True if the caller has chosen the preparation: more than bounds of columns."""
         return not all(isinstance(step, Bounds) for step in self.given)
 
     @property
-    def left(self) -> float:
-        """The share of the budget that the caller's steps leave."""
-        return 1.0 - sum(step.share for step in self.given)
+    def difference(self) -> float:
+        """Largest difference of two rows' second moments, over that of one row."""
+        return 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
 
-    @property
-    def reach(self) -> float:
-        """n·μ for what is left: one over the noise in the mean of numbers in [0, 1]."""
-        return max(self.n_rows, 1) * self.budget.to_gdp().mu * math.sqrt(self.left)
-
-    @property
-    def apart(self) -> float:
-        """How far second moments of two rows can be apart, over that of one."""
-        return 1.0 if self.budget.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-
-    def usual(self, factor: float) -> list[Step]:
-        """Length, place and scale: rows are clipped to so many times their median length."""
-        share = self.left * _within((RADIUS_PRECISION / self.reach) ** 2, RADIUS_SHARES)
+    def steps(self, factor: float) -> list[Step]:
+        """Return steps for norm, mean and scale; ``factor`` is that of `Radius`."""
+        share = self.left * _within((RADIUS_PRECISION / self.signal) ** 2, RADIUS_SHARES)
         radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, Scale(share=twice), Scale(share=twice)]
-        noise = self.budget.relation.rows_changed * math.sqrt(self.n_features)
-        if noise < CENTRE_PRECISION * self.reach * math.sqrt(TWICE_SHARE):
+        noise = self.relation.rows_changed * math.sqrt(self.n_features)
+        if noise < CENTRE_PRECISION * self.signal * math.sqrt(TWICE_SHARE):
             around = [Centre(share=twice), Spread(share=share), Centre(share=twice)]
             return [radius, *around, Scale(share=twice), Scale(share=twice)]
         once = self.left * CENTRE_SHARE
@@ -168,52 +174,51 @@ class _Table:
 
     @property
     def steady_factor(self) -> float:
-        """The multiple of the median length that keeps noise in second moments small enough."""
-        noise = self.apart * self.n_features / (self.reach * math.sqrt(SCALE_SHARE))
+        """Multiple of the median norm that keeps noise in second moments small enough."""
+        noise = self.difference * self.n_features / (self.signal * math.sqrt(SCALE_SHARE))
         return math.sqrt(SCALE_NOISE / noise)
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
-    share = _within((START_PRECISION / table.reach) ** 2, START_SHARES)
+    share = _within((START_PRECISION / table.signal) ** 2, START_SHARES)
     known = {"start_share": share} if isinstance(loss, Logistic) else {}
-    seen = min(WIDE * table.reach / table.budget.relation.rows_changed, table.n_rows)
+    seen = min(WIDE * table.signal / table.relation.rows_changed, table.n_rows)
     wide = table.n_features > seen
     solver = ShrunkGD(**known) if wide else GD(**known)
     if table.complete:
         return Choice(table.given, solver)
-    steps = table.usual(_within(table.steady_factor, RADIUS_FACTORS))
-    noise = table.apart * math.sqrt(2.0) * table.n_features**1.5
-    noise /= table.reach * math.sqrt(WHITEN_SHARE)
+    steps = table.steps(_within(table.steady_factor, RADIUS_FACTORS))
+    noise = table.difference * math.sqrt(2.0) * table.n_features**1.5
+    noise /= table.signal * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
     return Choice((*table.given, *steps), solver)
 
 
-def _regression(table: _Table, alpha: float, data_norm: float | None) -> Choice:
-    """Newton's steps, where the table is narrow enough for a second moment.
+def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | None) -> Choice:
+    """Choose Newton's steps, where the table is narrow enough for a second moment.
 
-    A penalty that is larger than what the noise in a second moment of the rows *as they are* calls
-    for is taken at its word: rows are scaled down to ``data_norm`` and not prepared, and the model
-    is the minimum of the objective on them. Otherwise rows are prepared, and the penalty is on the
-    weights of prepared rows.
+    If the penalty is larger than the noise in a second moment of the *raw* rows calls for, rows are
+    clipped to ``data_norm`` and not prepared, and the model is the minimum of the objective on
+    them. Otherwise rows are prepared, and the penalty is on the weights of prepared rows.
     """
     size = table.n_features + int(table.fit_intercept)
     narrow = size <= NARROW
     if data_norm is not None and not table.given and narrow:
-        length = math.hypot(data_norm, 1.0) if table.fit_intercept else data_norm
-        if alpha >= Newton().doubt(table.n_rows, size, length, table.budget):
+        norm = math.hypot(data_norm, 1.0) if table.fit_intercept else data_norm
+        if alpha >= Newton().doubt(table.n_rows, size, norm, budget):
             return Choice((), Newton())
-    changed = table.budget.relation.rows_changed
+    changed = table.relation.rows_changed
     solver: Solver = Newton()
     if not narrow:
         plain = GD()
-        path = WIDE_REACH * table.reach / (changed * plain.gradient_clip)
+        path = WIDE_PATH * table.signal / (changed * plain.gradient_clip)
         solver = GD(step_size=max(min(WIDE_STEP, path / plain.iterations), 1e-6))
     if table.complete:
         return Choice(table.given, solver)
-    factor = table.reach / (CENTRE_NOISE * changed * math.sqrt(table.n_features))
+    factor = table.signal / (CENTRE_NOISE * changed * math.sqrt(table.n_features))
     usual = _within(factor, REGRESSION_FACTORS)
-    steps = table.usual(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
+    steps = table.steps(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
     return Choice((*table.given, *steps), solver)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,26 +16,25 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Accountant
+from discreet.core import Accountant, Budget
 from discreet.errors import PrivacyLeakWarning
-from discreet.estimators.base import FloatArray, PrivateLinearModel
-from discreet.estimators.probabilities import Link
-from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Softmax
-from discreet.preparation.pipeline import Step
+from discreet.estimators.base import PrivateLinearModel
+from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Loss, Sigmoid, Softmax
+from discreet.preparation import Step
 from discreet.solvers import Solution, Solver
+from discreet.validate import FloatArray, check_fields, number
 
-__all__ = ["LinearSVC", "LogisticRegression"]
+__all__ = ["LinearClassifier", "LinearSVC", "Link", "LogisticRegression", "label_codes"]
 
 _BLOCK = 2**16
 """Labels that are looked up at a time."""
 
 
-class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
-    """Binary or one-vs-rest classification with one linear score a class."""
+class LinearClassifier(ClassifierMixin, PrivateLinearModel):
+    """Base class of classifiers: one linear score for two classes, else one per class."""
 
     classes: ArrayLike | None
     classes_: NDArray[Any]
-    coef_: FloatArray
     intercept_: FloatArray
     multinomial_: bool
 
@@ -46,7 +46,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
             Numbers only, without NaN. Float32, float64 and CSR are used as they are.
         y : array of shape (n_samples,)
-            Labels. Which labels exist is public: say so with ``classes``.
+            Labels. The set of labels is public: pass it as ``classes``.
 
         Returns
         -------
@@ -56,20 +56,21 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         classes = self._declared_classes()
         X, y = self._read(X, y, numbers=False)
         classes, codes = self._encode(y, classes)
-        settings = self._choose(settings, X)
+        method = self._method(settings, X)
         joint = None
-        if len(classes) > 2 and settings.solver.takes_outputs:
-            joint = self._xy_loss(len(classes))
-        models = 1 if len(classes) == 2 or joint is not None else len(classes)
+        if len(classes) > 2 and method.solver.takes_outputs:
+            joint = self._multinomial_loss(len(classes))
+        n_models = 1 if len(classes) == 2 or joint is not None else len(classes)
         if joint is not None:
             settings = replace(settings, loss=joint)
 
         def target_of(model: int) -> FloatArray:
             if joint is not None:
                 return codes.astype(np.float64)
-            return np.where(codes == (1 if models == 1 else model), 1.0, -1.0)
+            return np.where(codes == (1 if n_models == 1 else model), 1.0, -1.0)
 
-        weights = self._fit_models(settings, X, target_of, models, ("the class labels",))
+        public = ("the class labels",)
+        weights = self._fit_models(settings, method, X, target_of, n_models, public)
         if joint is not None:
             weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._split_intercept(weights)
@@ -77,21 +78,34 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.multinomial_ = joint is not None
         return self
 
-    def _xy_loss(self, n_classes: int) -> Loss | None:
-        """One loss for all classes together, if there is one; else one model a class."""
+    def _multinomial_loss(self, n_classes: int) -> Loss | None:
+        """Return one loss for all classes together; None for one model per class."""
         return None
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores: shape (n_samples,) for two classes (positive: the second), else a column each."""
+        """Return scores: shape (n_samples,) for two classes, else (n_samples, n_classes).
+
+        With two classes, a positive score is for the second.
+        """
         check_is_fitted(self, "coef_")
-        scores = self._margins(self._read_new(X), self.coef_, self.intercept_)
+        scores = self._margins(self._read_new(X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most likely label of each row."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
+        """Return the most likely label of each row."""
+        check_is_fitted(self, "coef_")
+        return self.classes_[self._codes_of(self._margins(self._read_new(X)))]
+
+    @staticmethod
+    def _codes_of(scores: FloatArray) -> NDArray[np.intp]:
+        """Return the index of the predicted class for scores of shape (n_rows, n_models)."""
+        if scores.shape[1] == 1:
+            return (scores[:, 0] > 0).astype(np.intp)
+        return scores.argmax(axis=1)
+
+    def _objective(self) -> tuple[Budget, Loss, L2]:
+        self._declared_classes()
+        return super()._objective()
 
     def _declared_classes(self) -> NDArray[Any] | None:
         if self.classes is None:
@@ -106,9 +120,9 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
     def _encode(
         self, y: NDArray[Any], declared: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The labels and each row's index among them."""
+        """Return the labels and each row's index among them."""
         if declared is not None:
-            return declared, _codes(y, declared)
+            return declared, label_codes(y, declared)
         check_classification_targets(y)
         found, codes = np.unique(y, return_inverse=True)
         warnings.warn(
@@ -125,25 +139,27 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return found, codes
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what to expect."""
+        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
-        # Privacy on a few dozen rows leaves little accuracy: that is the promise, not a bug.
         tags.classifier_tags.poor_score = True
         return tags
 
 
-def _codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
-    """Each label's index among the declared ones, which are sorted; y itself is not sorted."""
+def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
+    """Return each label's index among the declared ones, which are sorted.
+
+    Unknown labels are a ``ValueError`` that shows none of them.
+    """
     order = _ordered(y.dtype)
     if order is not None and order == _ordered(declared.dtype):
         codes = np.empty(len(y), dtype=np.min_scalar_type(len(declared)))
         known = True
         for start in range(0, len(y), _BLOCK):
             labels = y[start : start + _BLOCK]
-            places = np.minimum(np.searchsorted(declared, labels), len(declared) - 1)
-            known &= bool((declared[places] == labels).all())
-            codes[start : start + _BLOCK] = places
-    else:  # objects, or text among numbers: what sorts and equals is for unique to say
+            found = np.minimum(np.searchsorted(declared, labels), len(declared) - 1)
+            known &= bool((declared[found] == labels).all())
+            codes[start : start + _BLOCK] = found
+    else:  # objects, or text and numbers: np.unique decides on order and equality
         found, inverse = np.unique(y, return_inverse=True)
         known = bool(np.isin(found, declared).all())
         codes = np.searchsorted(declared, found)[inverse] if known else inverse
@@ -156,41 +172,83 @@ def _codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
 
 
 def _ordered(dtype: np.dtype[Any]) -> str | None:
-    """Within which order labels of a type stand, if they have one: that of numbers or of text."""
+    """Return how labels of a type are ordered, as numbers or as text; None if unknown."""
     return {"b": "number", "i": "number", "u": "number", "f": "number", "U": "text"}.get(dtype.kind)
 
 
-class LogisticRegression(_LinearClassifier):
+@dataclass(frozen=True)
+class Link:
+    """Map from scores of a logistic model with clipped gradients to probabilities.
+
+    A row of score m whose gradient was clipped contributed a slope of at most c instead of 1 − σ(m)
+    or σ(m). Where these slopes balance, the probability of the second class is
+
+        p = min(σ, c) / (min(σ, c) + min(1 − σ, c)),
+
+    not σ: clipping makes scores too extreme. So does noise of variance v in a score; averaged over
+    it, a score counts m/√(1 + πv/8) (MacKay 1992). All of it is computed from the released model
+    and public numbers: post-processing. docs/auto.md has the reasons and the gain.
+
+    Attributes
+    ----------
+    slope
+        c for a row of typical norm; below 1/2 it counts as 1/2, so that p grows with m everywhere.
+    noise
+        v for such a row.
+    """
+
+    slope: float = 1.0
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, number, "slope", least=1e-12)
+        check_fields(self, number, "noise", least=0.0)
+
+    @classmethod
+    def of(cls, clip: float, deviation: float, norm: float) -> Self:
+        """Return the link for rows of a typical norm, clipped gradients and noisy weights."""
+        norm = math.hypot(norm, 1.0)
+        return cls(min(1.0, clip / norm), (deviation * norm) ** 2)
+
+    def positive(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of the second class."""
+        shrunk = scores / math.sqrt(1 + math.pi * self.noise / 8)
+        most = max(self.slope, 0.5)
+        second, first = np.minimum(expit(shrunk), most), np.minimum(expit(-shrunk), most)
+        return second / (second + first)
+
+
+class LogisticRegression(LinearClassifier):
     """Logistic regression under differential privacy.
 
-    Minimises the mean logistic loss plus ``alpha/2·‖w‖²`` (intercept included). More than two
-    classes are one softmax model where the solver takes one (``"auto"``, ``"gd"``, ``"objpert"``,
-    ``"amp"``), else one model against the rest each, sharing one budget.
+    Minimises the mean logistic loss plus ``alpha/2·‖w‖²`` (intercept included). With more than two
+    classes it fits one multinomial (softmax) model if the solver supports it (``"auto"``, ``"gd"``,
+    ``"objpert"``, ``"amp"``), else one-vs-rest models that share the budget.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy budget: smaller is more private.
     delta : float, default=1e-6
-        Chance-like slack of the promise; keep it well below 1/n.
+        δ of (ε, δ)-differential privacy; keep it well below 1/n.
     relation : {"add_remove", "replace_one"}, default="add_remove"
-        Which tables must look alike: one row more or less, or one row with other values.
+        Neighbouring data sets: one row added or removed, or one row replaced.
     solver : str or Solver, default="auto"
         A name, or a solver object with its own settings such as ``AGD(splits=40)``.
     alpha : float, default=1e-4
         Strength of the penalty.
     data_norm : float, optional
-        Public bound on a row's L2 norm: longer rows are scaled down to it, in fit and in predict.
+        Public bound on a row's L2 norm: rows are clipped to it, in fit and in predict.
     fit_intercept : bool, default=True
         Whether to fit a constant term.
     preparation : sequence of steps, optional
-        What is done to the rows first, on the same budget: `Bounds`, `Radius`, `Centre`, `Spread`,
+        Private transformations of the rows before the fit: `Bounds`, `Radius`, `Centre`, `Spread`,
         `Scale`, `Whiten`, in the order given. Each has a share of the budget; the model gets the
         rest. ``solver="auto"`` adds its own.
     classes : array-like, optional
-        The labels that exist (public). Taken from y, with a warning, if not given.
+        The set of labels (public). Taken from y, with a warning, if not given.
     random_state : int or RandomState, optional
-        For tests only: fixes the noise, and with it gives up all privacy.
+        For tests only: fixes the noise, so the fit is not private.
     accountant : Accountant, optional
         Counts what several fits on the same people spend together.
     progress : callable, optional
@@ -199,28 +257,28 @@ class LogisticRegression(_LinearClassifier):
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        Shape (1, n_features) and (1,) for two classes, else one row a class.
+        Shape (1, n_features) and (1,) for two classes, else one row per class.
     classes_ : ndarray
         The labels.
     guarantee_ : Guarantee
-        What was promised.
+        The privacy guarantee of the fit.
     solver_ : str
-        Which solver ran.
+        Name of the solver that ran.
     multinomial_ : bool
-        Whether more than two classes were fitted by one softmax model; else one against the rest.
+        Whether more than two classes were fitted by one softmax model; else one-vs-rest.
     trace_ : tuple
         One entry per iteration, safe to publish.
     preparation_ : tuple
-        The steps of the preparation with what they released; ``coef_`` belongs to rows after them.
+        The fitted steps of the preparation; ``coef_`` belongs to rows after them.
     link_ : Link
-        How scores of two classes become probabilities.
+        Map from scores of two classes to probabilities.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
-    Privacy
-    -------
-    The fitted model, its trace and its guarantee together are (ε, δ)-differentially private under
-    ``relation``. Public: n, the number of columns, the labels, all settings.
+    Notes
+    -----
+    **Privacy.** The fitted model, its trace and its guarantee together are (ε, δ)-differentially
+    private under ``relation``. Public: n, the number of columns, the labels, all settings.
 
     Examples
     --------
@@ -268,18 +326,18 @@ class LogisticRegression(_LinearClassifier):
         return Logistic()
 
     def _note(self, solution: Solution, norm: float | None) -> None:
-        """Keep how scores become probabilities."""
+        """Keep the map from scores to probabilities."""
         known = norm is not None and solution.clip is not None and solution.deviation is not None
         self.link_ = Link.of(solution.clip, solution.deviation, norm) if known else Link()
 
-    def _xy_loss(self, n_classes: int) -> Loss | None:
+    def _multinomial_loss(self, n_classes: int) -> Loss | None:
         return Softmax(n_classes)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes, one column each.
+        """Return probabilities of shape (n_samples, n_classes).
 
-        Of two classes, scores are corrected for clipping and noise where the solver says how much
-        there was (`Link`); one-vs-rest scores are normalised.
+        With two classes, scores are corrected for clipping and noise if the solver states both
+        (`Link`); one-vs-rest scores are normalised.
         """
         scores = self.decision_function(X)
         if self.multinomial_:
@@ -288,12 +346,12 @@ class LogisticRegression(_LinearClassifier):
             return np.column_stack([self.link_.positive(-scores), self.link_.positive(scores)])
         positive = expit(scores)
         sums = positive.sum(axis=1, keepdims=True)
-        # Scores so low that every class rounds to zero say nothing: call them equally likely.
+        # Where all scores are so low that they round to 0, classes are equally likely.
         even = np.full_like(positive, 1 / positive.shape[1])
         return np.divide(positive, sums, out=even, where=sums > 0)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of `predict_proba`."""
+        """Return logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
@@ -305,7 +363,7 @@ _SVM_LOSSES: dict[str, type[Loss]] = {
 }
 
 
-class LinearSVC(_LinearClassifier):
+class LinearSVC(LinearClassifier):
     """Linear support vector machine under differential privacy.
 
     Parameters
@@ -314,18 +372,18 @@ class LinearSVC(_LinearClassifier):
 random_state, accountant, progress
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
-        ``"huber"`` is the hinge with its corner rounded off (h = 0.1), which every solver takes;
-        ``"hinge"`` is not smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not
-        convex: only solvers such as ``"rrpsgd"`` and ``"agd"`` take it.
+        ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not
+        smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not convex: only
+        solvers such as ``"rrpsgd"`` and ``"agd"`` support it.
 
     Attributes
     ----------
     coef_, intercept_, classes_, guarantee_, trace_, preparation_
         As in `LogisticRegression`.
 
-    Privacy
-    -------
-    As in `LogisticRegression`.
+    Notes
+    -----
+    **Privacy.** As in `LogisticRegression`.
     """
 
     def __init__(

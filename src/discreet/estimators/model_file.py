@@ -1,85 +1,140 @@
-"""Models as files: everything that prediction and explanation need, and nothing about the rows.
+"""Models as files: what prediction and explanation need, and nothing else about the rows.
 
-A file is JSON, never code: reading one cannot run anything. What it holds, and what a curious
-person could read from it, is listed in docs/model-file.md.
+A file is JSON, never code: reading one cannot run anything. One set of msgspec types describes it
+for reading and for writing. docs/model-file.md lists its content, and what can be learned from it.
 """
 
 from __future__ import annotations
 
-import math
+import dataclasses
+import hashlib
+import json
 import os
 import re
+import sys
 from importlib.metadata import version as installed_version
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Guarantee
-from discreet.errors import ModelFileError
-from discreet.estimators import checked_json
+from discreet.errors import ModelFileError, NotSupported
 from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.classifiers import LinearSVC, LogisticRegression
-from discreet.estimators.model_settings import (
-    NOT_SETTINGS,
-    StoredSolver,
-    are_texts,
-    check_keys,
-    check_settings,
-    plain_setting,
-    settings_from_plain,
-    settings_to_plain,
-)
-from discreet.estimators.probabilities import Link
+from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, LogisticRegression
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
-from discreet.preparation.fitted import from_dict as fitted_step
+from discreet.files import replacing
+from discreet.preparation import FITTED_STEPS, STEPS, Step, from_dict, to_dict
+from discreet.solvers import Solver, resolve
 
 __all__ = ["StoredSolver", "load", "save"]
 
 FORMAT = "discreet model"
 VERSION = 1
+LARGEST = 2**30
+"""Bytes of the largest file that is read: ten million weights take a quarter of it."""
 
-_KINDS: dict[str, type[PrivateLinearModel]] = {
+NOT_SAVED = ("accountant", "progress", "random_state", "trace_")
+"""Parameters and attributes that belong to a process, not to a model, and the trace."""
+
+Model: TypeAlias = LogisticRegression | LinearSVC | LinearRegression | HuberRegressor
+Number = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+
+_KINDS: dict[str, type[Model]] = {
     kind.__name__: kind
     for kind in (HuberRegressor, LinearRegression, LinearSVC, LogisticRegression)
 }
-_FITTED = (
-    "classes_",
-    "coef_",
-    "feature_names_in_",
-    "guarantee_",
-    "intercept_",
-    "multinomial_",
-    "link_",
-    "n_features_in_",
-    "preparation_",
-    "row_norm_",
-    "solver_",
-)
-_NOT_SAVED = ("trace_",)
-_FITTED_KEYS = (
-    "coef",
-    "intercept",
-    "classes",
-    "columns",
-    "names",
-    "preparation",
-    "solver",
-    "row_norm",
-    "joint",
-    "link",
-)
 _LABELS = re.compile(r"[<>|=]?(U\d{1,4}|[iu][1248]|f[248]|b1|O)")
-_NO_PROMISE = {
-    "not private": "NOT PRIVATE: these weights were computed on the exact rows. Do not publish "
-    "them unless the rows may be.",
-    "test mode": "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted.",
-}
+_CHECKSUM = b',\n"sha256": "'
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+class _Entry(Struct, forbid_unknown_fields=True):
+    """An object in the file, with exactly these entries."""
+
+
+class _Labels(_Entry):
+    type: str
+    values: Annotated[list[bool | int | float | str], Meta(min_length=2)]
+
+
+class _Link(_Entry):
+    slope: Number
+    noise: Number
+
+
+class _Solver(_Entry):
+    name: str
+    settings: dict[str, Any]
+    left_out: list[str]
+
+
+class _Fitted(_Entry):
+    """Fitted attributes. A regressor has one row of coefficients."""
+
+    coef: list[list[Number]]
+    intercept: list[Number]
+    classes: _Labels | None
+    columns: Annotated[int, Meta(ge=1)]
+    names: list[str] | None
+    preparation: list[dict[str, Any]]
+    solver: str
+    row_norm: Annotated[float, Meta(gt=0, le=sys.float_info.max)] | None
+    multinomial: bool | None
+    link: _Link | None
+
+
+class _Estimator(_Entry):
+    kind: str
+    settings: dict[str, Any]
+    fitted: _Fitted
+
+
+class _Table(_Entry):
+    """The TableTransformer of a pipeline."""
+
+    steps: tuple[str, str]
+    schema: dict[str, Any]
+    sparse: bool | Literal["auto"]
+    dtype: Literal["float32", "float64"]
+
+
+class _File(_Entry):
+    format: str
+    version: int
+    discreet: str
+    warning: str | None
+    estimator: _Estimator
+    table: _Table | None
+    guarantee: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredSolver(Solver):
+    """A solver that a model file names but that cannot be made here.
+
+    Its package is not installed, or a setting was a function. Prediction does not need it; a new
+    fit does, and says so.
+    """
+
+    name: str  # type: ignore[misc]  # a solver's class has it; this one has it from the file
+    settings: tuple[tuple[str, Any], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse to fit."""
+        raise NotSupported(
+            f"this model was read from a file that names the solver {self.name!r}, which cannot "
+            "be made from it (its package is not installed, or a setting was a function). Set "
+            "solver to fit again; predictions need none."
+        )
+
+
+def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file.
 
     Parameters
@@ -87,227 +142,291 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : estimator or Pipeline
         A fitted estimator of discreet, or a `Pipeline` of a `TableTransformer` and one.
     path : path
-        Where to; a file there is replaced, as a whole or not at all.
+        A file there is replaced, as a whole or not at all.
 
-    Privacy
-    -------
-    The file holds what the model is made of (weights and other answers that were paid for), its
-    settings, the schema and the guarantee; all of it is covered by the guarantee or public. Not in
-    it: rows, the trace, seeds, accountants, callbacks. A model that is not private is saved with a
-    warning in the file.
+    Notes
+    -----
+    *Privacy.* The file holds the model (weights and other releases that were paid for), its
+    settings, the schema and the guarantee; all of it is covered by the guarantee or public. It does
+    not hold rows, the trace, seeds, accountants or callbacks. A model that is not private is saved
+    with a warning in the file.
     """
-    schema, estimator = None, model
+    table, estimator = None, model
     if isinstance(model, Pipeline):
         if not model.steps:
             raise TypeError("this pipeline is empty; there is nothing to save.")
-        schema, estimator = _table_of(model), model.steps[-1][1]
-    if _KINDS.get(type(estimator).__name__) is not type(estimator):
+        table, estimator = _table(model), model.steps[-1][1]
+    kind = type(estimator).__name__
+    if _KINDS.get(kind) is not type(estimator):
         raise TypeError(
             f"only models of discreet ({', '.join(sorted(_KINDS))}), alone or after a "
-            f"TableTransformer in a Pipeline, can be saved; got {type(estimator).__name__}."
+            f"TableTransformer in a Pipeline, can be saved; got {kind}."
         )
     check_is_fitted(estimator, "coef_")
-    check_settings(estimator)
-    guarantee = estimator.guarantee_
-    checked_json.write(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "discreet": installed_version("discreet"),
-            "warning": _warning(guarantee),
-            "estimator": {
-                "kind": type(estimator).__name__,
-                "settings": settings_to_plain(estimator),
-                "fitted": _fitted(estimator),
-            },
-            "table": schema,
-            "guarantee": guarantee.to_dict(),
-        },
-        path,
+    estimator._objective()
+    file = _File(
+        format=FORMAT,
+        version=VERSION,
+        discreet=installed_version("discreet"),
+        warning=_warning(estimator.guarantee_),
+        estimator=_Estimator(kind, _settings(estimator), _fitted(estimator)),
+        table=table,
+        guarantee=estimator.guarantee_.to_dict(),
     )
+    text = ",\n".join(f"{_compact(key)}: {_compact(value)}" for key, value in _plain(file).items())
+    checksum = hashlib.sha256(f"{{\n{text}".encode("ascii")).hexdigest()
+    with replacing(path) as stream:
+        stream.write(f'{{\n{text}{_CHECKSUM.decode()}{checksum}"\n}}\n')
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Model | Pipeline:
     """Read a model that `save` wrote; it predicts exactly as it did when it was saved.
 
     Anything that is not such a file, whole and unchanged, is a `ModelFileError`. Reading runs no
     code from the file, but believes what it says: take model files from people you trust.
     """
-    content = checked_json.read(path, FORMAT, VERSION)
+    content = _read(Path(path))
     try:
-        check_keys(
-            "the file",
-            content,
-            ["format", "version", "discreet", "warning", "estimator", "table", "guarantee"],
-        )
-        guarantee = Guarantee.from_dict(content["guarantee"])
-        if content["warning"] != _warning(guarantee):
-            raise ValueError("its warning does not fit its guarantee.")
-        estimator = _estimator(content["estimator"])
+        file = msgspec.convert(content, _File)
+        guarantee = Guarantee.from_dict(file.guarantee)
+        if file.warning != _warning(guarantee):
+            raise ValueError("its warning does not match its guarantee.")
+        estimator = _restored(file.estimator)
         estimator.guarantee_ = guarantee
-        return estimator if content["table"] is None else _pipeline(content["table"], estimator)
+        return estimator if file.table is None else _pipeline(file.table, estimator)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a model that can be read: {error}") from error
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a model file, whose bytes match its checksum."""
+    if path.stat().st_size > LARGEST:
+        raise ModelFileError(f"{path} is larger than {LARGEST:,} bytes: too large for a model.")
+    data = path.read_bytes()
+    try:
+        content = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
+        )
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} is not a model file: {error}") from None
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSON's among them
+        kind = "it is nested too deeply" if isinstance(error, RecursionError) else "it is not JSON"
+        raise ModelFileError(f"{path} is not a model file, or is damaged: {kind}.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ModelFileError(
+            f"{path} is not a model file of discreet: its format must be {FORMAT!r}."
+        )
+    version = content.get("version")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ModelFileError(f"{path} has no version that can be read.")
+    if version > VERSION:
+        raise ModelFileError(
+            f"{path} was written in version {version} of the format; this discreet reads up to "
+            f"version {VERSION}. Install a newer discreet."
+        )
+    body, _, end = data.rpartition(_CHECKSUM)
+    if end != f'{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode("ascii"):
+        raise ModelFileError(
+            f"{path} is damaged or was changed by hand: its checksum does not match. Write the "
+            "model again with discreet.save, or take the file from where it came."
+        )
+    del content["sha256"]
+    return content
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        raise ModelFileError("an object in it has two entries of one name.")
+    return entries
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ModelFileError(f"it has {name} where a number must be.")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: NumPy arrays and scalars as lists and numbers."""
+
+    def converted(value: Any) -> Any:
+        if hasattr(value, "__array__"):
+            return np.asarray(value).tolist()
+        raise TypeError(
+            f"{type(value).__name__} cannot be written to a file: it is neither text, a finite "
+            "number nor a list of them."
+        )
+
+    return msgspec.to_builtins(value, enc_hook=converted)
+
+
 def _warning(guarantee: Guarantee) -> str | None:
     if not guarantee.private:
-        return _NO_PROMISE["not private"]
-    return None if guarantee.secure else _NO_PROMISE["test mode"]
+        return (
+            "NOT PRIVATE: these weights were computed on the exact rows. Do not publish them "
+            "unless the rows may be."
+        )
+    if not guarantee.secure:
+        return "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
+    return None
 
 
-# What was fitted.
+# Settings.
 
 
-def _fitted(estimator: Any) -> dict[str, Any]:
+def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
+    """Return the parameters of an estimator that belong to the model."""
+    given = estimator.get_params(deep=False)
+    settings = {name: given[name] for name in sorted(given) if name not in NOT_SAVED}
+    solver, steps = settings["solver"], settings["preparation"]
+    settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
+    if steps is not None:
+        settings["preparation"] = [
+            to_dict(s) for s in ([steps] if isinstance(steps, Step) else steps)
+        ]
+    return {name: _plain(value) for name, value in settings.items()}
+
+
+def _stored(solver: Solver) -> _Solver:
+    """Return a solver by its name and fields; functions are left out."""
+    if isinstance(solver, StoredSolver):
+        return _Solver(solver.name, dict(solver.settings), list(solver.left_out))
+    fields = {field.name: getattr(solver, field.name) for field in dataclasses.fields(solver)}
+    settings = {name: value for name, value in fields.items() if not callable(value)}
+    return _Solver(solver.name, settings, [name for name in fields if name not in settings])
+
+
+def _given(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of an estimator."""
+    settings = dict(data)
+    solver = msgspec.convert(settings["solver"], str | _Solver)
+    settings["solver"] = solver if isinstance(solver, str) else _solver(solver)
+    steps = msgspec.convert(settings["preparation"], list[dict[str, Any]] | None)
+    if steps is not None:
+        settings["preparation"] = [from_dict(step, STEPS) for step in steps]
+    if isinstance(settings.get("target_bounds"), list):
+        settings["target_bounds"] = tuple(settings["target_bounds"])
+    return settings
+
+
+def _solver(stored: _Solver) -> Solver:
+    """Return the solver that is stored, or a placeholder if it cannot be made here."""
+    settings = {name: _as_tuple(value) for name, value in stored.settings.items()}
+    if not stored.left_out:
+        try:
+            return type(resolve(stored.name))(**settings)
+        except (ValueError, TypeError, ImportError):  # not installed, or another version of it
+            pass
+    return StoredSolver(stored.name, tuple(settings.items()), tuple(stored.left_out))
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
+
+
+# Fitted attributes.
+
+
+def _fitted(estimator: Any) -> _Fitted:
     state = {
-        name: value
+        name.removesuffix("_"): value
         for name, value in vars(estimator).items()
-        if name.endswith("_") and not name.startswith("_") and name not in _NOT_SAVED
+        if name.endswith("_") and not name.startswith("_") and name not in NOT_SAVED
     }
-    unknown = sorted(set(state) - set(_FITTED))
+    columns, names = state.pop("n_features_in"), state.pop("feature_names_in", None)
+    state.pop("guarantee")
+    for name in ("coef", "intercept"):
+        array = np.asarray(state[name])
+        if array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"{name}_ must be finite double-precision numbers to be saved.")
+    unknown = sorted(f"{name}_" for name in set(state) - set(_Fitted.__struct_fields__))
     if unknown:
-        raise TypeError(f"the model has attributes that have no place in a file: {unknown}.")
-    names = state.get("feature_names_in_")
-    return {
-        "coef": _numbers_to_plain("coef_", state["coef_"]),
-        "intercept": _numbers_to_plain("intercept_", state["intercept_"]),
-        "classes": _labels_to_plain(state["classes_"]) if "classes_" in state else None,
-        "columns": int(state["n_features_in_"]),
-        "names": None if names is None else [str(name) for name in names],
-        "preparation": [step.to_dict() for step in state.get("preparation_") or ()],
-        "solver": state["solver_"],
-        "row_norm": state["row_norm_"],
-        "joint": state.get("multinomial_"),
-        "link": state["link_"].to_dict() if "link_" in state else None,
-    }
-
-
-def _numbers_to_plain(name: str, values: Any) -> Any:
-    array = np.asarray(values)
-    if array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite double-precision numbers to be saved.")
-    return array.tolist()
-
-
-def _labels_to_plain(labels: NDArray[Any]) -> dict[str, Any]:
-    plain = {"type": labels.dtype.str, "values": labels.tolist()}
-    if not (
-        _LABELS.fullmatch(labels.dtype.str)
-        and all(isinstance(label, str | bool | int | float) for label in plain["values"])
-    ):
-        raise TypeError("labels must be text, whole numbers, numbers or booleans to be saved.")
-    return plain
-
-
-def _estimator(data: Any) -> Any:
-    check_keys("the estimator", data, ["kind", "settings", "fitted"])
-    kind, settings, fitted = data["kind"], data["settings"], data["fitted"]
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"unknown kind of estimator {kind!r}; known: {', '.join(sorted(_KINDS))}.")
-    expected = set(_KINDS[kind]().get_params(deep=False)) - set(NOT_SETTINGS)
-    check_keys("the settings", settings, expected)
-    estimator = _KINDS[kind](**settings_from_plain(settings))
-    check_settings(estimator)
-    check_keys("what was fitted", fitted, _FITTED_KEYS)
-    _restore(estimator, fitted)
-    return estimator
-
-
-def _restore(estimator: Any, fitted: dict[str, Any]) -> None:
-    """Give the estimator its fitted attributes, checked against each other."""
-    columns, names = fitted["columns"], fitted["names"]
-    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
-        raise ValueError("the number of columns must be a whole number of at least 1.")
-    if names is not None:
-        if not are_texts(names) or len(names) != columns:
-            raise ValueError(f"the names of columns must be {columns:,} texts.")
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    estimator.n_features_in_ = columns
-    estimator.preparation_ = _preparation(fitted["preparation"], columns)
-    if not isinstance(fitted["solver"], str):
-        raise ValueError("the solver that ran must be a name.")
-    estimator.solver_ = fitted["solver"]
-    estimator.row_norm_ = _row_norm(fitted["row_norm"])
-    classifies = isinstance(estimator, LogisticRegression | LinearSVC)
-    if (fitted["classes"] is not None) is not classifies:
-        raise ValueError("a classifier has labels, a regressor has none.")
-    if not isinstance(fitted["joint"], bool if classifies else type(None)):
-        raise ValueError("joint must be true or false for a classifier, null for a regressor.")
-    if (fitted["link"] is not None) is not isinstance(estimator, LogisticRegression):
-        raise ValueError("a logistic regression has a link, other models have none.")
-    if fitted["link"] is not None:
-        estimator.link_ = Link.from_dict(fitted["link"])
-    if classifies:
-        estimator.multinomial_ = fitted["joint"]
-        estimator.classes_ = _labels_from_plain(fitted["classes"])
-        count = len(estimator.classes_)
-        models = 1 if count == 2 else count
-        estimator.coef_ = _numbers_from_plain("coef", fitted["coef"], (models, columns))
-        estimator.intercept_ = _numbers_from_plain("intercept", fitted["intercept"], (models,))
-    else:
-        estimator.coef_ = _numbers_from_plain("coef", fitted["coef"], (columns,))
-        estimator.intercept_ = float(_numbers_from_plain("intercept", fitted["intercept"], ()))
-
-
-def _row_norm(value: Any) -> float | None:
-    """The norm that longer rows are scaled down to, if there is one."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, float | int) or not 0 < value < math.inf:
-        raise ValueError("the norm of rows must be a number above 0, or null.")
-    return float(value)
-
-
-def _preparation(steps: Any, columns: int) -> tuple[Any, ...]:
-    """The fitted steps, each for a table of this width."""
-    if not (isinstance(steps, list) and all(isinstance(step, dict) for step in steps)):
-        raise ValueError("the fitted preparation must be a list of steps.")
-    fitted = tuple(fitted_step(step) for step in steps)
-    for step in fitted:
-        if not step.fits(columns):
-            raise ValueError(f"the fitted step {step.name!r} is not for {columns:,} columns.")
-    return fitted
-
-
-def _numbers_from_plain(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """An array of finite numbers of this shape, from lists of JSON numbers."""
-    if not _has_shape(values, shape):
-        raise ValueError(f"{name} must be finite numbers of the shape {shape}.")
-    return np.array(values, dtype=np.float64)
-
-
-def _has_shape(values: Any, shape: tuple[int, ...]) -> bool:
-    if not shape:
-        return isinstance(values, float) and math.isfinite(values)
-    return (
-        isinstance(values, list)
-        and len(values) == shape[0]
-        and all(_has_shape(item, shape[1:]) for item in values)
+        raise TypeError(f"the model has attributes that a file cannot hold: {unknown}.")
+    link = state.get("link")
+    return _Fitted(
+        coef=np.atleast_2d(state["coef"]).tolist(),
+        intercept=np.atleast_1d(state["intercept"]).tolist(),
+        classes=_stored_labels(state["classes"]) if "classes" in state else None,
+        columns=int(columns),
+        names=None if names is None else [str(name) for name in names],
+        preparation=[to_dict(step) for step in state["preparation"]],
+        solver=state["solver"],
+        row_norm=state["row_norm"],
+        multinomial=state.get("multinomial"),
+        link=None if link is None else _Link(link.slope, link.noise),
     )
 
 
-def _labels_from_plain(data: Any) -> NDArray[Any]:
-    check_keys("the labels", data, ["type", "values"])
-    kind, values = data["type"], data["values"]
-    if not (isinstance(kind, str) and _LABELS.fullmatch(kind) and isinstance(values, list)):
-        raise ValueError("the labels must have a known type and a list of values.")
-    if len(values) < 2 or not all(isinstance(label, str | bool | int | float) for label in values):
-        raise ValueError("there must be two labels at least, each a text or a number.")
-    labels = np.array(values, dtype=np.dtype(kind))
-    if labels.tolist() != values or [type(label) for label in labels.tolist()] != [
-        type(label) for label in values
-    ]:
-        raise ValueError(f"the labels are not of the type {kind!r}.")
+def _stored_labels(labels: NDArray[Any]) -> _Labels:
+    values = labels.tolist()
+    if not (
+        _LABELS.fullmatch(labels.dtype.str)
+        and all(isinstance(label, str | bool | int | float) for label in values)
+    ):
+        raise TypeError("labels must be text, whole numbers, numbers or booleans to be saved.")
+    return _Labels(labels.dtype.str, values)
+
+
+def _labels(stored: _Labels) -> NDArray[Any]:
+    values = stored.values
+    if not _LABELS.fullmatch(stored.type):
+        raise ValueError("the labels must have a known type.")
+    labels = np.array(values, dtype=np.dtype(stored.type))
+    if [(type(label), label) for label in labels.tolist()] != [(type(v), v) for v in values]:
+        raise ValueError(f"the labels are not of the type {stored.type!r}.")
     if len(set(values)) != len(values):
-        raise ValueError("a label stands twice in the list.")
+        raise ValueError("each label must be listed once.")
     return labels
 
 
-# The table before it.
+def _restored(stored: _Estimator) -> Any:
+    """Return the estimator with its fitted attributes, checked against each other."""
+    if stored.kind not in _KINDS:
+        raise ValueError(f"unknown estimator {stored.kind!r}; known: {', '.join(sorted(_KINDS))}.")
+    expected = set(_KINDS[stored.kind]().get_params(deep=False)) - set(NOT_SAVED)
+    if set(stored.settings) != expected:
+        raise ValueError(f"the settings must be exactly {', '.join(sorted(expected))}.")
+    estimator: Any = _KINDS[stored.kind](**_given(stored.settings))
+    estimator._objective()
+    fitted, columns = stored.fitted, stored.fitted.columns
+    if fitted.names is not None:
+        if len(fitted.names) != columns:
+            raise ValueError(f"there must be {columns:,} names of columns.")
+        estimator.feature_names_in_ = np.array(fitted.names, dtype=object)
+    estimator.n_features_in_ = columns
+    estimator.preparation_ = tuple(from_dict(step, FITTED_STEPS) for step in fitted.preparation)
+    for step in estimator.preparation_:
+        if not step.accepts(columns):
+            raise ValueError(f"the fitted step {step.name!r} is not for {columns:,} columns.")
+    estimator.solver_, estimator.row_norm_ = fitted.solver, fitted.row_norm
+    classifies = isinstance(estimator, LinearClassifier)
+    if {fitted.classes is not None, fitted.multinomial is not None} != {classifies}:
+        raise ValueError("classifiers, and they alone, have classes and multinomial.")
+    if (fitted.link is not None) is not isinstance(estimator, LogisticRegression):
+        raise ValueError("a logistic regression has a link, other models have none.")
+    if fitted.link is not None:
+        estimator.link_ = Link(fitted.link.slope, fitted.link.noise)
+    n_models = 1
+    if fitted.classes is not None:
+        estimator.multinomial_, estimator.classes_ = fitted.multinomial, _labels(fitted.classes)
+        n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+    coef = fitted.coef
+    if [len(row) for row in coef] != [columns] * n_models or len(fitted.intercept) != n_models:
+        raise ValueError(f"coef must have the shape {(n_models, columns)}, intercept {n_models}.")
+    if classifies:
+        estimator.coef_, estimator.intercept_ = np.array(coef), np.array(fitted.intercept)
+    else:
+        estimator.coef_, estimator.intercept_ = np.array(coef[0]), fitted.intercept[0]
+    return estimator
 
 
-def _table_of(pipeline: Pipeline) -> dict[str, Any]:
+# The table before the model.
+
+
+def _table(pipeline: Pipeline) -> _Table:
     from discreet.tables.transformer import TableTransformer
 
     first = pipeline.steps[0][1]
@@ -316,29 +435,26 @@ def _table_of(pipeline: Pipeline) -> dict[str, Any]:
             "only a Pipeline of two steps, a TableTransformer and a model, can be saved; save the "
             "model alone (pipeline[-1]) and keep the other steps yourself."
         )
-    return {
-        "steps": [name for name, _ in pipeline.steps],
-        "schema": first.schema.to_dict(),
-        "sparse": plain_setting("sparse", first.sparse),
-        "dtype": np.dtype(first.dtype).name,
-    }
+    return _Table(
+        steps=(pipeline.steps[0][0], pipeline.steps[1][0]),
+        schema=first.schema.to_dict(),
+        sparse=first.sparse if first.sparse == "auto" else bool(first.sparse),
+        dtype=np.dtype(first.dtype).name,
+    )
 
 
-def _pipeline(data: Any, estimator: Any) -> Pipeline:
+def _pipeline(stored: _Table, estimator: Any) -> Pipeline:
     from discreet.tables.schema import Schema
     from discreet.tables.transformer import TableTransformer
 
-    check_keys("the table", data, ["steps", "schema", "sparse", "dtype"])
-    steps, sparse = data["steps"], data["sparse"]
-    if not (are_texts(steps) and len(set(steps)) == 2):
+    first, second = stored.steps
+    if first == second:
         raise ValueError("the pipeline must have two steps of different names.")
-    if sparse not in (True, False, "auto") or data["dtype"] not in ("float32", "float64"):
-        raise ValueError("the table's sparse or dtype is unknown.")
-    schema = Schema.from_dict(data["schema"], "the schema in it")
+    schema = Schema.from_dict(stored.schema, "the schema in it")
     if schema.width != estimator.n_features_in_:
         raise ValueError(
             f"its schema has {schema.width:,} encoded columns, its model "
             f"{estimator.n_features_in_:,}."
         )
-    transformer = TableTransformer(schema, sparse=sparse, dtype=data["dtype"])
-    return Pipeline([(steps[0], transformer), (steps[1], estimator)])
+    transformer = TableTransformer(schema, sparse=stored.sparse, dtype=stored.dtype)
+    return Pipeline([(first, transformer), (second, estimator)])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,20 +11,20 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Accountant
-from discreet.estimators.base import FloatArray, PrivateLinearModel
-from discreet.objectives import Huber, Loss, Squared
-from discreet.preparation.pipeline import Step
+from discreet.core import Accountant, Budget
+from discreet.estimators.base import PrivateLinearModel
+from discreet.objectives import L2, Huber, Loss, Squared
+from discreet.preparation import Step
 from discreet.solvers import Solver
+from discreet.validate import FloatArray, number
 
-__all__ = ["HuberRegressor", "LinearRegression"]
+__all__ = ["HuberRegressor", "LinearRegression", "LinearRegressor"]
 
 
-class _LinearRegressor(RegressorMixin, PrivateLinearModel):
-    """Regression on a target that is brought to [-1, 1] by public bounds."""
+class LinearRegressor(RegressorMixin, PrivateLinearModel):
+    """Base class of regressors; the target is scaled to [-1, 1] by public bounds."""
 
     target_bounds: tuple[float, float] | None
-    coef_: FloatArray
     intercept_: float
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
@@ -37,7 +35,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
             Numbers only, without NaN. Float32, float64 and CSR are used as they are.
         y : array of shape (n_samples,)
-            Target; values outside ``target_bounds`` are cut to them.
+            Target; values outside ``target_bounds`` are clipped to them.
 
         Returns
         -------
@@ -45,51 +43,56 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
         """
         centre, scale = self._target_units()
         settings = self._settings()
-        if self.target_bounds is None and settings.solver.private:
+        if self.target_bounds is None and (
+            settings.method is None or settings.method.solver.private
+        ):
             self._warn_about_bounds()
         X, y = self._read(X, y, numbers=True)
-        settings = self._choose(settings, X)
+        method = self._method(settings, X)
         target = np.asarray(y, dtype=np.float64)
         public: tuple[str, ...] = ()
         if self.target_bounds is not None:
-            target = (np.clip(target, *self._bounds()) - centre) / scale
+            target = (self._clipped(target) - centre) / scale
             public = ("the bounds of the target",)
-        weights = self._fit_models(settings, X, lambda _: target, 1, public)
+        weights = self._fit_models(settings, method, X, lambda _: target, 1, public)
         coefficients, intercepts = self._split_intercept(weights)
         self.coef_ = coefficients[0] * scale
         self.intercept_ = float(intercepts[0] * scale + centre)
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """The predicted target of each row, cut to ``target_bounds`` if they are given.
+        """Return the predicted target of each row, clipped to ``target_bounds`` if given.
 
-        Rows are prepared as they were in the fit, and longer ones are scaled down to the same
-        length: for rows much longer than most, predictions level off.
+        Rows are transformed and clipped as in the fit: for rows of a norm far above most, larger
+        norms no longer change the prediction.
         """
         check_is_fitted(self, "coef_")
-        intercepts = np.array([self.intercept_])
-        predicted = self._margins(self._read_new(X), self.coef_[None, :], intercepts)[:, 0]
-        return predicted if self.target_bounds is None else np.clip(predicted, *self._bounds())
+        return self._clipped(self._margins(self._read_new(X))[:, 0])
 
-    def check_settings(self) -> None:
-        """Raise if a setting is wrong, as `fit` would, without any data."""
+    def _clipped(self, target: FloatArray) -> FloatArray:
+        """Return targets or predictions clipped to the public bounds, if there are any."""
+        return target if self.target_bounds is None else np.clip(target, *self._bounds())
+
+    def _objective(self) -> tuple[Budget, Loss, L2]:
         self._target_units()
-        super().check_settings()
+        return super()._objective()
 
     def _bounds(self) -> tuple[float, float]:
-        """The public bounds of the target, which are given."""
+        """Return the public bounds of the target, which are given."""
         bounds: Any = self.target_bounds
         pair = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
-        sized = isinstance(pair, tuple | list) and len(pair) == 2
-        if not (sized and all(_is_finite(bound) for bound in pair) and pair[0] < pair[1]):
+        try:
+            low, high = pair if isinstance(pair, tuple | list) else ()
+            low, high = number("low", low), number("high", high, above=low)
+        except ValueError:
             raise ValueError(
                 "target_bounds must be two finite numbers (low, high), low < high, or None; got "
                 f"{bounds!r}."
-            )
-        return float(pair[0]), float(pair[1])
+            ) from None
+        return low, high
 
     def _target_units(self) -> tuple[float, float]:
-        """Centre and half-width of the public bounds; without an intercept the centre stays 0."""
+        """Return centre and half-width of the public bounds; without intercept the centre is 0."""
         if self.target_bounds is None:
             return 0.0, 1.0
         low, high = self._bounds()
@@ -100,36 +103,25 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):
     @staticmethod
     def _warn_about_bounds() -> None:
         warnings.warn(
-            "Without target_bounds, targets are taken as they are, and private methods are made "
-            "for targets in [-1, 1]: larger ones are cut short by clipping, and much smaller ones "
-            "drown in noise. Pass target_bounds=(low, high), public bounds of the target.",
+            "Without target_bounds, targets are used as they are, and private methods are made "
+            "for targets in [-1, 1]: larger ones are clipped, and much smaller ones are lost in "
+            "noise. Pass target_bounds=(low, high), public bounds of the target.",
             UserWarning,
             stacklevel=3,
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what to expect."""
+        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
-        # Privacy on a few dozen rows leaves little accuracy: that is the promise, not a bug.
         tags.regressor_tags.poor_score = True
         return tags
 
 
-def _is_finite(value: Any) -> bool:
-    """Whether it is a number that a double can hold."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        return False
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
-
-
-class LinearRegression(_LinearRegressor):
+class LinearRegression(LinearRegressor):
     """Least squares under differential privacy.
 
     Minimises half the mean squared error plus ``alpha/2·‖w‖²`` (intercept included), on a target
-    brought to [-1, 1].
+    scaled to [-1, 1].
 
     Parameters
     ----------
@@ -140,12 +132,12 @@ accountant, progress
     alpha : float, default=1e-4
         Strength of the penalty, in units of the rows that the model sees. With ``solver="auto"``
         these are prepared rows, unless ``data_norm`` is given and alpha is larger than the ridge
-        that noise would call for: then they are the rows as given, scaled down to ``data_norm``.
+        that noise would call for: then they are the rows as given, clipped to ``data_norm``.
         Where noise calls for a larger ridge, it is used.
     target_bounds : (float, float), optional
-        Public bounds of the target; targets in the fit and predictions are cut to them. Give them:
-        without, targets are taken as they are, those far beyond [-1, 1] are cut short by what
-        every private method must clip, and a fit warns.
+        Public bounds of the target; targets in the fit and predictions are clipped to them. Without
+        bounds, targets are used as they are, clipping affects those far beyond [-1, 1], and a fit
+        warns.
 
     Attributes
     ----------
@@ -153,14 +145,14 @@ accountant, progress
         Coefficients in the target's own units. If ``preparation_`` is not empty, they belong to
         prepared rows: use `predict`, which is then not ``X @ coef_ + intercept_``.
     intercept_ : float
-        Constant term, for the same rows.
+        Constant term, for the same rows as ``coef_``.
     guarantee_, trace_, preparation_
         As in `LogisticRegression`.
 
-    Privacy
-    -------
-    As in `LogisticRegression`; the bounds of the target are public, so cutting predictions to them
-    costs nothing.
+    Notes
+    -----
+    **Privacy.** As in `LogisticRegression`; the bounds of the target are public, so clipping
+    predictions to them costs nothing.
     """
 
     def __init__(
@@ -196,10 +188,10 @@ accountant, progress
         return Squared()
 
 
-class HuberRegressor(_LinearRegressor):
+class HuberRegressor(LinearRegressor):
     """Robust regression with the Huber loss under differential privacy.
 
-    Minimises the mean Huber loss plus ``alpha/2·‖w‖²`` (intercept included), on a target brought to
+    Minimises the mean Huber loss plus ``alpha/2·‖w‖²`` (intercept included), on a target scaled to
     [-1, 1].
 
     Parameters
@@ -209,16 +201,16 @@ accountant, progress, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if
-        they are given, else in the target's own.
+        given, else in the target's own.
 
     Attributes
     ----------
     coef_, intercept_, guarantee_, trace_, preparation_
         As in `LinearRegression`.
 
-    Privacy
-    -------
-    As in `LinearRegression`.
+    Notes
+    -----
+    **Privacy.** As in `LinearRegression`.
     """
 
     def __init__(

@@ -1,7 +1,11 @@
-"""How good a model is, without giving away the rows it is tried on.
+"""Score a model on private rows within a budget.
 
-An exact accuracy on private rows is itself a release about them. Here the counts it is made of
-are released with noise: of each pair of true and predicted label, or of the errors of a regressor.
+An exact accuracy on private rows is itself a release about them. Here the counts behind it are
+released with noise: counts of pairs of true and predicted label, or sums of a regressor's errors.
+Predictions are computed here, row by row: the matrix products of `predict` round a row by its
+position, so that one row more could change the predictions of others.
+
+Proof: docs/proofs/scoring.md.
 """
 
 from __future__ import annotations
@@ -10,16 +14,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Account, Accountant, Budget, Guarantee
+from discreet.core import Account, Accountant, Budget, Guarantee, Laplace
 from discreet.core.bits import SystemBits
-from discreet.core.mechanisms import Laplace
 from discreet.core.noise import Noise
+from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.classifiers import LinearClassifier, label_codes
+from discreet.estimators.regressors import LinearRegressor
+from discreet.validate import FloatArray
 
-__all__ = ["ClassifierScores", "RegressorScores", "score_classes", "score_numbers"]
-
-FloatArray = NDArray[np.float64]
+__all__ = [
+    "ClassifierScores",
+    "RegressorScores",
+    "row_scores",
+    "score_classifier",
+    "score_regressor",
+]
 
 _PUBLIC = (
     "the number of rows",
@@ -34,7 +46,7 @@ _UNITS = 2**20
 
 @dataclass(frozen=True)
 class ClassifierScores:
-    """Counts of true (rows) against predicted (columns) labels, and what follows from them.
+    """Confusion matrix (true labels in rows, predicted ones in columns) and scores from it.
 
     ``guarantee`` is None if the counts are exact.
     """
@@ -45,12 +57,12 @@ class ClassifierScores:
 
     @property
     def accuracy(self) -> float:
-        """Share of rows whose label was predicted."""
+        """Share of rows whose predicted label is the true one."""
         return _ratio(float(np.trace(self.counts)), float(self.counts.sum()))
 
     @property
     def recalls(self) -> tuple[float, ...]:
-        """Of each label's rows, the share that was found."""
+        """Recall of each label; NaN for a label without rows."""
         return tuple(
             _ratio(float(self.counts[k, k]), float(self.counts[k].sum()))
             for k in range(len(self.labels))
@@ -58,14 +70,14 @@ class ClassifierScores:
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean of the recalls of labels that occur."""
+        """Mean recall over the labels that occur."""
         recalls = [recall for recall in self.recalls if not np.isnan(recall)]
         return float(np.mean(recalls)) if recalls else float("nan")
 
 
 @dataclass(frozen=True)
 class RegressorScores:
-    """Errors of a regressor, each row's cut to the width of the target's bounds.
+    """Errors of a regressor, each clipped to the width of the target's bounds.
 
     ``guarantee`` is None if they are exact.
     """
@@ -75,52 +87,90 @@ class RegressorScores:
     guarantee: Guarantee | None
 
 
-def score_classes(
-    truth: NDArray[Any],
-    predicted: NDArray[Any],
-    labels: tuple[Any, ...],
+def row_scores(model: PrivateLinearModel, X: Any) -> FloatArray:
+    """Return scores of shape (n_rows, n_models), each from its row and the model alone.
+
+    Notes
+    -----
+    *Privacy.* Private, like the rows. To the last bit, a row's scores do not depend on other rows,
+    their number, the row's position or the number of threads.
+    """
+    check_is_fitted(model, "coef_")
+    return model._margins(model._read_new(X), by_row=True)
+
+
+def score_classifier(
+    model: LinearClassifier,
+    X: Any,
+    y: ArrayLike,
     budget: Budget | None = None,
     accountant: Accountant | None = None,
 ) -> ClassifierScores:
-    """Compare codes (indices into ``labels``); with a budget, through noisy counts.
+    """Score a classifier: exactly, or with a budget through a noisy confusion matrix.
 
-    Privacy
-    -------
-    A row counts in one cell. Adding or removing it moves one count by 1, replacing it moves two, so
-    the L1 sensitivity of all counts is 1 or 2; Laplace noise makes them ε-DP. Everything else is
-    computed from the noisy counts, which are not below 0 (post-processing).
+    Parameters
+    ----------
+    model : LogisticRegression or LinearSVC
+        A fitted classifier.
+    X : array, CSR matrix or DataFrame
+        Rows.
+    y : array of shape (n_rows,)
+        True labels, all of them in ``model.classes_``.
+    budget : Budget, optional
+        ε to spend; δ is not used. None for exact, private scores.
+    accountant : Accountant, optional
+        Counts what is spent.
+
+    Notes
+    -----
+    *Privacy.* A row counts in one cell. Adding or removing it changes one count by 1, replacing it
+    changes two, so the L1 sensitivity of all counts is 1 or 2; Laplace noise makes them ε-DP.
+    All scores are computed from the noisy counts, clipped to 0 (post-processing).
     """
     account = None if budget is None else _charged(budget, accountant)
-    size = len(labels)
-    cells = np.bincount(truth.astype(np.intp) * size + predicted, minlength=size * size)
-    counts = cells.astype(np.float64)
+    size = len(model.classes_)
+    predicted = model._codes_of(row_scores(model, X))
+    truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
+    counts = np.bincount(truth * size + predicted, minlength=size * size).astype(np.float64)
     guarantee = None
     if account is not None:
         sensitivity = float(account.budget.relation.rows_changed)
         noisy, guarantee = _release(counts, sensitivity, len(truth), account)
         counts = np.maximum(noisy, 0.0)
-    return ClassifierScores(labels, counts.reshape(size, size), guarantee)
+    return ClassifierScores(tuple(model.classes_.tolist()), counts.reshape(size, size), guarantee)
 
 
-def score_numbers(
-    truth: FloatArray,
-    predicted: FloatArray,
+def score_regressor(
+    model: LinearRegressor,
+    X: Any,
+    y: ArrayLike,
     bounds: tuple[float, float],
     budget: Budget | None = None,
     accountant: Accountant | None = None,
 ) -> RegressorScores:
-    """Compare numbers within public bounds; with a budget, through two noisy sums.
+    """Score a regressor: exactly, or with a budget through two noisy sums.
 
-    Privacy
-    -------
-    In units of the bounds' width each row adds at most 1 to the sum of absolute errors and at most
-    1 to that of squares, under either relation, so the L1 sensitivity of both is 2. Each row's
-    terms are rounded to a grid and added as integers: the sums have no rounding of their own. An
-    error that is not a number counts as the whole width.
+    Parameters
+    ----------
+    model : LinearRegression or HuberRegressor
+        A fitted regressor.
+    X, y, budget, accountant
+        As in `score_classifier`, with true targets in y.
+    bounds : (float, float)
+        Public bounds of the target: targets and predictions are clipped to them.
+
+    Notes
+    -----
+    *Privacy.* In units of the bounds' width each row adds at most 1 to the sum of absolute errors
+    and at most 1 to that of squares, under either relation, so the L1 sensitivity of both is 2.
+    Each row's terms are rounded to a grid and added as integers: the sums have no rounding error.
+    An error that is not a number counts as the whole width.
     """
     account = None if budget is None else _charged(budget, accountant)
     low, high = bounds
     width = high - low
+    predicted = model._clipped(row_scores(model, X)[:, 0])
+    truth = np.asarray(y, dtype=np.float64)
     error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
     error = np.minimum(np.nan_to_num(error, nan=1.0), 1.0)
     terms = (np.rint(error * _UNITS), np.rint(error * error * _UNITS))
@@ -136,7 +186,7 @@ def score_numbers(
 
 
 def _charged(budget: Budget, accountant: Accountant | None) -> Account:
-    """An account whose whole budget is charged for one release, before a row is looked at."""
+    """Return an account whose whole budget is charged for one release, before a row is read."""
     account = Account(budget, accountant)
     account.open("pure").charge(Laplace(budget.epsilon))
     return account
@@ -145,13 +195,15 @@ def _charged(budget: Budget, accountant: Accountant | None) -> Account:
 def _release(
     values: FloatArray, sensitivity: float, n_rows: int, account: Account
 ) -> tuple[FloatArray, Guarantee]:
-    """The values with the Laplace noise that was charged for, and the promise for them."""
+    """Return the values with the Laplace noise that was charged for, and their guarantee."""
     bits = SystemBits()
     noisy, _ = Laplace(account.budget.epsilon).release(
         values, sensitivity=sensitivity, magnitude=float(max(n_rows, 1)), noise=Noise(bits)
     )
     return noisy, account.guarantee(
-        conditions=("each row counts once",), public=_PUBLIC, secure=bits.secure
+        conditions=("each row counts once, by a prediction that depends on that row alone",),
+        public=_PUBLIC,
+        secure=bits.secure,
     )
 
 

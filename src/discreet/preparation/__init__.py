@@ -1,1 +1,38 @@
-"""Private preparation of rows: bounds, radius, centre, scale, whitening."""
+"""Private preparation of rows on the budget of the model: bounds, centring, scaling, whitening.
+
+Each step is defined beside its fitted form: `steps` has those that choose among public candidates,
+`whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
+"""
+
+from discreet.preparation.pipeline import check_steps
+from discreet.preparation.steps import (
+    FITTED_STEPS,
+    STEPS,
+    Bounds,
+    FittedStep,
+    Radius,
+    RowNorms,
+    Spread,
+    Step,
+    from_dict,
+    to_dict,
+)
+from discreet.preparation.whitening import WIDEST, Centre, Scale, Whiten
+
+__all__ = [
+    "FITTED_STEPS",
+    "STEPS",
+    "WIDEST",
+    "Bounds",
+    "Centre",
+    "FittedStep",
+    "Radius",
+    "RowNorms",
+    "Scale",
+    "Spread",
+    "Step",
+    "Whiten",
+    "check_steps",
+    "from_dict",
+    "to_dict",
+]

@@ -1,7 +1,8 @@
-"""Steps of a preparation as settings: what each costs, what it asks, what it leaves to the next.
+"""Steps that choose among public candidates (`Bounds`, `Radius`, `Spread`), and what a step is.
 
-A moment needs a public bound on the length of rows. It travels from step to step (`Lengths`): first
-it is ``data_norm``, after `Radius` it is 1, and each later step says what it leaves.
+A `Step` is a setting: its share of the budget and what it asks the curator for. A `FittedStep`
+holds the numbers that were released, and transforms rows by them, alike in a fit and in prediction:
+what becomes of a row depends on that row and the released numbers.
 
 Proof: docs/proofs/preparation.md.
 """
@@ -9,43 +10,79 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
-from discreet.errors import NotSupported
-from discreet.preparation.bounded import FittedBounds
-from discreet.preparation.fitted import (
-    FittedCentre,
-    FittedRadius,
-    FittedScale,
-    FittedSpread,
-    FittedWhiten,
-)
-from discreet.preparation.fitted_step import FittedStep
-from discreet.preparation.norms import Lengths, column_weights, shrunk, whitening
-from discreet.solvers.settings import numbers
+from discreet.rows import AffineMap, as_rows
+from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
 
-__all__ = ["Bounds", "Centre", "Radius", "Scale", "Spread", "Step", "Whiten"]
+__all__ = [
+    "FITTED_STEPS",
+    "STEPS",
+    "Bounds",
+    "FittedBounds",
+    "FittedRadius",
+    "FittedSpread",
+    "FittedStep",
+    "Known",
+    "Mechanism",
+    "Radius",
+    "RowNorms",
+    "Spread",
+    "Step",
+    "clipped",
+    "from_dict",
+    "to_dict",
+]
 
-WIDEST = 2048
-"""Columns that can be whitened at most: the second moment has about half their square."""
-
-ROOM = 1.2
-"""After Scale or Whiten: the norm that rows are scaled down to in moments, over the usual one."""
+Mechanism = ExponentialMechanism | Gaussian | L2Norm
+AnyStep = TypeVar("AnyStep", bound="Step | FittedStep")
 
 LEAST_SPREAD = 1e-6
-"""Of the length that rows had, what they are taken to keep at least when a mean is subtracted."""
+"""Share of their norm that rows are assumed to keep at least when a mean is subtracted."""
 
-LEAST_LEFT = 0.05
-"""Of their squared length, what rows are taken to keep at least when their mean is subtracted."""
+RADII = (1e-21, 1e21)
+"""Range of a radius: beyond it single precision would overflow."""
+
+
+@dataclass(frozen=True)
+class RowNorms:
+    """Public knowledge of the norm of rows between two steps of a preparation.
+
+    Attributes
+    ----------
+    clip
+        Norm that rows are clipped to in the next moment that is asked for.
+    typical
+        Upper bound on the root of their mean squared norm, as far as is known.
+    target
+        What `Whiten` brings the root of their mean squared norm to.
+    raw
+        Whether no step has clipped the rows yet. The next step that transforms them then clips
+        them to ``clip`` first; later ones clip rows in their moments only.
+    """
+
+    clip: float
+    typical: float
+    target: float
+    raw: bool = False
+
+
+Known = RowNorms | None
+
+
+STEPS: dict[str, type[Step]] = {}
+FITTED_STEPS: dict[str, type[FittedStep]] = {}
+"""Classes of steps and of fitted steps by name."""
 
 
 class Step:
@@ -54,43 +91,129 @@ class Step:
     Attributes
     ----------
     share
-        The share of the fit's budget that it costs.
+        Share of the fit's budget that the step costs.
     name
-        How it is called in a guarantee.
+        Name of the step in a guarantee.
+    dense
+        Whether the step makes a dense table of a sparse one.
+    bounded
+        Whether it needs a public bound on the norm of the rows it reads.
+    selections
+        Number of selections among public candidates; 0 for a step that asks for one sum.
+    limits
+        Smallest and largest value of each setting that is a number.
     """
 
     share: float
     name: ClassVar[str]
     dense: ClassVar[bool] = False
-    """Whether it makes a dense table of a sparse one."""
     bounded: ClassVar[bool] = True
-    """Whether it needs a public bound on the norm of the rows it reads."""
+    selections: int = 0
+    limits: ClassVar[dict[str, tuple[float, float]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        STEPS[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in {"share": (1e-6, 1 - 1e-6), **self.limits}.items():
+            check_fields(self, number, name, least=least, most=most)
 
     def check(self, n_features: int) -> None:
         """Refuse a table of this width, before a row is read."""
 
-    def mechanism(self, measure: Measure, total: Fraction) -> Any:
-        """What the step will use, so that a budget too extreme for it is refused in time."""
-        return _additive(measure, total)
+    def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
+        """Return the mechanism whose uses in this step cost at most ``total``, and nearly all.
 
-    def ask(
-        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
-    ) -> FittedStep:
-        """Ask for what the step needs, with the budget that was opened for it."""
+        The cost of a mechanism is rounded up, so slightly less than ``total`` is asked for.
+        """
+        if not self.selections:
+            if measure == "gdp":
+                return Gaussian.sharing(float(total))
+            amount = float(total) * (1 - 2.0**-40)
+            return Gaussian.from_rho(amount) if measure == "zcdp" else L2Norm(amount)
+        each = float(total / self.selections) * (1 - 2.0**-36)
+        if measure == "zcdp":
+            each = math.sqrt(8 * each)
+        elif measure != "pure":
+            each = conversions.bounded_range_from_mu(math.sqrt(each))
+        return ExponentialMechanism(each, monotone=False)
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedStep, Known]:
+        """Ask the curator for what the step needs, with the budget that was opened for it.
+
+        ``mechanism`` is what `mechanism` returned for that budget, ``norms`` what is known of the
+        norm of the rows. Returns the released numbers, and what is known of transformed rows.
+        """
         raise NotImplementedError
 
-    def leaves(self, fitted: Any, lengths: Lengths | None) -> Lengths | None:
-        """What is known of the length of the rows that ``fitted`` has moved."""
-        return lengths
 
-    def model_norm(self, before: float | None) -> float | None:
-        """The bound on a row's norm that a model after this step should use."""
-        return before
+class FittedStep:
+    """Base class of fitted steps: frozen dataclasses of released numbers.
+
+    Attributes
+    ----------
+    name
+        Name of the step in a model file.
+    condition_text
+        What the privacy of the step rests on, with the names of its fields in braces.
+    """
+
+    name: ClassVar[str]
+    condition_text: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "name"):
+            FITTED_STEPS[cls.name] = cls
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Transform the rows of X; ``in_place`` allows a dense X to be overwritten."""
+        raise NotImplementedError
+
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
+        """Return the map that does what ``before`` and then this step do, if there is one."""
+        return None
+
+    def accepts(self, n_features: int) -> bool:
+        """Return whether the step can be applied to a table of this width."""
+        return True
+
+    @property
+    def condition(self) -> str:
+        """Statement of what the privacy of the step rests on."""
+        return self.condition_text.format_map(vars(self))
+
+
+def to_dict(step: Step | FittedStep) -> dict[str, Any]:
+    """Return a step, or a fitted one, as plain data."""
+    plain: dict[str, Any] = {"step": step.name}
+    for field in fields(step):  # type: ignore[arg-type]  # subclasses are dataclasses
+        value = getattr(step, field.name)
+        plain[field.name] = np.asarray(value).tolist() if np.iterable(value) else value
+    return plain
+
+
+def from_dict(data: Any, kinds: Mapping[str, type[AnyStep]]) -> AnyStep:
+    """Return the step that `to_dict` was called on; anything else is a ``ValueError``.
+
+    Parameters
+    ----------
+    data : dict
+        Plain data.
+    kinds : mapping
+        The classes that are allowed, by name.
+    """
+    name = data.get("step") if isinstance(data, dict) else None
+    if not isinstance(name, str) or name not in kinds:
+        raise ValueError(f"a step must be one of {', '.join(kinds)}; got {name!r}.")
+    entries = [field.name for field in fields(kinds[name])]  # type: ignore[arg-type]
+    if set(data) != {"step", *entries}:
+        raise ValueError(f"the step {name!r} has exactly the entries: step, {', '.join(entries)}.")
+    return kinds[name](**{key: data[key] for key in entries})
 
 
 @dataclass(frozen=True)
 class Bounds(Step):
-    """Brings columns without public bounds to [0, 1], by bounds that are chosen privately.
+    """Bring columns without public bounds to [0, 1], by bounds that are chosen privately.
 
     Each of the columns becomes clip((x − low)/(high − low), 0, 1), where low and high are round
     numbers between which about ``coverage`` of its values lie.
@@ -98,15 +221,16 @@ class Bounds(Step):
     Parameters
     ----------
     columns : sequence of int
-        Which columns of X, counted from 0.
+        Columns of X, counted from 0.
     share : float
         Share of the budget, for all of the columns together.
     coverage : float
         Share of a column's values that should lie within its bounds.
 
-    Privacy
-    -------
-    Two private selections a column among public candidates. The chosen bounds are released.
+    Notes
+    -----
+    *Privacy.* Two private selections per column among public candidates. The chosen bounds are
+    released.
     """
 
     columns: Sequence[int]
@@ -114,48 +238,96 @@ class Bounds(Step):
     coverage: float = 0.98
     name: ClassVar[str] = "bounds"
     bounded: ClassVar[bool] = False
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"coverage": (0.5, 0.9999)}
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        _check_share(self)
-        columns = tuple(self.columns) if np.iterable(self.columns) else ()
-        whole = all(isinstance(j, Integral) and not isinstance(j, bool) and j >= 0 for j in columns)
-        if not columns or not whole or len(set(columns)) < len(columns):
-            raise ValueError(
-                "columns must name at least one column of X by its number, counted from 0, each "
-                f"once; got {self.columns!r}."
-            )
-        object.__setattr__(self, "columns", tuple(int(j) for j in columns))
-        numbers(self, "coverage", least=0.5, most=0.9999)
+        super().__post_init__()
+        object.__setattr__(self, "columns", _distinct(self.columns))
+        object.__setattr__(self, "selections", 2 * len(self.columns))
 
     def check(self, n_features: int) -> None:
-        """Refuse columns that are not there."""
+        """Refuse columns that do not exist."""
         if max(self.columns) >= n_features:
             raise ValueError(
                 f"Bounds names column {max(self.columns)}, but X has {n_features} columns, counted "
                 "from 0."
             )
 
-    def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
-        """What each selection will use."""
-        return _selection(measure, total, 2 * len(self.columns))
-
-    def ask(
-        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
-    ) -> FittedBounds:
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedBounds, Known]:
         """Ask for both bounds of each column."""
-        mechanism = self.mechanism(measure, total)
         pairs = [
             curator.column_bounds(j, coverage=self.coverage, mechanism=mechanism)
             for j in self.columns
         ]
         low, high = np.array(pairs, dtype=np.float64).T
-        return FittedBounds(tuple(self.columns), low, high)
+        return FittedBounds(tuple(self.columns), low, high), norms
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBounds(FittedStep):
+    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1)."""
+
+    columns: tuple[int, ...]
+    low: FloatArray
+    high: FloatArray
+    name: ClassVar[str] = "bounds"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", _distinct(self.columns))
+        check_fields(self, vector, "low", "high", size=len(self.columns))
+        if not (self.low < self.high).all():
+            raise ValueError("bounds of a column must have low < high.")
+
+    @property
+    def condition(self) -> str:
+        """Statement of what the privacy of the step rests on."""
+        return (
+            f"bounds of {len(self.columns)} columns were chosen privately among public round "
+            "numbers, and values cut to them"
+        )
+
+    def accepts(self, n_features: int) -> bool:
+        """Return whether the table has all of the columns."""
+        return max(self.columns) < n_features
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Bring the columns to [0, 1]; a sparse table stays sparse."""
+        if sp.issparse(X):
+            return self._apply_sparse(X)
+        out = X if in_place else np.array(X, order="C")
+        for at, column in enumerate(self.columns):
+            out[:, column] = self._scaled(at, X[:, column])
+        return out
+
+    def _scaled(self, at: int, values: NDArray[Any]) -> FloatArray:
+        low, high = self.low[at], self.high[at]
+        with np.errstate(over="ignore"):
+            scaled: FloatArray = (np.asarray(values, dtype=np.float64) - low) / (high - low)
+        return np.clip(scaled, 0.0, 1.0, out=scaled)
+
+    def _apply_sparse(self, X: Any) -> Any:
+        """Replace the columns. Zeros may change, so the columns are made dense on the way."""
+        kept = X.tocsr(copy=True)
+        ours = np.zeros(X.shape[1], dtype=bool)
+        ours[list(self.columns)] = True
+        kept.data[ours[kept.indices]] = 0
+        kept.eliminate_zeros()
+        dense = np.empty((X.shape[0], len(self.columns)), dtype=X.dtype)
+        for at, column in enumerate(self.columns):
+            dense[:, at] = self._scaled(at, np.asarray(X[:, [column]].toarray())[:, 0])
+        new = sp.csr_array(dense)
+        new = sp.csr_array(
+            (new.data, np.array(self.columns, dtype=new.indices.dtype)[new.indices], new.indptr),
+            shape=X.shape,
+        )
+        total = sp.csr_array(kept) + new
+        total.sort_indices()
+        return total.astype(X.dtype, copy=False)
 
 
 @dataclass(frozen=True)
 class Radius(Step):
-    """Brings rows to a common length: x becomes x/max(R, ‖x‖), of norm at most 1.
+    """Bring rows to a common norm: x becomes x/max(R, ‖x‖), of norm at most 1.
 
     R is ``factor`` times about the median of the rows' norms. No public bound on the norm is
     needed; if ``data_norm`` is given, R is at most that. Sparse tables stay sparse.
@@ -165,268 +337,128 @@ class Radius(Step):
     share : float
         Share of the budget.
     factor : float
-        R over the median norm: rows longer than that lose their length.
+        R over the median norm. Rows of a norm above R are clipped to R.
 
-    Privacy
-    -------
-    One private selection among public candidates. The chosen radius is released.
+    Notes
+    -----
+    *Privacy.* One private selection among public candidates. The chosen radius is released.
     """
 
     share: float = 0.01
     factor: float = 1.1
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
+    selections = 1
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 10.0)}
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:
+        """Ask for the median norm; rows have norm at most 1 afterwards."""
+        largest = norms.clip if norms and norms.raw else None
+        radius = self.factor * curator.median_norm(mechanism=mechanism, largest=largest)
+        fitted = FittedRadius(radius if largest is None else min(radius, largest))
+        return fitted, RowNorms(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRadius(FittedStep):
+    """A radius: a row x becomes x/max(radius, ‖x‖), of norm at most 1."""
+
+    radius: float
+    name: ClassVar[str] = "radius"
+    condition_text: ClassVar[str] = (
+        "the radius {radius:.4g} was chosen privately by the median norm of the rows, among public "
+        "candidates; rows were clipped to it and divided by it"
+    )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        _check_share(self)
-        numbers(self, "factor", least=0.1, most=10.0)
+        check_fields(self, number, "radius", least=RADII[0], most=RADII[1])
 
-    def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
-        """What each selection will use."""
-        return _selection(measure, total, 1)
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
+        """Return the map if the step is the first: it depends on the norms of the rows."""
+        if before is not None:
+            return None
+        return AffineMap.to_norm(self.radius, n_features).scaled(1.0 / self.radius)
 
-    def ask(
-        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
-    ) -> FittedRadius:
-        """Ask for the median norm."""
-        largest = lengths.clip if lengths and lengths.raw else None
-        median = curator.median_norm(mechanism=self.mechanism(measure, total), largest=largest)
-        radius = self.factor * median
-        return FittedRadius(radius if largest is None else min(radius, largest))
-
-    def leaves(self, fitted: FittedRadius, lengths: Lengths | None) -> Lengths:
-        """Rows of norm at most 1."""
-        return Lengths(1.0, 1.0, 1.0)
-
-    def model_norm(self, before: float | None) -> float:
-        """Rows of norm at most 1."""
-        return 1.0
-
-
-@dataclass(frozen=True)
-class Centre(Step):
-    """Subtracts the noisy mean of the rows.
-
-    With ``data_norm`` and no `Radius` before, rows are scaled down to it first.
-
-    Parameters
-    ----------
-    share : float
-        Share of the budget.
-    shrink : bool
-        Shrink the noisy mean towards 0 by as much as its noise calls for.
-
-    Privacy
-    -------
-    One noisy sum of rows of bounded norm. The noisy mean is released.
-    """
-
-    share: float = 0.05
-    shrink: bool = True
-    name: ClassVar[str] = "centre"
-    dense: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        _check_share(self)
-        if not isinstance(self.shrink, bool):
-            raise ValueError(f"shrink must be True or False; got {self.shrink!r}.")
-
-    def ask(
-        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
-    ) -> FittedCentre:
-        """Ask for the mean."""
-        known = _given(lengths)
-        noisy = curator.row_sum(mechanism=self.mechanism(measure, total))
-        mean, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
-        if self.shrink:
-            mean = shrunk(mean, deviation)
-        return FittedCentre(mean, deviation, known.clip, known.raw)
-
-    def leaves(self, fitted: FittedCentre, lengths: Lengths | None) -> Lengths:
-        """Rows around 0: their mean squared norm is less by that of the mean.
-
-        Some are longer than that: up to twice as long as before. They are scaled down for the next
-        moment, not when they are moved.
-        """
-        known = _given(lengths)
-        left = known.clip**2 - float(fitted.mean @ fitted.mean)
-        size = math.sqrt(max(left, LEAST_LEFT * known.clip**2))
-        return Lengths(size, size, known.norm)
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Bring the rows to norm 1 or less; a sparse table stays sparse."""
+        return clipped(X, self.radius, 1.0 / self.radius, in_place)
 
 
 @dataclass(frozen=True)
 class Spread(Step):
-    """Measures how long rows are where they lie now, so that later moments can clip them closer.
+    """Measure the norm of the rows as they are now, so that later moments can clip them closer.
 
-    Rows stay as they are. After `Centre` they may be far shorter than before: a column of years
-    has a large mean and a small spread. Moments of rows that are clipped to what they really
-    measure have less noise, so a second `Centre` finds the mean more precisely.
+    Rows stay as they are. After `Centre` their norm may be far smaller than before: a column of
+    years has a large mean and a small spread. Moments of rows that are clipped to their actual
+    norm have less noise, so a second `Centre` finds the mean more precisely.
 
     Parameters
     ----------
     share : float
         Share of the budget.
     factor : float
-        What rows are clipped to, over their median norm.
+        Norm that rows are clipped to, over their median norm.
 
-    Privacy
-    -------
-    One private selection among public candidates. The chosen length is released.
+    Notes
+    -----
+    *Privacy.* One private selection among public candidates. The chosen norm is released.
     """
 
     share: float = 0.01
     factor: float = 1.5
     name: ClassVar[str] = "spread"
+    selections = 1
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 10.0)}
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedSpread, RowNorms]:
+        """Ask for the median norm; later moments clip rows to a multiple of it.
+
+        It is kept within what rows can have, and above what would let transformed rows overflow.
+        """
+        assert norms is not None  # `check_steps` demands a bound before this step
+        fitted = FittedSpread(self.factor * curator.median_norm(mechanism=mechanism))
+        # a mean that was subtracted may have added to the norm
+        most = norms.clip if norms.raw else 2 * norms.clip
+        norm = min(max(fitted.norm, LEAST_SPREAD * norms.clip), most)
+        return fitted, RowNorms(norm, norm, norms.target, norms.raw)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSpread(FittedStep):
+    """A norm that rows are clipped to in the moments of later steps. Rows stay as they are."""
+
+    norm: float
+    name: ClassVar[str] = "spread"
+    condition_text: ClassVar[str] = (
+        "the norm {norm:.4g} was chosen privately by the median norm of the rows, among public "
+        "candidates, and later moments clip rows to it"
+    )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        _check_share(self)
-        numbers(self, "factor", least=0.1, most=10.0)
+        check_fields(self, positive, "norm")
 
-    def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
-        """What the selection will use."""
-        return _selection(measure, total, 1)
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
+        """Return the map of the steps before."""
+        return before
 
-    def ask(
-        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
-    ) -> FittedSpread:
-        """Ask for the median norm."""
-        median = curator.median_norm(mechanism=self.mechanism(measure, total))
-        return FittedSpread(self.factor * median)
-
-    def leaves(self, fitted: FittedSpread, lengths: Lengths | None) -> Lengths:
-        """Rows of a known length: within what they can have, and not so short that others burst."""
-        known = _given(lengths)
-        most = (
-            known.clip if known.raw else 2 * known.clip
-        )  # a mean that was subtracted may add to it
-        size = min(max(fitted.length, LEAST_SPREAD * known.clip), most)
-        return Lengths(size, size, known.norm, known.raw)
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Return the rows as they are."""
+        return X
 
 
-@dataclass(frozen=True)
-class Scale(Step):
-    """Multiplies columns by weights that make their second moments alike, up to noise.
-
-    Column j has the weight 1/√(v_j + s/2), times a number that makes the mean squared norm of the
-    rows about norm². v_j is its noisy second moment, s the size of the noise. Rows are not scaled
-    down afterwards. A sparse table stays sparse.
-
-    Parameters
-    ----------
-    share : float
-        Share of the budget.
-    norm : float
-        What the root of the mean squared norm becomes.
-
-    Privacy
-    -------
-    One noisy sum of the squares of rows of bounded norm. The noisy second moments are released.
-    """
-
-    share: float = 0.05
-    norm: float = 10 / 3
-    name: ClassVar[str] = "scale"
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        _check_share(self)
-        numbers(self, "norm", least=1e-3, most=1e3)
-
-    def ask(
-        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
-    ) -> FittedScale:
-        """Ask for the columns' second moments."""
-        noisy = curator.square_sum(mechanism=self.mechanism(measure, total))
-        known = _given(lengths)
-        means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
-        weights = column_weights(means, deviation, known, self.norm)
-        return FittedScale(weights, deviation, known.clip, known.raw)
-
-    def leaves(self, fitted: FittedScale, lengths: Lengths | None) -> Lengths:
-        """Rows around the norm; few of them are much longer."""
-        return Lengths(ROOM * self.norm, self.norm, self.norm)
-
-    def model_norm(self, before: float | None) -> float:
-        """Rows around the norm; few of them are much longer."""
-        return ROOM * self.norm
+def clipped(X: Any, row_norm: float, factor: float, in_place: bool) -> Any:
+    """Return rows clipped to a norm, times a factor; a sparse table stays sparse."""
+    rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=row_norm)
+    return rows.scaled(factor, out=X if in_place and not sp.issparse(X) else None)
 
 
-@dataclass(frozen=True)
-class Whiten(Step):
-    """Turns and stretches the rows until their second moment is about that of a ball.
-
-    A row x becomes s·(Σ + λI)^(−1/2)·x. Σ is the noisy second moment with its eigenvalues moved to
-    what rows can have, λ the size of the noise (a public number), and s makes the mean squared
-    norm, as far as Σ tells, that of a `Scale` before, else 1 after a `Radius`, else ``data_norm``².
-    If it is the first step to use ``data_norm``, rows are scaled down to it before they are turned.
-
-    Parameters
-    ----------
-    share : float
-        Share of the budget.
-
-    Privacy
-    -------
-    One noisy sum of outer products. The noisy second moment is released.
-    """
-
-    share: float = 0.1
-    name: ClassVar[str] = "whiten"
-    dense: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        _check_share(self)
-
-    def check(self, n_features: int) -> None:
-        """Refuse tables that are too wide."""
-        if n_features > WIDEST:
-            raise NotSupported(
-                f"Whiten takes tables of at most {WIDEST} columns; X has {n_features}. Use fewer "
-                "columns, or Centre and Scale, which take any number."
-            )
-
-    def ask(
-        self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
-    ) -> FittedWhiten:
-        """Ask for the second moment."""
-        noisy = curator.outer_sum(mechanism=self.mechanism(measure, total))
-        known, deviation = _given(lengths), noisy.deviation / curator.n_rows
-        matrix, ridge = whitening(noisy.matrix() / curator.n_rows, deviation, known)
-        return FittedWhiten(matrix, ridge, deviation, known.clip, known.raw)
-
-    def leaves(self, fitted: FittedWhiten, lengths: Lengths | None) -> Lengths:
-        """Rows around the norm; few of them are much longer."""
-        norm = _given(lengths).norm
-        return Lengths(ROOM * norm, norm, norm)
-
-
-def _given(lengths: Lengths | None) -> Lengths:
-    if lengths is None:
-        raise ValueError("Centre, Scale and Whiten need a public bound on the norm of a row.")
-    return lengths
-
-
-def _check_share(step: Any) -> None:
-    numbers(step, "share", least=1e-6, most=1 - 1e-6)
-
-
-def _additive(measure: Measure, total: Fraction) -> Gaussian | L2Norm:
-    """The mechanism whose one use costs all of a total, or a hair less: costs are rounded up."""
-    if measure == "gdp":
-        return Gaussian.sharing(float(total))
-    amount = float(total) * (1 - 2.0**-40)
-    return Gaussian.from_rho(amount) if measure == "zcdp" else L2Norm(amount)
-
-
-def _selection(measure: Measure, total: Fraction, uses: int) -> ExponentialMechanism:
-    """The exponential mechanism of which ``uses`` cost all of a total, or a hair less."""
-    each = float(total / uses) * (1 - 2.0**-36)
-    if measure == "pure":
-        return ExponentialMechanism(each, monotone=False)
-    if measure == "zcdp":
-        return ExponentialMechanism(math.sqrt(8 * each), monotone=False)
-    return ExponentialMechanism(conversions.bounded_range_from_mu(math.sqrt(each)), monotone=False)
+def _distinct(columns: Any) -> tuple[int, ...]:
+    """Return numbers of columns, each once."""
+    given = tuple(columns) if np.iterable(columns) else ()
+    numbers = tuple(integer("columns", column, least=0) for column in given)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ValueError(
+            "columns must name at least one column of X by its number, counted from 0, each once; "
+            f"got {columns!r}."
+        )
+    return numbers

@@ -31,7 +31,7 @@ from discreet.solvers import settings
 from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
 from discreet.solvers.shrinkage import nearest
 
-__all__ = ["Newton", "NewtonStep"]
+__all__ = ["Newton", "NewtonStep", "nearest"]
 
 USUAL_NORM = 10 / 3
 """Root mean square norm of rows of which nothing is known; `Scale` brings rows to it."""

@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator
 
 from discreet.audit.checks import control_flow, hidden_inputs, messages
 from discreet.audit.checks.flow import first_difference
-from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
+from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
 
 from .solvers import FLOWS, MESSAGES, OUTPUTS, Descent
 from .streams import Noisy

@@ -29,9 +29,9 @@ from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
 from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
 from discreet.core.ranges import edges, lengths
-from discreet.estimators.scoring import score_classes, score_numbers
-from discreet.preparation.norms import Lengths
-from discreet.preparation.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.estimators import LinearRegression, LinearSVC
+from discreet.estimators.scoring import score_classifier, score_regressor
+from discreet.preparation import Bounds, Centre, Radius, RowNorms, Scale, Spread, Step, Whiten
 
 __all__ = ["summary_attacks"]
 
@@ -191,24 +191,25 @@ def _ranges(bench: Bench) -> Iterator[Attack]:
 
 def _steps(bench: Bench) -> Iterator[Attack]:
     """What each step of a preparation releases, for a pure budget; a mean also for (ε, δ)."""
-    known = Lengths(1.0, 1.0, 1.0, raw=True)
+    known = RowNorms(1.0, 1.0, 1.0, raw=True)
     whole = Fraction(bench.epsilon)
 
     def ask(curator: Curator, step: Step, names: tuple[str, ...]) -> FloatArray:
-        fitted = step.ask(curator, "pure", whole, known if step.bounded else None)
+        mechanism = step.mechanism("pure", whole)
+        fitted, _ = step.fit(curator, mechanism, known if step.bounded else None)
         return np.concatenate([np.ravel(getattr(fitted, name)) for name in names])
 
     def centre(curator: Curator) -> FloatArray:
-        share = Fraction(bench.mu) ** 2
-        fitted: Any = Centre(shrink=False).ask(curator, "gdp", share, known)
-        return np.asarray(fitted.mean)
+        step = Centre(shrink=False)
+        mechanism = step.mechanism("gdp", Fraction(bench.mu) ** 2)
+        return step.fit(curator, mechanism, known)[0].mean
 
     first, second = np.array([2.0, 0.0]), np.array([0.0, 2.0])
     for relation in Relation:
         tables, among_few = _median_pair(relation)
         choices: list[tuple[str, Step]] = [
             ("radius", Radius(factor=1.0)),
-            ("length", Spread(factor=1.0)),
+            ("norm", Spread(factor=1.0)),
         ]
         for name, step in choices:
             yield bench.attack(
@@ -312,6 +313,12 @@ def _drafts(bench: Bench) -> Iterator[Attack]:
 def _scores(bench: Bench) -> Iterator[Attack]:
     """Noisy scores of models: a row that counts elsewhere, or is as wrong as can be."""
     rows = 20
+    classifier, regressor = LinearSVC(), LinearRegression()  # they predict x > 0, and x
+    for model in (classifier, regressor):
+        model.preparation_, model.row_norm_, model.n_features_in_ = (), None, 1
+    classifier.classes_ = np.array([0, 1])
+    classifier.coef_, classifier.intercept_ = np.ones((1, 1)), np.zeros(1)
+    regressor.coef_, regressor.intercept_ = np.ones(1), 0.0
     for relation in Relation:
         budget = Budget(bench.epsilon, 0.0, relation)
 
@@ -325,18 +332,16 @@ def _scores(bench: Bench) -> Iterator[Attack]:
                 predicted[0] = world
             elif world == 0:
                 truth, predicted = truth[1:], predicted[1:]
-            return np.array(
-                [
-                    score_classes(truth, predicted, (0, 1), budget).counts.ravel()
-                    for _ in range(count)
-                ]
-            )
+            X = np.where(predicted, 1.0, -1.0)[:, None]
+            scores = (score_classifier(classifier, X, truth, budget) for _ in range(count))
+            return np.array([score.counts.ravel() for score in scores])
 
         def errors(world: int, count: int, budget: Budget = budget) -> FloatArray:
             """Sums of errors of a regressor of which one row has the largest there is, or none."""
             truth, predicted = np.full(rows, 0.5), np.zeros(rows)
             predicted[0], truth[0] = 0.0, world
-            scores = (score_numbers(truth, predicted, (0.0, 1.0), budget) for _ in range(count))
+            X, bounds = predicted[:, None], (0.0, 1.0)
+            scores = (score_regressor(regressor, X, truth, bounds, budget) for _ in range(count))
             return np.array([[s.mean_absolute_error, s.root_mean_squared_error**2] for s in scores])
 
         cells = np.array([rows, 0.0, 0.0, rows])

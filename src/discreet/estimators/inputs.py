@@ -1,6 +1,6 @@
-"""Refusing what is not a table of numbers, without showing a value of it.
+"""Refuse input that is not a table of numbers, without showing a value of it.
 
-scikit-learn's own messages quote what it could not read; a value of a protected row has no place
+scikit-learn's own messages quote what it could not read; a value of a protected row must not be
 in an error text. These checks come first and cover all inputs for which it would.
 """
 
@@ -66,7 +66,7 @@ def _refuse_complex(name: str, dtype: Any) -> None:
 
 
 def _unreadable(values: Any) -> type[Exception] | None:
-    """The error that reading the values as floats raises, without its text."""
+    """Return the type of the error that reading the values as floats raises, if any."""
     try:
         values.astype(np.float64)
     except (TypeError, ValueError) as error:

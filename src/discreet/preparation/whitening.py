@@ -1,0 +1,391 @@
+"""Steps that use noisy moments: `Centre`, `Scale` and `Whiten`, each beside its fitted form.
+
+A moment needs a public bound on the norm of rows, which travels from step to step (`RowNorms`):
+first it is ``data_norm``, after `Radius` it is 1, and each step states what it leaves. What follows
+from a noisy moment is computed from released and public numbers: post-processing.
+
+Proof: docs/proofs/preparation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from discreet.core import Curator
+from discreet.errors import NotSupported
+from discreet.preparation.steps import FittedStep, Known, RowNorms, Step, clipped
+from discreet.rows import AffineMap, as_rows
+from discreet.solvers.newton import nearest
+from discreet.validate import FloatArray, check_fields, flag, positive, vector
+
+__all__ = [
+    "MARGIN",
+    "WIDEST",
+    "Centre",
+    "FittedCentre",
+    "FittedScale",
+    "FittedWhiten",
+    "Scale",
+    "Whiten",
+    "column_weights",
+    "plausible",
+    "shrunk",
+    "whitening",
+]
+
+WIDEST = 2048
+"""Largest number of columns that can be whitened: the second moment has about half its square."""
+
+MARGIN = 1.2
+"""After Scale or Whiten: the norm that rows are clipped to in moments, over the typical one."""
+
+LEAST_LEFT = 0.05
+"""Share of their squared norm that rows are assumed to keep when their mean is subtracted."""
+
+LEAST_SHARE = 0.05
+"""Share of the largest possible mean squared norm that rows are assumed to have at least."""
+
+
+class FittedMoment(FittedStep):
+    """Base class of steps by a noisy moment.
+
+    Attributes
+    ----------
+    deviation
+        Standard deviation of the noise in each coordinate of the moment (of a second moment's
+        triangle, off the diagonal over √2).
+    row_norm
+        Norm that rows were clipped to for the moment.
+    clips
+        Whether rows are clipped to it when they are transformed, too.
+    """
+
+    deviation: float
+    row_norm: float
+    clips: bool
+
+    def __post_init__(self) -> None:
+        check_fields(self, positive, "deviation", "row_norm")
+        check_fields(self, flag, "clips")
+
+    def first(self, before: AffineMap | None, n_features: int) -> AffineMap:
+        """Return the map of the steps before; without any, the one that clips rows."""
+        return AffineMap.to_norm(self.row_norm, n_features) if before is None else before
+
+
+@dataclass(frozen=True)
+class Centre(Step):
+    """Subtract the noisy mean of the rows.
+
+    With ``data_norm`` and no `Radius` before, rows are clipped to it first.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+    shrink : bool
+        Shrink the noisy mean towards 0 by as much as its noise calls for.
+
+    Notes
+    -----
+    *Privacy.* One noisy sum of rows of bounded norm. The noisy mean is released.
+    """
+
+    share: float = 0.05
+    shrink: bool = True
+    name: ClassVar[str] = "centre"
+    dense: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, flag, "shrink")
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedCentre, RowNorms]:
+        """Ask for the mean.
+
+        Rows of norm at most c around a mean m have a mean squared norm of at most c² − ‖m‖² around
+        it. Some exceed it, by up to twice the norm before: the next moment clips them.
+        """
+        assert norms is not None  # `check_steps` demands a bound before this step
+        noisy = curator.row_sum(mechanism=mechanism)
+        mean, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
+        if self.shrink:
+            mean = shrunk(mean, deviation)
+        left = norms.clip**2 - float(mean @ mean)
+        norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
+        fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
+        return fitted, RowNorms(norm, norm, norms.target)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCentre(FittedMoment):
+    """A noisy mean, which is subtracted from rows."""
+
+    mean: FloatArray
+    deviation: float
+    row_norm: float
+    clips: bool
+    name: ClassVar[str] = "centre"
+    condition_text: ClassVar[str] = (
+        "the mean of the rows, each clipped to norm {row_norm:g}, was released with noise of "
+        "standard deviation {deviation:.4g} and subtracted"
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self, vector, "mean")
+        super().__post_init__()
+
+    def accepts(self, n_features: int) -> bool:
+        """Return whether the mean has this many entries."""
+        return self.mean.size == n_features
+
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
+        """Return the map of the steps before, then minus the mean."""
+        return self.first(before, n_features).shifted(self.mean)
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Subtract the mean; the result is dense."""
+        if self.clips:
+            rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
+            return rows.shifted(self.mean, out=X if in_place else None)
+        sparse = bool(sp.issparse(X))
+        dense = X.toarray() if sparse else X
+        out = dense if in_place or sparse else None
+        return np.subtract(dense, self.mean.astype(X.dtype), out=out, order="C")
+
+
+@dataclass(frozen=True)
+class Scale(Step):
+    """Multiply columns by weights that make their second moments alike, up to noise.
+
+    Column j has the weight 1/√(v_j + s/2), times a number that makes the mean squared norm of the
+    rows about norm². v_j is its noisy second moment, s the size of the noise. Rows are not clipped
+    afterwards. A sparse table stays sparse.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+    norm : float
+        What the root of the mean squared norm becomes.
+
+    Notes
+    -----
+    *Privacy.* One noisy sum of the squares of rows of bounded norm. The noisy second moments are
+    released.
+    """
+
+    share: float = 0.05
+    norm: float = 10 / 3
+    name: ClassVar[str] = "scale"
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"norm": (1e-3, 1e3)}
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
+        """Ask for the columns' second moments; few rows are far above the norm then."""
+        assert norms is not None  # `check_steps` demands a bound before this step
+        noisy = curator.square_sum(mechanism=mechanism)
+        means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
+        weights = column_weights(means, deviation, norms, self.norm)
+        fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
+        return fitted, RowNorms(MARGIN * self.norm, self.norm, self.norm)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedScale(FittedMoment):
+    """A weight per column, from noisy second moments: columns are multiplied by the weights."""
+
+    weights: FloatArray
+    deviation: float
+    row_norm: float
+    clips: bool
+    name: ClassVar[str] = "scale"
+    condition_text: ClassVar[str] = (
+        "the columns' second moments, of rows each clipped to norm {row_norm:g}, were released "
+        "with noise of standard deviation {deviation:.4g} and columns scaled by them"
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self, vector, "weights")
+        if not (self.weights > 0).all():
+            raise ValueError("weights must be > 0.")
+        super().__post_init__()
+
+    def accepts(self, n_features: int) -> bool:
+        """Return whether there are this many weights."""
+        return self.weights.size == n_features
+
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
+        """Return the map of the steps before, then times the weights."""
+        return self.first(before, n_features).scaled(self.weights)
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Multiply the columns; a sparse table stays sparse."""
+        if self.clips:
+            X, in_place = clipped(X, self.row_norm, 1.0, in_place), True
+        weights, sparse = self.weights.astype(X.dtype), bool(sp.issparse(X))
+        if sparse:
+            parts = (X.data * weights[X.indices], X.indices, X.indptr)
+            return sp.csr_array(parts, shape=X.shape)
+        return np.multiply(X, weights, out=X if in_place else None, order="C")
+
+
+@dataclass(frozen=True)
+class Whiten(Step):
+    """Rotate and scale the rows until their second moment is about that of a ball.
+
+    A row x becomes s·(Σ + λI)^(−1/2)·x. Σ is the noisy second moment with its eigenvalues
+    projected on possible ones, λ the size of the noise (a public number), and s makes the mean
+    squared norm, as far as Σ tells, that of a `Scale` before, else 1 after a `Radius`, else
+    ``data_norm``².
+    If it is the first step to use ``data_norm``, rows are clipped to it before they are whitened.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+
+    Notes
+    -----
+    *Privacy.* One noisy sum of outer products. The noisy second moment is released.
+    """
+
+    share: float = 0.1
+    name: ClassVar[str] = "whiten"
+    dense: ClassVar[bool] = True
+
+    def check(self, n_features: int) -> None:
+        """Refuse tables that are too wide."""
+        if n_features > WIDEST:
+            raise NotSupported(
+                f"Whiten takes tables of at most {WIDEST} columns; X has {n_features}. Use fewer "
+                "columns, or Centre and Scale, which take any number."
+            )
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedWhiten, RowNorms]:
+        """Ask for the second moment; few rows are far above the target norm then."""
+        assert norms is not None  # `check_steps` demands a bound before this step
+        noisy = curator.outer_sum(mechanism=mechanism)
+        deviation = noisy.deviation / curator.n_rows
+        matrix, ridge = whitening(noisy.matrix() / curator.n_rows, deviation, norms)
+        fitted = FittedWhiten(matrix, ridge, deviation, norms.clip, norms.raw)
+        return fitted, RowNorms(MARGIN * norms.target, norms.target, norms.target)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWhiten(FittedMoment):
+    """The matrix s·(Σ + λI)^(−1/2), which rows are multiplied by, and the ridge λ."""
+
+    matrix: FloatArray
+    ridge: float
+    deviation: float
+    row_norm: float
+    clips: bool
+    name: ClassVar[str] = "whiten"
+    condition_text: ClassVar[str] = (
+        "the second moment of the rows, each clipped to norm {row_norm:g}, was released with noise "
+        "of standard deviation {deviation:.4g} and rows were whitened by it"
+    )
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise ValueError("matrix must be square, with finite entries.")
+        object.__setattr__(self, "matrix", matrix)
+        check_fields(self, positive, "ridge")
+        super().__post_init__()
+
+    def accepts(self, n_features: int) -> bool:
+        """Return whether the matrix has this many columns."""
+        return len(self.matrix) == n_features
+
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
+        """Return the map of the steps before, then times the matrix."""
+        return self.first(before, n_features).rotated(self.matrix)
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Multiply the rows by the matrix; the result is dense."""
+        bound = self.row_norm if self.clips else None
+        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=bound)
+        return rows.rotated(self.matrix, out=X if in_place else None)
+
+
+def shrunk(mean: FloatArray, deviation: float) -> FloatArray:
+    """Shrink a noisy mean m by James and Stein: m·max(0, 1 − d·s²/‖m‖²), s the noise's deviation.
+
+    Where the noise is larger than the mean, subtracting it would do more harm than good.
+    """
+    square = float(mean @ mean)
+    noise = mean.size * deviation**2
+    return mean * (1.0 - noise / square) if square > noise else np.zeros_like(mean)
+
+
+def plausible(values: FloatArray, deviation: float, norms: RowNorms) -> FloatArray:
+    """Project noisy second moments on those that rows of such norms can have.
+
+    The sum t of noisy values is known better than each of them, so it is kept, but for two limits.
+    It is at most typical². And it is at least its own noise or a twentieth of typical², whichever
+    is less: rows are not all 0. The result is the Euclidean projection on {v ≥ 0, Σv = t}.
+
+    Parameters
+    ----------
+    values : ndarray
+        Noisy second moments, in any orthogonal directions.
+    deviation : float
+        Standard deviation of the noise in each.
+    norms : RowNorms
+        What is known of the rows.
+    """
+    largest_sum = norms.typical**2
+    least = min(LEAST_SHARE * largest_sum, deviation * math.sqrt(values.size))
+    total = float(np.clip(values.sum(), least, largest_sum))
+    likely = nearest(values, total)
+    if not likely.any():  # t is so far below the noise that it was rounded away
+        likely[:] = total / values.size
+    return likely
+
+
+def column_weights(
+    moments: FloatArray, deviation: float, norms: RowNorms, norm: float
+) -> FloatArray:
+    """Return the columns' weights that noisy means of their squares allow.
+
+    They are 1/√(v + σ/2), v the means after `plausible` and σ their noise's standard deviation, all
+    times a number that makes the mean squared norm, as far as v tells, norm².
+    """
+    return _stretches(plausible(moments, deviation, norms), 0.5 * deviation, norm)
+
+
+def whitening(moment: FloatArray, deviation: float, norms: RowNorms) -> tuple[FloatArray, float]:
+    """Return the whitening matrix that a noisy second moment allows, and its ridge λ.
+
+    Parameters
+    ----------
+    moment : ndarray
+        The noisy mean of xxᵀ, a symmetric matrix.
+    deviation : float
+        Standard deviation of the noise on its diagonal.
+    norms : RowNorms
+        What is known of the rows.
+
+    Notes
+    -----
+    The noise is a symmetric matrix with standard deviation σ on the diagonal and σ/√2 off it, whose
+    largest eigenvalue is about σ·√(2d). That is λ: directions in which rows vary by less are noise.
+    """
+    values, vectors = np.linalg.eigh(moment)
+    ridge = deviation * math.sqrt(2 * len(moment))
+    likely = plausible(values, deviation, norms)
+    matrix = (vectors * _stretches(likely, ridge, norms.target)) @ vectors.T
+    return (matrix + matrix.T) / 2, ridge
+
+
+def _stretches(values: FloatArray, ridge: float, norm: float) -> FloatArray:
+    """Return numbers g ∝ 1/√(v + ridge) such that Σ v·g² = norm²."""
+    explained = float(np.sum(values / (values + ridge)))
+    stretches: FloatArray = norm / np.sqrt(explained * (values + ridge))
+    return stretches
