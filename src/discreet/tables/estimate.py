@@ -453,8 +453,8 @@ def _batches(path: Path, schema: Schema, progress: Progress) -> Iterable[dict[st
         yield from records
 
 
-def _part(progress: Progress, start: float, end: float = 1.0) -> Callable[[float], None] | None:
-    """The progress of one pass as part of the whole."""
+def _part(progress: Progress, start: float, end: float = 1.0) -> Progress:
+    """Return a callback for one pass that shows it as part of the whole."""
     if progress is None:
         return None
     return lambda share: progress(start + share * (end - start))
