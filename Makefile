@@ -2,33 +2,46 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint check-slow bench bench-speed clean
+.PHONY: help demo test test-process lint check-slow bench bench-speed clean
 
 help:
-	@echo "make demo         train private models on generated data and show what the budget bought"
+	@echo "make demo         train private models on generated data and show what a budget buys"
 	@echo "make test         run the tests"
+	@echo "make test-process run the tests that start processes or a browser"
 	@echo "make lint         ruff, mypy and the import contract"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
-	@echo "make bench        the quick form of every experiment on what data there are, and a page of it"
+	@echo "make bench        run the quick form of every experiment on the data at hand, and report"
 	@echo "make bench-speed  speed and memory against plain NumPy, as ratios in one run"
 
 .venv/bin/python:
+	@echo "== Setting up a Python environment in .venv (once)"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --disable-pip-version-check --upgrade "pip>=25.1"
 
-.venv/.user: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[cli,report]" --editable bench
+.venv/.demo: .venv/bin/python pyproject.toml
+	@echo "== Installing discreet, its command and matplotlib (once): 250 MB to download, 700 MB on disk"
+	$(BIN)/python -m pip install --editable ".[cli,report]"
 	@touch $@
 
-.venv/.developer: .venv/.user
-	$(BIN)/python -m pip install --quiet --group dev
+.venv/.bench: .venv/.demo bench/pyproject.toml
+	@echo "== Installing the benchmark (once)"
+	$(BIN)/python -m pip install --editable bench
 	@touch $@
 
-demo: .venv/.user
+.venv/.developer: .venv/.bench
+	@echo "== Installing the tools for tests and checks (once)"
+	$(BIN)/python -m pip install --group dev
+	@touch $@
+
+demo: .venv/.demo
+	@echo "== Training private models on generated data (half a minute)"
 	$(BIN)/discreet demo
 
 test: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-process: .venv/.developer
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "process or browser"
 
 lint: .venv/.developer
 	$(BIN)/ruff check .
@@ -39,11 +52,11 @@ lint: .venv/.developer
 check-slow: .venv/.developer
 	$(BIN)/python -m pytest -m slow
 
-bench: .venv/.user
+bench: .venv/.bench
 	$(BIN)/discreet bench run all --quick
 	$(BIN)/discreet bench report out/bench --output out/bench/report.html --force
 
-bench-speed: .venv/.user
+bench-speed: .venv/.bench
 	$(BIN)/python -m bench.studies.speed
 	$(BIN)/python -m bench.studies.descent_speed
 	$(BIN)/python -m bench.studies.frank_wolfe_speed
