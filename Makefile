@@ -19,7 +19,7 @@ help:
 	$(BIN)/python -m pip install --disable-pip-version-check --upgrade "pip>=25.1"
 
 .venv/.demo: .venv/bin/python pyproject.toml
-	@echo "== Installing discreet, its command and matplotlib (once): 250 MB to download, 700 MB on disk"
+	@echo "== Installing discreet, its command and matplotlib (once): 250 MB to download, 800 MB on disk"
 	$(BIN)/python -m pip install --editable ".[cli,report]"
 	@touch $@
 

@@ -257,7 +257,7 @@ class TestBudget:
         from discreet.core import PrivacyFilter
 
         seen = []
-        charge, batches = PrivacyFilter.charge, estimate.file_batches
+        charge, batches = PrivacyFilter.charge, estimate.batches
 
         def noted_charge(self, mechanism, times=1):
             charge(self, mechanism, times)
@@ -268,7 +268,7 @@ class TestBudget:
             return batches(*args, **kwargs)
 
         monkeypatch.setattr(PrivacyFilter, "charge", noted_charge)
-        monkeypatch.setattr(estimate, "file_batches", noted_batches)
+        monkeypatch.setattr(estimate, "batches", noted_batches)
         return seen
 
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

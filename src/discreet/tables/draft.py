@@ -29,7 +29,7 @@ from discreet.tables.columns import (
 )
 from discreet.tables.csv_files import check_form
 from discreet.tables.estimate import Estimate, Task
-from discreet.tables.reading import file_batches, is_parquet
+from discreet.tables.reading import batches, is_parquet
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.text_stream import TextStream
 from discreet.tables.toml import to_plain, toml_text
@@ -326,7 +326,7 @@ def draft(
 
 def _guessed_kinds(path: Path, found: Layout) -> dict[str, Kind]:
     """Tell numbers from texts by the first records of a text file."""
-    records = file_batches(path, found.any_cells(), target=False, drafting=True)
+    records = batches(path, found.any_cells(), target=False, drafting=True)
     with closing(records):
         first = next(iter(records))
     cells = {name: values.slice(0, FIRST_RECORDS) for name, values in first.items()}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +48,7 @@ from discreet.tables.columns import (
     counted,
     quoted,
 )
-from discreet.tables.reading import file_batches
+from discreet.tables.reading import batches
 from discreet.tables.schema import Schema, Spent, Target
 from discreet.validate import choice
 
@@ -129,7 +129,7 @@ class Tally:
                 self.texts.clear()
 
 
-def text_counts(values: Any) -> Iterator[tuple[str, int]]:
+def text_counts(values: Any) -> Iterable[tuple[str, int]]:
     """Count the distinct texts of a block; missing cells are left out."""
     pa = arrow()
     compute = pa.compute
@@ -142,8 +142,10 @@ def text_counts(values: Any) -> Iterator[tuple[str, int]]:
     if is_float:  # 3.0 is "3", as in encoding; cell by cell, so that no cell depends on another
         texts = compute.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
     texts = texts.filter(compute.less_equal(compute.utf8_length(texts), LONGEST_TEXT))
-    for pair in compute.value_counts(texts):
-        yield pair["values"].as_py(), pair["counts"].as_py()
+    counted = compute.value_counts(texts)
+    return zip(
+        counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
+    )
 
 
 class Estimate:
@@ -447,9 +449,7 @@ def _bits(random_state: Any) -> Bits:
 
 
 def _batches(path: Path, schema: Schema, progress: Progress) -> Iterable[dict[str, Any]]:
-    with closing(
-        file_batches(path, schema, target=False, progress=progress, drafting=True)
-    ) as records:
+    with closing(batches(path, schema, target=False, progress=progress, drafting=True)) as records:
         yield from records
 
 

@@ -23,7 +23,7 @@ from discreet.tables.csv_files import cleaned, columns_to_read, text_batches
 from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoded", "batches", "file_batches", "is_parquet", "read"]
+__all__ = ["Encoded", "batches", "is_parquet", "read"]
 
 PARQUET_BATCH = 1 << 15
 """Rows of a Parquet file that are decoded at a time."""
@@ -126,6 +126,7 @@ def batches(
     *,
     target: bool,
     progress: Callable[[float], None] | None = None,
+    drafting: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield the records of a file block by block.
 
@@ -133,6 +134,8 @@ def batches(
     ----------
     path, schema, target, progress
         As in `read`.
+    drafting : bool
+        True if the schema is still to be written, so that advice must not refer to it.
 
     Yields
     ------
@@ -147,19 +150,8 @@ def batches(
         If the file does not match the schema in its form or its columns. Cells are checked when
         they are encoded.
     """
-    yield from file_batches(Path(path), schema, target=target, progress=progress)
-
-
-def file_batches(
-    path: Path,
-    schema: Schema,
-    *,
-    target: bool,
-    progress: Callable[[float], None] | None = None,
-    drafting: bool = False,
-) -> Iterator[dict[str, Any]]:
-    """Yield records as `batches` does; ``drafting`` if the schema is still to be written."""
     arrow()
+    path = Path(path)
     if is_parquet(path):
         yield from _parquet_batches(path, schema, target, progress)
     else:
