@@ -33,7 +33,7 @@ def test_a_table_a_figure_and_a_page(tmp_path, capsys):
     assert not re.search(r"(src|href)=\"(http|/)", text)
     assert "<script" not in text
     assert "var(--private)" in text
-    assert not any(colour in text for colour in demo._ON_PAGE.values())
+    assert not any(colour in text for colour in demo._COLOURS.values())
 
 
 def test_the_share_of_members_found_follows_from_the_definition():

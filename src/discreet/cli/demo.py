@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 from dataclasses import dataclass
@@ -27,9 +28,8 @@ N_TRAIN, N_TEST, N_COLUMNS, REPEATS = 2_000, 20_000, 10, 10
 ERROR = 0.05
 """Share of outsiders that an attacker may accuse wrongly, in the words on risk."""
 
-_ON_PAPER = {"text": "#333333", "private": "#0072B2", "plain": "#00805C", "majority": "#777777"}
-_ON_PAGE = {"text": "#000001", "private": "#000002", "plain": "#000003", "majority": "#000004"}
-"""Colours of the figure: real ones, and stand-ins for variables of the page's style sheet."""
+_COLOURS = {"text": "#333333", "private": "#0072b2", "plain": "#00805c", "majority": "#777777"}
+"""Colours of the figure; in the page they follow its style sheet, light or dark."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def demo(
         caught = "" if outcome.caught is None else f"at most {outcome.caught:.0%}"
         table.add_row(outcome.name, f"{outcome.accuracy:.1%}", caught)
     screen.result(None, table)
-    figure = _draw(private, plain, majority, _ON_PAPER)
+    figure = _draw(private, plain, majority)
     figure.savefig(picture, dpi=150)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     body = environment.from_string(Path(__file__).with_name("demo.html").read_text("utf-8")).render(
@@ -91,7 +91,7 @@ def demo(
         majority=majority,
         guarantee=guarantee,
         one=next(outcome for outcome in private if outcome.epsilon == 1.0),
-        figure=_as_svg(_draw(private, plain, majority, _ON_PAGE)),
+        figure=_as_svg(figure),
         n_train=N_TRAIN,
         n_test=N_TEST,
         n_columns=N_COLUMNS,
@@ -146,40 +146,32 @@ def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome, Any]:
     return outcomes[:-2], outcomes[-2], outcomes[-1], guarantee
 
 
-def _draw(
-    private: list[Outcome], plain: Outcome, majority: Outcome, colours: dict[str, str]
-) -> Any:
+def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
     """Draw accuracy over ε, between the most frequent label and no privacy."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     keys = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    with rc_context({**dict.fromkeys(keys, colours["text"]), "font.size": 11}):
+    with rc_context({**dict.fromkeys(keys, _COLOURS["text"]), "font.size": 11}):
         figure = Figure(figsize=(5.8, 3.7), layout="constrained")
         axis = figure.subplots()
         axis.spines[["top", "right"]].set_visible(False)
+
+        def note(text: str, x: float, y: float, kind: str, shift: tuple[int, int]) -> None:
+            side = "right" if x == EPSILONS[-1] else "left"
+            at = {"xytext": shift, "textcoords": "offset points", "ha": side}
+            axis.annotate(text, (x, y), color=_COLOURS[kind], **at)
+
         for outcome, kind, style in ((plain, "plain", "--"), (majority, "majority", ":")):
-            axis.axhline(100 * outcome.accuracy, color=colours[kind], linestyle=style)
-            axis.annotate(
-                f"{outcome.name}: {outcome.accuracy:.1%}",
-                (EPSILONS[0] if kind == "plain" else EPSILONS[-1], 100 * outcome.accuracy),
-                xytext=(0, 4),
-                textcoords="offset points",
-                ha="left" if kind == "plain" else "right",
-                color=colours[kind],
-            )
+            height = 100 * outcome.accuracy
+            axis.axhline(height, color=_COLOURS[kind], linestyle=style)
+            x = EPSILONS[0] if outcome is plain else EPSILONS[-1]
+            note(f"{outcome.name}: {height:.1f} %", x, height, kind, (0, 4))
         runs = np.array([outcome.accuracies for outcome in private]) * 100
-        axis.fill_between(EPSILONS, runs.min(1), runs.max(1), color=colours["private"], alpha=0.2)
-        axis.plot(EPSILONS, runs.mean(1), "o-", color=colours["private"])
+        axis.fill_between(EPSILONS, runs.min(1), runs.max(1), color=_COLOURS["private"], alpha=0.2)
+        axis.plot(EPSILONS, runs.mean(1), "o-", color=_COLOURS["private"])
         for epsilon, accuracy in zip(EPSILONS, runs.mean(1), strict=True):
-            axis.annotate(
-                f"{accuracy:.1f} %",
-                (epsilon, accuracy),
-                xytext=(7, -16),
-                textcoords="offset points",
-                ha="right" if epsilon == EPSILONS[-1] else "left",
-                color=colours["private"],
-            )
+            note(f"{accuracy:.1f} %", epsilon, accuracy, "private", (7, -16))
         axis.set_xscale("log")
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axis.minorticks_off()
@@ -190,9 +182,7 @@ def _draw(
 
 
 def _as_svg(figure: Any) -> str:
-    """Return a figure as inline SVG whose colours follow the page's style sheet."""
-    import io
-
+    """Return a figure as inline SVG with the colours of the page's style sheet."""
     from markupsafe import Markup
     from matplotlib import rc_context
 
@@ -200,7 +190,6 @@ def _as_svg(figure: Any) -> str:
     with rc_context({"svg.fonttype": "none"}):
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
     svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :]
-    for kind, colour in _ON_PAGE.items():
+    for kind, colour in _COLOURS.items():
         svg = svg.replace(colour, f"var(--{kind})")
-    return Markup(svg)
+    return Markup(svg[svg.index("<svg") :])

@@ -71,7 +71,7 @@ def draft(
         typer.Option(
             "--header/--no-header",
             help="The first line of a text file holds the names of the columns, which become "
-            "public, or is a record. With --epsilon one of the two is needed.",
+            "public, or is a record. With --epsilon one of the two is needed, or --names.",
         ),
     ] = None,
     names: Annotated[
