@@ -136,12 +136,7 @@ class Lookup:
     def codes(self, cells: Any, where: str) -> NDArray[np.int32]:
         """Return the index of each cell in the list, or `MISSING` or `UNLISTED`.
 
-        Parameters
-        ----------
-        cells : pyarrow.Array or ChunkedArray
-            Cells of any type that has a text.
-        where : str
-            The column, for errors.
+        Cells may be of any type that has a text; ``where`` names the column in an error.
         """
         pa = arrow()
         array = _plain(cells)
@@ -292,16 +287,8 @@ def _whole_text(text: str) -> str | None:
 def without_markers(cells: Any, markers: Iterable[str], quote: str, where: str) -> Any:
     """Strip the spaces around texts, and make those that mean a missing cell null.
 
-    Parameters
-    ----------
-    cells : pyarrow.Array
-        Texts, dictionaries of texts, or anything else, which is returned as it is.
-    markers : iterable of str
-        The texts that mean a missing cell.
-    quote : str
-        The quote character of the file.
-    where : str
-        File and column, for messages.
+    Cells of other types are returned as they are. ``quote`` is the quote character of the file, and
+    ``where`` names file and column in an error.
     """
     pa = arrow()
     compute = pa.compute

@@ -168,19 +168,9 @@ def _check_delimiter(names: Sequence[str], path: Path, schema: Schema) -> None:
 def columns_to_read(found: Sequence[str], schema: Schema, *, target: bool, where: str) -> list[str]:
     """Check the names of a file's columns, and return those that have to be read, in its order.
 
-    Names are shown only if they are the schema's, or if most of the schema's names were found:
-    otherwise the first line may be a record.
-
-    Parameters
-    ----------
-    found : sequence of str
-        The names in the file.
-    schema : Schema
-        Columns that the file should have.
-    target : bool
-        True if the target has to be there, and is read.
-    where : str
-        The file, for messages.
+    The target is needed and read if ``target``; ``where`` names the file in an error. Names are
+    shown only if they are the schema's, or if most of the schema's names were found: otherwise the
+    first line may be a record.
     """
     own = schema.target.column if schema.target is not None else None
     needed = [name for name, column in schema.columns.items() if not isinstance(column, Ignored)]

@@ -155,12 +155,7 @@ def layout(
 ) -> Layout:
     """Read the names of a file's columns and, from Parquet, their types; no record.
 
-    Parameters
-    ----------
-    path : path
-        A text file or Parquet.
-    delimiter, encoding, header, names
-        As in `draft`.
+    The parameters are those of `draft`.
     """
     arrow()
     plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)

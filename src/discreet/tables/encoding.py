@@ -76,16 +76,9 @@ class Encoder:
             self._target = Lookup(texts, schema.file.missing)
 
     def encode(self, batch: Mapping[str, Any]) -> NDArray[Any] | sp.csr_array:
-        """Encode one batch.
+        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers.
 
-        Parameters
-        ----------
-        batch : mapping of str to pyarrow.Array or ChunkedArray
-            The columns by name; those the schema ignores or does not know are not read.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (rows, schema.width)
+        Columns that the schema ignores or does not know are not read.
         """
         absent = [repr(group.name) for group in self._groups if group.name not in batch]
         if absent:
@@ -97,13 +90,7 @@ class Encoder:
         return (self._csr if self.sparse else self._dense)(columns, lengths.pop())
 
     def encode_target(self, values: Any) -> NDArray[Any]:
-        """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers.
-
-        Parameters
-        ----------
-        values : pyarrow.Array or ChunkedArray
-            The target's cells.
-        """
+        """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers."""
         target = self.schema.target
         if target is None:
             raise ValueError("the schema names no target; give it one with schema.with_target(…).")
@@ -264,11 +251,6 @@ class GrowingArray:
 
     ``numpy.concatenate`` of blocks needs memory for everything twice. A large ``bytearray`` is
     extended in place, by its page table, and memory beyond its content is never touched.
-
-    Parameters
-    ----------
-    dtype : dtype
-        Type of its numbers.
     """
 
     def __init__(self, dtype: DTypeLike) -> None:
@@ -296,17 +278,7 @@ class GrowingArray:
 
 
 class GrowingRows:
-    """A dense or CSR matrix to which blocks of rows are added.
-
-    Parameters
-    ----------
-    width : int
-        Number of columns.
-    sparse : bool
-        CSR, or a dense array.
-    dtype : dtype
-        Type of its numbers.
-    """
+    """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
 
     def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
         self._width = width

@@ -142,10 +142,8 @@ def text_counts(values: Any) -> Iterable[tuple[str, int]]:
     if is_float:  # 3.0 is "3", as in encoding; cell by cell, so that no cell depends on another
         texts = compute.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
     texts = texts.filter(compute.less_equal(compute.utf8_length(texts), LONGEST_TEXT))
-    counted = compute.value_counts(texts)
-    return zip(
-        counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
-    )
+    found = compute.value_counts(texts)
+    return zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
 
 
 class Estimate:

@@ -96,16 +96,9 @@ def toml_text(
     plain: Mapping[str, Any],
     gaps: Mapping[tuple[str, ...], Sequence[str]] | None = None,
 ) -> str:
-    """Write plain data as a TOML file.
+    """Write plain data as a TOML file, after a comment ``about`` it.
 
-    Parameters
-    ----------
-    about : str
-        Comment at the top.
-    plain : mapping
-        The content.
-    gaps : mapping of tuple to sequence of str, optional
-        Comments at the end of a table, by its path, such as ``("columns", "age")``.
+    ``gaps`` are comments at the end of a table, by its path, such as ``("columns", "age")``.
     """
     import tomlkit
 

@@ -175,12 +175,7 @@ def _columns(X: Any) -> dict[Any, Any]:
 def as_arrow(values: Any, name: str) -> Any:
     """Convert a column of any library to an Arrow array; no error quotes a cell.
 
-    Parameters
-    ----------
-    values : pyarrow, pandas, polars or numpy column, or list
-        The cells. None, NaN, NA and NaT are missing.
-    name : str
-        The column's name, for errors.
+    None, NaN, NA and NaT are missing cells.
     """
     pa = arrow()
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
