@@ -10,22 +10,31 @@ help:
 	@echo "make test-process tests that start other processes or a browser"
 	@echo "make lint         ruff, mypy --strict on trusted packages, and the import contracts"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
-	@echo "make bench        the quick form of every experiment on what data there are, and a page of it"
+	@echo "make bench        run the quick form of every experiment on the data at hand, and report"
 	@echo "make bench-speed  speed and memory against plain NumPy, as ratios in one run"
 
 .venv/bin/python:
+	@echo "== Setting up a Python environment in .venv (once)"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --disable-pip-version-check --upgrade "pip>=25.1"
 
-.venv/.user: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[cli,report]" --editable bench
+.venv/.demo: .venv/bin/python pyproject.toml
+	@echo "== Installing discreet, its command and matplotlib (once): 250 MB to download, 800 MB on disk"
+	$(BIN)/python -m pip install --editable ".[cli,report]"
 	@touch $@
 
-.venv/.developer: .venv/.user
-	$(BIN)/python -m pip install --quiet --group dev
+.venv/.bench: .venv/.demo bench/pyproject.toml
+	@echo "== Installing the benchmark (once)"
+	$(BIN)/python -m pip install --editable bench
 	@touch $@
 
-demo: .venv/.user
+.venv/.developer: .venv/.bench
+	@echo "== Installing the tools for tests and checks (once)"
+	$(BIN)/python -m pip install --group dev
+	@touch $@
+
+demo: .venv/.demo
+	@echo "== Training private models on generated data (half a minute)"
 	$(BIN)/discreet demo
 
 test: .venv/.developer
@@ -43,11 +52,11 @@ lint: .venv/.developer
 check-slow: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests bench/tests
 
-bench: .venv/.user
+bench: .venv/.bench
 	$(BIN)/discreet bench run all --quick
 	$(BIN)/discreet bench report out/bench --output out/bench/report.html --force
 
-bench-speed: .venv/.user
+bench-speed: .venv/.bench
 	$(BIN)/python -m bench.studies.speed
 	$(BIN)/python -m bench.studies.descent_speed
 	$(BIN)/python -m bench.studies.frank_wolfe_speed

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the whole new file or the old one, never half of one."""
+"""Writing files as a whole: a reader sees the new file or the old one, never half of one."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
 
 
 def _is_of(name: str | None, path: Path) -> bool:
-    """Whether an error is about the temporary file beside ``path``, or about no named file."""
+    """Return True if an error is about the temporary file of ``path``, or about no named file."""
     return name is None or os.path.basename(name).startswith(f".{path.name}.")
 
 
 def _usual_mode(path: Path) -> int:
-    """The permissions of the file that is replaced, or those of a new one."""
+    """Return the permissions of the file that is replaced, or those of a new one."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)

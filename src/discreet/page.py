@@ -1,4 +1,4 @@
-"""The frame of every HTML page that is written here: one file that loads nothing from anywhere."""
+"""The frame of every HTML page of discreet: one file that loads nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _POLICY_WITH_SCRIPT = f"{_POLICY}; script-src 'unsafe-inline'; img-src data:"
 
 
 def document(title: str, body: str, *, style: str, script: str = "") -> str:
-    """A whole HTML page, which a browser lets load nothing, not even a picture from elsewhere.
+    """Return a whole HTML page, whose policy lets a browser load nothing from elsewhere.
 
     Parameters
     ----------

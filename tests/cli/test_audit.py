@@ -215,7 +215,7 @@ def test_markdown_is_a_table_and_the_words(asked, capsys):
         (["leeky"], Exit.USAGE, "Did you mean leaky?"),
         (["zzz"], Exit.USAGE, "Known: auto, gd"),
         (["models/none.json"], Exit.USAGE, "no such model file"),
-        (["nonprivate"], Exit.USAGE, "promises nothing"),
+        (["nonprivate"], Exit.USAGE, "has no guarantee"),
         (["gd", "--epsilon", "-1"], Exit.USAGE, "epsilon must be a number > 0"),
         (["gd", "--delta", "1"], Exit.USAGE, "delta"),
         (["gd", "--confidence", "1"], Exit.USAGE, "--confidence"),
@@ -303,7 +303,7 @@ def test_a_model_is_audited_for_its_own_promise(asked, tmp_path, capsys):
     assert "neither the rows" in shown.err
     assert "two rows apart" not in shown.err
     assert "m.json" in shown.out
-    assert "add_remove" not in shown.out  # it promises nothing there
+    assert "add_remove" not in shown.out  # it has no guarantee there
     asked.clear()
     assert run(["audit", str(path), "--epsilon", "1", "--relation", "add_remove"]) == Exit.USAGE
     assert "leave out --epsilon, --relation" in capsys.readouterr().err
@@ -367,7 +367,7 @@ def test_a_model_without_a_promise_cannot_be_refuted(asked, tmp_path, capsys, se
     discreet.save(model, tmp_path / "model.json")
     assert run(["audit", str(tmp_path / "model.json")]) == Exit.USAGE
     shown = capsys.readouterr().err.replace("\n", " ")
-    assert "promises nothing" in shown
+    assert "has no guarantee" in shown
     assert why in shown
     assert asked == []
 
@@ -390,6 +390,7 @@ def test_a_solver_without_a_case_of_its_own_is_attacked_as_it_is(asked, capsys):
     assert asked[0][0] == discreet.solvers.resolve("objpert")
 
 
+@pytest.mark.process
 def test_a_real_solver_from_the_shell():
     line = [sys.executable, "-m", "discreet", "audit", "gd", "--trials", "2000", "--json"]
     line += ["--relation", "add_remove", "--delta", "1e-3", "--confidence", "0.999999"]

@@ -11,6 +11,7 @@ import pytest
 import discreet
 from discreet.cli.app import run
 from discreet.cli.exits import Exit
+from discreet.cli.screen import Screen
 
 
 def fit(people, model, *more):
@@ -126,13 +127,22 @@ def test_exact_evaluation_warns_and_a_private_one_states_its_promise(people, mod
     assert "EXACT, NOT PRIVATE" in shown.out
     assert run([*command, "--epsilon", "0.5"]) == Exit.OK
     shown = capsys.readouterr()
-    assert "0.5-differentially private (pure)" in shown.err
+    assert "0.5-differentially private (pure, δ = 0)" in shown.err
     assert "EXACT" not in shown.out
+    assert "found" not in shown.out
+    for measure in ("accuracy", "recall of high", "precision of high", "precision of low"):
+        assert measure in shown.out
 
 
 def test_the_model_learned(people, model, capsys):
     assert run(["evaluate", str(model), str(people / "held-out.csv"), "--json"]) == Exit.OK
-    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
+    found = json.loads(capsys.readouterr().out)
+    assert found["accuracy"] > 0.8
+    counts = np.array(found["counts"])  # true labels in rows, predicted ones in columns
+    assert found["labels"] == ["high", "low"]
+    assert found["recall_of_high"] == pytest.approx(counts[0, 0] / counts[0].sum())
+    assert found["precision_of_high"] == pytest.approx(counts[0, 0] / counts[:, 0].sum())
+    assert found["accuracy"] == pytest.approx(counts.trace() / 1000)
 
 
 def test_a_card_of_an_unknown_form_is_refused(model, tmp_path, capsys):
@@ -187,8 +197,13 @@ def test_a_privately_drafted_schema_can_be_fitted_and_its_cost_is_in_the_card(
     schema, model = tmp_path / "s.toml", tmp_path / "m.json"
     command = ["schema", "draft", str(people / "people.csv"), "--target", "income"]
     command += ["--epsilon", "5", "--delta", "1e-6", "-o", str(schema)]
-    assert run(command) == Exit.OK
-    assert "ε = 5" in capsys.readouterr().out
+    assert run(command) == Exit.USAGE
+    assert "--no-header" in capsys.readouterr().err
+    assert not schema.exists()
+    assert run([*command, "--header"]) == Exit.OK
+    out = capsys.readouterr().out
+    assert "ε = 5" in out
+    assert "taken from the first line of the file, as public" in out
     command = ["fit", str(people / "people.csv"), "--schema", str(schema), "--epsilon", "3"]
     command += ["--delta", "1e-6", "-o", str(model)]
     assert run([*command, "--relation", "replace_one"]) == Exit.USAGE
@@ -200,24 +215,16 @@ def test_a_privately_drafted_schema_can_be_fitted_and_its_cost_is_in_the_card(
     assert "together (ε = 8, δ = 2e-06)-differentially private" in card["summary"]
 
 
-def test_the_schema_of_a_named_data_set_can_be_had(tmp_path, capsys):
-    path = tmp_path / "adult.toml"
-    assert run(["schema", "show", "adult", "-o", str(path)]) == Exit.OK
-    assert run(["schema", "check", str(path), "--json"]) == Exit.OK
-    assert '"encoded_columns": 105' in capsys.readouterr().out
-    assert run(["schema", "show", "sphere"]) == Exit.USAGE
-
-
-def test_lists(capsys):
-    for what in ("solvers", "datasets"):
-        assert run([what]) == Exit.OK
-        assert run([what, "--json"]) == Exit.OK
+def test_solvers_are_listed_and_described(capsys):
+    assert run(["solvers"]) == Exit.OK
     out = capsys.readouterr().out
     assert "objpert" in out
-    assert "adult" in out
+    assert "for now" not in out
+    assert run(["solvers", "--json"]) == Exit.OK
+    assert {"auto", "gd"} <= {each["name"] for each in json.loads(capsys.readouterr().out)}
     assert run(["solvers", "outpert"]) == Exit.OK
-    assert run(["datasets", "adult"]) == Exit.OK
-    assert "licence" in capsys.readouterr().out.lower()
+    assert "outpert" in capsys.readouterr().out
+    assert run(["solvers", "nope"]) == Exit.USAGE
 
 
 @pytest.mark.parametrize(
@@ -296,14 +303,14 @@ def test_the_text_of_an_unexpected_error_is_withheld(people, tmp_path, capsys, m
 
 
 def test_errors_of_compiled_code_are_withheld_even_from_our_own_lines():
-    from discreet.cli.exits import explain
-    from discreet.core.mechanisms import Gaussian
+    from discreet.cli.exits import describe_error
+    from discreet.core import Gaussian
 
     for call, shown in ((lambda: Gaussian("SECRET-7391"), False), (lambda: Gaussian(-1), True)):
         with pytest.raises(ValueError, match=r"SECRET|must be") as caught:
             call()
-        assert ("withheld" not in explain(caught.value)[1]) == shown
-        assert "SECRET" not in explain(caught.value)[1]
+        assert ("withheld" not in describe_error(caught.value)[1]) == shown
+        assert "SECRET" not in describe_error(caught.value)[1]
 
 
 def test_an_odd_encoding_does_not_show_what_it_could_not_read(people, tmp_path, capsys):
@@ -339,6 +346,7 @@ def test_predictions_go_to_the_file_in_json_mode_too(people, model, tmp_path, ca
     assert out.read_text().startswith("prediction\n")
 
 
+@pytest.mark.process
 def test_terminals_without_greek_and_closed_pipes_do_not_stop_a_command(model):
     command = [sys.executable, "-m", "discreet", "explain", str(model)]
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -349,6 +357,7 @@ def test_terminals_without_greek_and_closed_pipes_do_not_stop_a_command(model):
     assert closed.stderr == ""
 
 
+@pytest.mark.process
 def test_a_model_is_not_called_failed_when_only_printing_failed(people, tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs a device that is always full")
@@ -373,10 +382,55 @@ def test_interrupting_leaves_nothing_and_says_so(people, tmp_path, capsys, monke
 
     monkeypatch.setattr("discreet.tables.read", interrupt)
     assert fit(people, tmp_path / "m.json") == Exit.INTERRUPTED
-    assert "Nothing was written" in capsys.readouterr().err
+    assert "No file was written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "m.json").write_text("old")
+    assert fit(people, tmp_path / "m.json", "--force") == Exit.INTERRUPTED
+    assert "No file was written" in capsys.readouterr().err
+    assert (tmp_path / "m.json").read_text() == "old"
 
 
+@pytest.mark.parametrize("command", ["fit", "predict", "draft", "explain"])
+def test_an_interrupt_after_the_file_was_saved_names_it(
+    people, model, tmp_path, capsys, monkeypatch, command
+):
+    # Who is told that nothing was written fits again, and has two releases for one budget.
+    def interrupt(*_args, **_rest):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Screen, "result", interrupt)
+    output, table = tmp_path / "out.html", str(people / "people.csv")
+    output.write_text("old")
+    more = ["-o", str(output), "--force"]
+    if command == "fit":
+        code = fit(people, output, "--force")
+    elif command == "predict":
+        code = run(["predict", str(model), table, *more])
+    elif command == "draft":
+        code = run(["schema", "draft", table, "--header", "--epsilon", "5", *more])
+    else:
+        code = run(["explain", str(model), *more])
+    assert output.read_text() != "old"
+    assert code == Exit.OK
+    shown = capsys.readouterr().err
+    assert f"{output} had been written in full" in shown
+    assert "No file was written" not in shown
+
+
+def test_an_interrupt_in_the_last_step_of_saving_is_seen(people, tmp_path, capsys, monkeypatch):
+    replace = os.replace
+
+    def replaced_and_interrupted(*arguments):
+        replace(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", replaced_and_interrupted)
+    assert fit(people, tmp_path / "m.json") == Exit.OK
+    assert "had been written" in capsys.readouterr().err
+    assert discreet.load(tmp_path / "m.json")
+
+
+@pytest.mark.process
 def test_the_installed_command_runs_and_completes_names():
     command = [sys.executable, "-m", "discreet"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
@@ -397,10 +451,10 @@ def test_the_installed_command_runs_and_completes_names():
 
 
 def test_every_command_has_an_example(capsys):
-    for command in ("fit", "predict", "evaluate", "explain", "solvers", "datasets", "demo"):
+    for command in ("fit", "predict", "evaluate", "explain", "audit", "solvers", "demo"):
         assert run([command, "--help"]) == Exit.OK
         assert f"Example: discreet {command}" in capsys.readouterr().out
-    for command in ("draft", "show", "check"):
+    for command in ("draft", "check"):
         assert run(["schema", command, "--help"]) == Exit.OK
         assert f"Example: discreet schema {command}" in capsys.readouterr().out
 

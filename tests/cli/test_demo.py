@@ -1,17 +1,44 @@
-import subprocess
-import sys
+import re
+from dataclasses import replace
+
+import pytest
+
+from discreet.cli import demo
+from discreet.cli.app import run
+from discreet.cli.exits import Exit
 
 
-def test_demo_prints_a_table_and_saves_a_figure(tmp_path):
-    figure = tmp_path / "demo.png"
-    out = subprocess.run(
-        [sys.executable, "-m", "discreet", "demo", "--figure", str(figure)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    ).stdout
-    for text in ("private, ε = 0.1", "private, ε = 3", "no privacy", "commoner class"):
+@pytest.fixture
+def small(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(demo, "N_TRAIN", 1000)
+    monkeypatch.setattr(demo, "N_TEST", 2000)
+    monkeypatch.setattr(demo, "REPEATS", 2)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_table_a_figure_and_a_page(tmp_path, capsys):
+    page = tmp_path / "demo.html"
+    assert run(["demo", "--output", str(page)]) == Exit.OK
+    out = capsys.readouterr().out
+    for text in ("private, ε = 0.1", "private, ε = 3", "no privacy", "most frequent label"):
         assert text in out
-    assert "differentially private" in out
-    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    text = page.read_text()
+    assert text.startswith("<!doctype html>")
+    assert "differentially private for one row added or removed" in " ".join(text.split())
+    assert "discreet schema draft" in text
+    assert text.count("<tr><td>") == len(demo.EPSILONS)
+    # Self-contained: no address but the names of XML dialects, no script, colours of the page.
+    assert not re.search(r"(src|href)=\"(http|/)", text)
+    assert "<script" not in text
+    assert "var(--private)" in text
+    assert not any(colour in text for colour in demo._COLOURS.values())
+
+
+def test_the_share_of_members_found_follows_from_the_definition():
+    outcome = demo.Outcome("", 1.0, (0.5,))
+    assert outcome.caught == pytest.approx(0.05 * 2.718281828 + 1e-6)
+    assert replace(outcome, epsilon=50.0).caught == pytest.approx(1.0)
+    assert replace(outcome, epsilon=1e-9).caught == pytest.approx(0.05, rel=1e-4)
+    assert replace(outcome, epsilon=None).caught is None

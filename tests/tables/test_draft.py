@@ -99,7 +99,7 @@ class TestDraft:
     def test_a_file_without_header_needs_names(self, tmp_path):
         path = tmp_path / "bare.csv"
         path.write_text("1,x\n2,y\n")
-        with pytest.raises(TableError, match="names=\\["):
+        with pytest.raises(TableError, match=r"--names .*names=\["):
             draft(path)
         with pytest.raises(TableError, match="2 fields, but names lists 3"):
             draft(path, names=["a", "b", "c"])
@@ -196,9 +196,67 @@ class TestDraft:
             private(path)
 
     def test_an_unknown_target_is_named_with_the_nearest(self, csv_file, parquet_file):
-        with pytest.raises(TableError, match="'label'"):
-            draft(csv_file, target="lable")
-        with pytest.raises(TableError, match="'label'"):
-            private(csv_file, target="lable")
+        with pytest.raises(TableError, match="did you mean 'label'"):
+            draft(csv_file, target="lable", header=True)
+        with pytest.raises(TableError, match="did you mean 'label'"):
+            private(parquet_file, target="lable")
         with pytest.raises(TableError, match="cannot be predicted"):
             private(parquet_file, target="when")
+
+    def test_a_file_of_columns_of_one_name_shows_it_if_it_is_public(self, tmp_path):
+        path = tmp_path / "twice.csv"
+        path.write_text("SECRET,SECRET\nx,y\n")
+        for make in (draft, private):
+            with pytest.raises(TableError, match="columns of the same name") as caught:
+                make(path)
+            assert "SECRET" not in str(caught.value)
+
+
+class TestHeader:
+    """The first line of a text file is a record if nobody says that it holds names."""
+
+    @pytest.fixture
+    def records(self, tmp_path):
+        path = tmp_path / "records.csv"
+        path.write_text("SECRET,no\n" + "alice,yes\nbob,no\n" * 500)
+        return path
+
+    def test_a_private_draft_needs_the_callers_word(self, records):
+        with pytest.raises(ValueError, match=r"pass --header .*--no-header") as caught:
+            private(records, header=None)
+        assert "SECRET" not in str(caught.value)
+
+    def test_no_header_makes_names_up_and_counts_the_first_record(self, records):
+        schema = private(records, header=False)
+        assert schema.file_names == ("column_1", "column_2")
+        assert "SECRET" not in schema.to_toml()
+        assert read(records, schema, target=False).X.shape[0] == 1001
+
+    def test_names_may_be_given(self, records):
+        schema = private(records, names=["who", "paid"], target="paid")
+        assert schema.target.labels == ("no", "yes")
+        assert schema.columns["who"].values == ("alice", "bob")
+        with pytest.raises(TableError, match="did you mean 'paid'"):
+            private(records, names=["who", "paid"], target="pad")
+        with pytest.raises(ValueError, match="without a header"):
+            private(records, names=["who", "paid"], header=True)
+
+    def test_an_unknown_target_does_not_show_the_first_line(self, records):
+        for make, header in ((draft, None), (draft, False), (private, True), (private, False)):
+            with pytest.raises(TableError, match="no column 'y'") as caught:
+                make(records, target="y", header=header)
+            assert "SECRET" not in str(caught.value)
+
+    def test_the_text_says_that_the_first_line_is_public(self, csv_file, parquet_file, records):
+        said = "first line of the file, which becomes public"
+        assert said in draft(csv_file)
+        assert said not in draft(parquet_file)
+        assert said not in draft(records, header=False)
+        assert "names of the columns are public" in private(csv_file).to_toml()
+
+    def test_names_may_be_numbers_if_the_caller_says_so(self, tmp_path):
+        path = tmp_path / "years.csv"
+        path.write_text("2001,2002\n1,2\n")
+        with pytest.raises(TableError, match="seems to be a record"):
+            draft(path)
+        assert list(tomllib.loads(draft(path, header=True))["columns"]) == ["2001", "2002"]

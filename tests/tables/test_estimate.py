@@ -24,6 +24,7 @@ from discreet.tables.schema import Schema
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
+from discreet.tables.cells import number_margin  # noqa: E402
 from discreet.tables.draft import draft_private  # noqa: E402
 from discreet.tables.reading import read  # noqa: E402
 
@@ -78,7 +79,7 @@ class TestPrivateDraft:
         schema = private(csv_file, target="label")
         assert not schema.spent.secure
         assert Schema.from_toml(schema.to_toml()) == schema
-        assert draft_private(csv_file, 50.0, 1e-9, "add_remove").spent.secure
+        assert draft_private(csv_file, 50.0, 1e-9, "add_remove", header=True).spent.secure
 
     def test_target_of_numbers_is_classes_if_few_values_hold_nearly_all_rows(self, tmp_path):
         rng = np.random.default_rng(0)
@@ -128,7 +129,7 @@ class TestPrivateDraft:
         assert not any("grade" in what for what in classes.spent.what if "bounds" in what)
 
     def test_a_task_is_checked(self, csv_file):
-        with pytest.raises(ValueError, match='task must be "classes" or "numbers"'):
+        with pytest.raises(ValueError, match="task must be 'classes' or 'numbers'"):
             private(csv_file, target="age", task="regression")
         with pytest.raises(ValueError, match="name the target too"):
             private(csv_file, task="numbers")
@@ -223,7 +224,9 @@ class TestPrivateDraft:
     def test_coverage_that_the_budget_cannot_buy_is_told(self, csv_file):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            draft_private(csv_file, 1.0, 1e-9, "add_remove", target="age", random_state=0)
+            draft_private(
+                csv_file, 1.0, 1e-9, "add_remove", target="age", header=True, random_state=0
+            )
         texts = [str(w.message) for w in caught if "coverage" in str(w.message)]
         assert len(texts) == 1
         assert re.search(
@@ -234,26 +237,27 @@ class TestPrivateDraft:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", PrivacyLeakWarning)
-            draft_private(csv_file, 1.0, 1e-9, "add_remove", coverage=0.9, random_state=0)
+            draft_private(
+                csv_file, 1.0, 1e-9, "add_remove", coverage=0.9, header=True, random_state=0
+            )
 
     def test_a_fixed_seed_warns_and_repeats(self, csv_file):
         with pytest.warns(PrivacyLeakWarning, match="test mode"):
-            first = draft_private(csv_file, 50.0, 1e-9, "add_remove", random_state=3)
+            first = draft_private(csv_file, 50.0, 1e-9, "add_remove", header=True, random_state=3)
         assert first == private(csv_file, 50.0, random_state=3)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            draft_private(csv_file, 50.0, 1e-9, "add_remove")
+            draft_private(csv_file, 50.0, 1e-9, "add_remove", header=True)
 
 
 class TestBudget:
     @pytest.fixture
     def charges(self, monkeypatch):
         """Every charge and every read, in order."""
-        from discreet.core.filters import PrivacyFilter
-        from discreet.tables import reading
+        from discreet.core import PrivacyFilter
 
         seen = []
-        charge, batches = PrivacyFilter.charge, reading.file_batches
+        charge, batches = PrivacyFilter.charge, estimate.batches
 
         def noted_charge(self, mechanism, times=1):
             charge(self, mechanism, times)
@@ -264,7 +268,7 @@ class TestBudget:
             return batches(*args, **kwargs)
 
         monkeypatch.setattr(PrivacyFilter, "charge", noted_charge)
-        monkeypatch.setattr(reading, "file_batches", noted_batches)
+        monkeypatch.setattr(estimate, "batches", noted_batches)
         return seen
 
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -356,3 +360,40 @@ class TestBudget:
             private(csv_file)
         assert "secret" not in str(caught.value)
         assert "77" not in str(caught.value)
+
+
+def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
+    # What is collected, before noise: cells are counted one by one, also in mixed blocks.
+
+    rows = ["1", "1.0", "x", "", "2.5", "nan", "1e3", "x"]
+    question = estimate.Question(
+        "a",
+        True,
+        PermuteAndFlip(1.0, monotone=False),
+        StabilityHistogram(1.0, 1e-6, "add_remove"),
+    )
+
+    def collected(cells):
+        values = pa.array([cell or None for cell in cells], type=pa.string())
+        tally = estimate.Tally(None)
+        tally.add(question, values)
+        return tally, number_margin(values)
+
+    whole, margin = collected(rows)
+    for place in range(len(rows)):
+        less, other_margin = collected(rows[:place] + rows[place + 1 :])
+        assert abs(margin - other_margin) <= 1
+        assert np.abs(whole.cells - less.cells).sum() <= 1
+        gone = whole.texts - less.texts
+        assert sum(gone.values()) == (rows[place] != "")
+        assert not less.texts - whole.texts
+
+
+def test_float_cells_become_texts_one_by_one():
+    # Whether 3.0 is called "3" must not depend on the other cells of its block.
+    assert dict(estimate.text_counts(pa.array([3.0, 3.0, 0.5, math.nan, None]))) == {
+        "3": 2,
+        "0.5": 1,
+    }
+    assert dict(estimate.text_counts(pa.array([3.0]))) == {"3": 1}
+    assert dict(estimate.text_counts(pa.array(["3.0", "3"]))) == {"3.0": 1, "3": 1}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from discreet.tables import csv_files, growing
+from discreet.tables import csv_files
+from discreet.tables import encoding as encoding_module
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
-from discreet.tables.growing import GrowingArray, GrowingRows
+from discreet.tables.encoding import GrowingArray, GrowingRows
 from discreet.tables.reading import Encoded, batches, read
 from discreet.tables.schema import FileFormat, Schema, Target
 
@@ -285,24 +285,29 @@ def test_parquet_is_known_by_its_content(tmp_path: Path) -> None:
 def test_growing_arrays() -> None:
     rng = np.random.default_rng(0)
     blocks = [rng.random(size) for size in rng.integers(0, 50, 40)]
-    for share in (None, 0.01, 1.0):
-        array = GrowingArray(np.float64)
-        for block in blocks:
-            array.append(block, share)
-        grown = array.finish()
-        np.testing.assert_array_equal(grown, np.concatenate(blocks))
-        assert grown.size == array.size
+    array = GrowingArray(np.float64)
+    for block in blocks:
+        array.append(block)
+    grown = array.finish()
+    np.testing.assert_array_equal(grown, np.concatenate(blocks))
+    assert grown.size == array.size
+    assert grown.flags.writeable
+    with pytest.raises(BufferError):  # the array would be moved from under its owner
+        array.append(blocks[0])
 
 
 def test_growing_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growing, "LARGEST_SMALL_INDEX", 25)
+    monkeypatch.setattr(encoding_module, "LARGEST_SMALL_INDEX", 25)
     block = sp.csr_array(np.eye(10, dtype=np.float32))
     rows = GrowingRows(10, sparse=True, dtype="float32")
     for _ in range(4):
         rows.append(block)
-    np.testing.assert_array_equal(rows.finish().toarray(), np.tile(np.eye(10), (4, 1)))
+    found = rows.finish()
+    np.testing.assert_array_equal(found.toarray(), np.tile(np.eye(10), (4, 1)))
+    assert found.indptr.dtype == np.int64
 
 
+@pytest.mark.process
 def test_without_pyarrow_the_module_loads_and_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = sys.modules['pandas'] = None\n"
@@ -312,16 +317,3 @@ def test_without_pyarrow_the_module_loads_and_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install "discreet[tables]"' in done.stdout
-
-
-_FOLDER = os.environ.get("DISCREET_DATA")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(_FOLDER is None, reason="DISCREET_DATA names no folder")
-def test_adult_as_published() -> None:
-    from discreet_bench import datasets
-
-    found = read(Path(_FOLDER or "") / "adult" / "adult.data.xz", datasets.schema("adult"))
-    assert found.X.shape == (32_561, 105)
-    assert found.y.sum() == 7_841  # the records above 50K that adult.names counts

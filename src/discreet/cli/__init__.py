@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 
 __all__ = ["main"]
@@ -24,8 +25,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal without ε must not stop a command
             stream.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command is over, and so is its report
     try:
         sys.stdout.flush()
-    except OSError:  # whoever read it has gone: nothing is left to say, at exit neither
+    except OSError:  # the reader has gone; without this, Python would complain at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -2,68 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
-from importlib.metadata import entry_points
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
 
 import typer
 
 import discreet
-from discreet.cli import audit, evaluate, explain, fit, lists, predict, schema
-from discreet.cli.exits import Exit
-from discreet.cli.exits import explain as explain_error
+from discreet.cli import audit, demo, describe, evaluate, fit, predict, schema
+from discreet.cli.exits import Exit, Problem, describe_error, watch_outputs
 from discreet.cli.screen import Screen
 from discreet.errors import PrivacyLeakWarning
 
-__all__ = ["COMMANDS", "app", "run"]
+__all__ = ["GROUP", "run"]
 
-COMMANDS = "discreet.commands"
-"""Entry-point group in which packages register commands."""
+GROUP = "discreet.commands"
+"""Entry-point group in which other packages register commands."""
 
-app = typer.Typer(
-    name="discreet",
-    help="Linear models under differential privacy, from a table on disk to a private model.",
-    epilog=(
-        "Exit codes: 0 done · 2 wrong usage · 3 the data or schema does not fit · 4 the privacy "
-        "promise could not be kept · 5 the model file cannot be trusted · 6 an audit refuted a "
-        "promise · 130 interrupted · 1 anything else."
-    ),
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,  # they would print local variables, which hold rows
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-app.add_typer(schema.app, name="schema")
-app.command("fit")(fit.fit)
-app.command("predict")(predict.predict)
-app.command("evaluate")(evaluate.evaluate)
-app.command("explain")(explain.explain)
-app.command("audit")(audit.audit)
-app.command("solvers")(lists.solvers)
-app.command("datasets")(lists.datasets)
-app.command("demo")(lists.demo)
-
-
-def _add_installed_commands() -> None:
-    """Add the commands of installed packages: entry points in the group ``discreet.commands``.
-
-    Each names a `typer.Typer` (a group of commands) or a function (one command).
-    """
-    for entry in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):
-        command = entry.load()
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=entry.name)
-        else:
-            app.command(entry.name)(command)
-
-
-_add_installed_commands()
-
+_COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
+    "schema": schema.app,
+    "fit": fit.fit,
+    "predict": predict.predict,
+    "evaluate": evaluate.evaluate,
+    "explain": describe.explain,
+    "audit": audit.audit,
+    "solvers": describe.solvers,
+    "demo": demo.demo,
+}
 
 _TITLES = {PrivacyLeakWarning: "Not private"}
-"""What a warning's panel is called."""
+"""Titles of the panels of warnings."""
 
 
 def _version(show: bool) -> None:
@@ -72,7 +42,6 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     version: Annotated[
         bool,
@@ -82,15 +51,70 @@ def _main(
     pass
 
 
+def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
+    """Put the command together: our own commands, and those of other packages that are needed."""
+    app = typer.Typer(
+        name="discreet",
+        help="Linear models under differential privacy, from a table on disk to a private model.",
+        epilog="Exit codes: " + " · ".join(f"{int(code)} {code.meaning}" for code in Exit) + ".",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,  # they would print local variables, which hold rows
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_main)
+    for name, command in _COMMANDS.items():
+        _add(app, name, command)
+    asked = next((word for word in arguments if not word.startswith("-")), None)
+    if asked in _COMMANDS:
+        return app
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    for entry in [each for each in entries if each.name == asked] or entries:
+        problem = _add_entry(app, entry)
+        if problem is not None and entry.name == asked:
+            raise Problem(Exit.UNEXPECTED, problem)
+        if problem is not None and "_DISCREET_COMPLETE" not in os.environ:
+            screen.one_line_warning(problem)
+    return app
+
+
+def _add(app: typer.Typer, name: str, command: typer.Typer | Callable[..., Any]) -> None:
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
+
+
+def _add_entry(app: typer.Typer, entry: EntryPoint) -> str | None:
+    """Add the command of another package, or return the reason why it cannot be added."""
+    package = entry.dist.name if entry.dist is not None else entry.value
+    where = f"the command {entry.name!r} of the package {package}"
+    if entry.name in _COMMANDS:
+        return f"{where} is left out, because discreet has a command of that name."
+    try:
+        command = entry.load()
+        if not callable(command):
+            return f"{where} is neither a typer.Typer nor a function."
+        trial = typer.Typer()
+        _add(trial, entry.name, command)
+        typer.main.get_command(trial)  # options of types that Typer does not know are found here
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return f"{where} cannot be loaded ({reason}). Repair or remove that package."
+    _add(app, entry.name, command)
+    return None
+
+
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code. No error text shows a value of a table."""
+    """Run the command and return its exit code. No error text shows a value of a table."""
     screen = Screen(as_json="--json" in arguments)
+    watch_outputs()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_args, **_rest: screen.warn(
                 _TITLES.get(category, "Warning"), str(message)
             )
-            outcome = app(list(arguments), standalone_mode=False)
+            outcome = _application(arguments, screen)(list(arguments), standalone_mode=False)
         if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
             raise KeyboardInterrupt
         return int(outcome) if isinstance(outcome, int) else int(Exit.OK)
@@ -100,18 +124,19 @@ def run(arguments: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else int(Exit.UNEXPECTED)
     except BrokenPipeError:
         return int(Exit.UNEXPECTED)
-    except typer.Abort:
-        screen.error(*explain_error(KeyboardInterrupt()))
-        return int(Exit.INTERRUPTED)
     except BaseException as error:  # every failure has a code and a text without data
         if _is_usage(error):
             screen.usage(error)
             return int(Exit.USAGE)
-        code, text = explain_error(error)
-        screen.error(code, text)
+        stopped = isinstance(error, typer.Abort)
+        code, text = describe_error(KeyboardInterrupt() if stopped else error)
+        if code is Exit.OK:
+            screen.one_line_warning(text)
+        else:
+            screen.error(code, text)
         return int(code)
 
 
 def _is_usage(error: BaseException) -> bool:
-    """Whether the command line itself was wrong (Typer has such a class, but not a public one)."""
+    """Return True if the command line was wrong (Typer has such a class, but not a public one)."""
     return callable(getattr(error, "format_message", None))

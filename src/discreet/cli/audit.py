@@ -1,4 +1,4 @@
-"""``discreet audit``: attack what a solver or a model promises, and say what was found."""
+"""``discreet audit``: attack the guarantee of a solver or a model, and report the outcome."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 FEWEST, USUAL, MOST = 100, 10_000, 1_000_000
-"""Trials of an attack: no fewer in any case; if no number is given, between the other two."""
+"""Trials per attack: the least in any case; by default between the other two."""
 
 MINUTES_FOR_ALL = 15.0
-"""Time for all that can be attacked, if none is given."""
+"""Default time for all attacks."""
 
 LEAST_SECONDS = 4.0
-"""What an attack takes at least to be of any use, most of it for learning what to look at."""
+"""Least useful time of an attack, most of it for choosing the event."""
 
 _ENDINGS = (".svg", ".html", ".htm")
 _SHARE_OF_TIME = 0.85
-"""The rest of an attack's time goes to learning what to look at and to counting."""
+"""Share for trials; the rest of the time is for choosing the event and for counting."""
 _LEAST_BATCH_SECONDS = 0.05
 
 
 def _complete(incomplete: str) -> list[str]:
-    """Names of what can be attacked that begin like that."""
+    """Complete the name of a target."""
     from discreet.audit.cases import subjects
 
     return [name for name in (*subjects(), "all") if name.startswith(incomplete)]
@@ -50,57 +50,57 @@ def audit(
         typer.Argument(
             metavar="SOLVER|MODEL|all",
             help="A solver (see: discreet solvers), a model file that `discreet fit` wrote, or "
-            "all: every private solver, the library's own choice, and their parts, each on its "
-            "most telling tables.",
+            "all: every private solver, the default, and their parts, each on the data sets that "
+            "are hardest for it.",
             autocompletion=_complete,
         ),
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option(help=f"The ε that is promised; {EPSILON:g} by default. A model has its own."),
+        typer.Option(help=f"The ε to refute; {EPSILON:g} by default. A model has its own."),
     ] = None,
     delta: Annotated[
         float | None,
         typer.Option(
-            help=f"The δ that is promised; {DELTA:g} by default. A model has its own. A larger "
+            help=f"The δ of the guarantee; {DELTA:g} by default. A model has its own. A larger "
             "one needs far fewer trials."
         ),
     ] = None,
     relation: Annotated[
         Relation | None,
-        typer.Option(help="Attack under this relation only; by default under each that fits."),
+        typer.Option(help="Relation of neighbouring data sets; by default each that is supported."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Time for all attacks together; each gets what it needs, or its share."),
+        typer.Option(help="Time for all attacks together, divided by need."),
     ] = None,
     trials: Annotated[
         int | None,
         typer.Option(
             min=FEWEST,
-            help="Runs of each attack (with --minutes: at most). By default as many as tell, up "
-            f"to {MOST:,}.",
+            help="Trials per attack (with --minutes: at most). By default as many as a verdict "
+            f"needs, up to {MOST:,}.",
         ),
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option(help="That no certified ε is too high, all attacks together."),
+        typer.Option(help="Probability that no lower bound on ε is too high, over all attacks."),
     ] = 0.999,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that run trials.")] = 1,
     figure: Annotated[
         Path | None,
-        typer.Option(help="Draw promised against measured: a picture (.svg) or a page (.html)."),
+        typer.Option(help="Draw the guarantee and the lower bounds: .svg, or a page (.html)."),
     ] = None,
     force: Force = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try to refute a promise: attack a solver, or a model's settings, on worst-case tables.
+    """Try to refute a guarantee: attack a solver, or a model's settings, on worst-case data sets.
 
-    Each attack runs the real method many times on two tables that differ in one row, and bets on
-    which of them it saw. How often it is right certifies a lower bound on the true ε. A bound above
-    the promise refutes it, and the exit code is then 6. No audit proves a promise, and one with too
-    few trials says so, and how many would tell.
+    Each attack runs the real method many times on two neighbouring data sets, and guesses which of
+    them it saw. Its success rate gives a lower bound on the true ε. A bound above the guarantee
+    refutes it, and the exit code is then 6. No audit proves a guarantee; one with too few trials
+    says so, and how many are needed.
 
     Example: discreet audit gd --minutes 5 --figure gd.svg
     """
@@ -128,7 +128,7 @@ def audit(
         enough = math.ceil(LEAST_SECONDS * len(plan.attacks) / 60)
         screen.note(
             f"{len(plan.attacks)} attacks do not fit in {minutes:g} minutes: it will take longer, "
-            f"and most will be too weak to tell. From {enough} minutes on it makes sense."
+            f"and most will be too weak for a verdict. Allow {enough} minutes at least."
         )
     if trials is None and minutes is None:
         most = max(_trials_that_tell(attack, each) for attack in plan.attacks)
@@ -142,7 +142,7 @@ def audit(
     try:
         with screen.bar(f"auditing {target}") as bar:
             _attack_all(plan.attacks, done, each, trials, minutes, bar)
-    except BaseException as error:  # what is done was dear: it is shown, then the error goes on
+    except BaseException as error:  # finished attacks took long: show them, then raise the error
         if not done:
             raise
         stopped = error
@@ -188,7 +188,7 @@ def _attack_all(
     minutes: float | None,
     bar: Bar,
 ) -> None:
-    """Carry out attacks one after the other; what is found is added to ``done`` at once."""
+    """Carry out attacks one after the other, and add each result to ``done`` at once."""
     import sklearn.linear_model  # noqa: F401  # for the attackers; not in the first one's time
 
     from discreet.audit import run
@@ -204,7 +204,7 @@ def _attack_all(
         lasting = [rate * count for rate, count in zip(rates, counts, strict=True)]
     for k, attack in enumerate(attacks):
         count = counts[k]
-        if minutes is not None:  # what lasted longer than planned is taken from those to come
+        if minutes is not None:  # an attack that took longer leaves less for the others
             left = _SHARE_OF_TIME * (end - time.perf_counter())
             count = max(FEWEST, int(count * min(1.0, max(0.0, left) / sum(lasting[k:]))))
 
@@ -215,7 +215,7 @@ def _attack_all(
 
 
 def _trials_that_tell(attack: Attack, confidence: float) -> int:
-    """As many trials as an audit needs to be able to tell, but at most `MOST`."""
+    """Return the number of trials that a verdict needs, but at most `MOST`."""
     from discreet.audit.report import trials_that_tell
 
     needed = trials_that_tell(attack.epsilon, attack.delta, confidence)
@@ -223,9 +223,9 @@ def _trials_that_tell(attack: Attack, confidence: float) -> int:
 
 
 def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: bool) -> list[int]:
-    """Divide time evenly, but what an attack does not need goes to those that need more.
+    """Divide time evenly, and give time that an attack does not need to those that need more.
 
-    ``rates`` are seconds a run. Time that nobody needs makes all attacks stronger, if ``more``.
+    ``rates`` are seconds per trial. Spare time makes all attacks stronger, if ``more``.
     """
     costs = [count * rate for count, rate in zip(wanted, rates, strict=True)]
     counts = list(wanted)
@@ -240,10 +240,10 @@ def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: 
 
 
 def _seconds_a_run(attack: Attack, most: float) -> float:
-    """How long a run takes, by a few that are thrown away; about ``most`` seconds to find out.
+    """Measure the seconds per trial in about ``most`` seconds, by trials that are thrown away.
 
-    Many at once are faster than a few, so their number grows until they last. The first of a kind
-    may compile something, so those that last are timed twice, and the faster ones count.
+    Many at once are faster than a few, so their number grows until they take long enough. The first
+    of a kind may compile something, so the last batch is timed twice, and the faster time counts.
     """
     start = time.perf_counter()
     batch, before = 1, 0.0
@@ -252,7 +252,7 @@ def _seconds_a_run(attack: Attack, most: float) -> float:
         attack.draw(0, batch)
         now = time.perf_counter()
         lasted = max(now - begun, 1e-9)
-        if lasted < 0.5 * before:  # it did compile: only now do they count
+        if lasted < 0.5 * before:  # the batch before compiled something
             start, before = now, 0.0
         if lasted < _LEAST_BATCH_SECONDS and now - start < most:
             batch, before = 4 * batch, 0.0
@@ -283,7 +283,7 @@ def _draw(done: Sequence[Audit], path: Path, target: str) -> None:
 
 
 def _shown(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
-    """The table and the closing words: drawn for a terminal, else one line an attack."""
+    """Return the table and the conclusion: drawn for a terminal, else one line per attack."""
     from discreet.audit import report
 
     words = report.in_words(done)
@@ -295,7 +295,7 @@ def _shown(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
 
 
 def _drawn_table(screen: Screen, done: Sequence[Audit], words: str) -> Any:
-    """A table that fits a terminal: what is the same in all rows stands above them."""
+    """Draw a table that fits a terminal; what all rows share is in its title."""
     from rich import box
     from rich.console import Group
     from rich.markup import escape

@@ -1,215 +1,195 @@
-"""A minute with discreet, to see what a privacy budget buys.
-
-Trains private logistic regression at several budgets on generated data, next to DP-AGD, to a model
-without privacy and to always answering with the commoner class; draws the accuracies, and makes the
-page that the benchmark makes. Run it with
-``make demo`` or ``discreet demo``.
-"""
+"""``discreet demo``: a minute with generated data, to see what a privacy budget buys."""
 
 from __future__ import annotations
 
-import time
+import io
+import math
 import warnings
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-from rich.console import Console
+import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from discreet import LogisticRegression
+from discreet.cli.options import check_output
+from discreet.cli.screen import Screen
 from discreet.errors import PrivacyLeakWarning
 from discreet.files import replacing
-from discreet_bench.data import generated
-from discreet_bench.problem import Problem, Result
-from discreet_bench.report import report as write_report
-from discreet_bench.synthetic import synthetic_low
-from discreet_bench.task import Task
-from discreet_bench.tidy import stamped
+from discreet.page import document
 
-EPSILONS = (0.1, 0.3, 1.0, 3.0)
+__all__ = ["demo"]
+
+EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6
-REPEATS = 3
-METHODS = ("auto", "agd", "nonprivate", "majority")
-OBJECTIVE: dict[str, Any] = {
-    "delta": DELTA,
-    "relation": "add_remove",
-    "loss": "logistic",
-    "alpha": 1e-4,
-    "test": "80/20",
-    "rows": "encoded",
-    "intercept": True,
-}
+N_TRAIN, N_TEST, N_COLUMNS, REPEATS = 2_000, 20_000, 10, 10
+ERROR = 0.05
+"""Share of outsiders that an attacker may accuse wrongly, in the words on risk."""
+
+_COLOURS = {"text": "#333333", "private": "#0072b2", "plain": "#00805c", "majority": "#777777"}
+"""Colours of the figure; in the page they follow its style sheet, light or dark."""
 
 
-@dataclass
-class Run:
-    """One model of the demo: which method, at which budget, and what became of it."""
+@dataclass(frozen=True)
+class Outcome:
+    """Accuracies of one model on new rows, one per repeat."""
 
-    method: str
-    epsilon: float
-    repeat: int
-    model: Any
-    seconds: float
-    line: dict[str, Any]
+    name: str
+    epsilon: float | None
+    accuracies: tuple[float, ...]
 
     @property
     def accuracy(self) -> float:
-        """On rows that the model did not see."""
-        return float(self.line["accuracy"])
+        """Mean over the repeats."""
+        return float(np.mean(self.accuracies))
+
+    @property
+    def caught(self) -> float | None:
+        """Largest share of members that an attack finds who wrongly accuses `ERROR` of outsiders.
+
+        Both bounds follow from the definition of (ε, δ)-differential privacy.
+        """
+        if self.epsilon is None:
+            return None
+        by_outsiders = math.exp(self.epsilon) * ERROR + DELTA
+        return min(by_outsiders, 1 - math.exp(-self.epsilon) * (1 - DELTA - ERROR))
 
 
-def train(console: Console) -> list[Run]:
-    """Train private models at each budget, showing how much is spent, and two that are not."""
-    table = generated("synthetic-l", None, None, 0)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} % of the budget spent"),
-        TimeElapsedColumn(),
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The page; its figure is saved beside it.")
+    ] = Path("out/demo.html"),
+) -> None:
+    """Train private models on generated data and show what a privacy budget buys.
+
+    Example: discreet demo --output demo.html
+    """
+    import jinja2
+
+    screen = Screen()
+    if output == Path("out/demo.html"):
+        output.parent.mkdir(exist_ok=True)
+    picture = output.with_suffix(".png")
+    for path in (output, picture):
+        check_output(path, force=True)
+    private, plain, majority, guarantee = _train(screen)
+    table = Table(title=f"Accuracy on {N_TEST:,} new rows, after training on {N_TRAIN:,}")
+    for heading in ("model", "accuracy", f"members found, {ERROR:.0%} false alarms"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for outcome in (majority, *private, plain):
+        caught = "" if outcome.caught is None else f"at most {outcome.caught:.0%}"
+        table.add_row(outcome.name, f"{outcome.accuracy:.1%}", caught)
+    screen.result(None, table)
+    figure = _draw(private, plain, majority)
+    figure.savefig(picture, dpi=150)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    body = environment.from_string(Path(__file__).with_name("demo.html").read_text("utf-8")).render(
+        private=private,
+        plain=plain,
+        majority=majority,
+        guarantee=guarantee,
+        one=next(outcome for outcome in private if outcome.epsilon == 1.0),
+        figure=_as_svg(figure),
+        n_train=N_TRAIN,
+        n_test=N_TEST,
+        n_columns=N_COLUMNS,
+        repeats=REPEATS,
+        error=ERROR,
     )
-    runs = []
-    with Progress(*columns, console=console) as bars:
-        for epsilon in EPSILONS:
-            task = Task(table, epsilon=epsilon, **OBJECTIVE)
-            bar = bars.add_task(f"ε = {epsilon:g}", total=float(REPEATS))
+    style = Path(__file__).with_name("demo.css").read_text("utf-8")
+    with replacing(output) as stream:
+        stream.write(document("What does a privacy budget buy?", body, style=style))
+    screen.result(None, f"Figure: {picture}\nPage: {output} (open it in a browser)")
+
+
+def _generate(seed: int, n_rows: int) -> tuple[Any, Any]:
+    """Generate rows whose label is the sign of a linear score, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_rows, N_COLUMNS))
+    score = X @ np.linspace(2, 0, N_COLUMNS) + 0.5 + 0.5 * rng.logistic(size=n_rows)
+    return X, np.where(score > 0, "yes", "no")
+
+
+def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome, Any]:
+    """Train every model ``REPEATS`` times; return the guarantee at ε = 1 as well."""
+    from discreet import LogisticRegression
+
+    def fitted(solver: str, epsilon: float, repeat: int) -> Any:
+        model = LogisticRegression(epsilon, DELTA, solver=solver, classes=["no", "yes"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)  # the baselines are not private
+            return model.fit(*_generate(repeat, N_TRAIN))
+
+    kinds = [(f"private, ε = {epsilon:g}", "auto", epsilon) for epsilon in EPSILONS]
+    kinds += [
+        ("no privacy", "nonprivate", 1.0),
+        ("always the most frequent label", "majority", 1.0),
+    ]
+    test = _generate(REPEATS, N_TEST)
+    outcomes, guarantee = [], None
+    columns = (TextColumn("{task.description:30}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen.people) as bars:
+        compiling = bars.add_task("compiling (once only)", total=1)
+        fitted("auto", 1.0, 0)
+        bars.update(compiling, completed=1)
+        for name, solver, epsilon in kinds:
+            bar, accuracies = bars.add_task(name, total=REPEATS), []
             for repeat in range(REPEATS):
-                problem = task.problem(repeat)
-
-                def told(at: Any, bar: Any = bar, before: int = repeat) -> None:
-                    bars.update(bar, completed=before + at.spent_share)
-
-                for method in METHODS:
-                    runs.append(fitted(task, problem, method, told if method == "auto" else None))
-                bars.update(bar, completed=repeat + 1)
-    return runs
+                model = fitted(solver, epsilon, repeat)
+                accuracies.append(float(np.mean(model.predict(test[0]) == test[1])))
+                bars.advance(bar)
+            private = solver == "auto"
+            outcomes.append(Outcome(name, epsilon if private else None, tuple(accuracies)))
+            guarantee = model.guarantee_ if private and epsilon == 1.0 else guarantee
+    return outcomes[:-2], outcomes[-2], outcomes[-1], guarantee
 
 
-def fitted(task: Task, problem: Problem, method: str, progress: Any) -> Run:
-    """Fit one model and have it judged as in the benchmark: its guarantee is recomputed."""
-    model = LogisticRegression(
-        epsilon=problem.epsilon,
-        delta=problem.delta,
-        solver=method,
-        classes=[0, 1],
-        progress=progress,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)  # two are baselines, and say so
-        start = time.perf_counter()
-        model.fit(problem.X, problem.y)
-        seconds = time.perf_counter() - start
-    (line,) = task.judged(Result.of_model(model, problem))
-    return Run(method, problem.epsilon, problem.repeat, model, seconds, line)
+def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
+    """Draw accuracy over ε, between the most frequent label and no privacy."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    keys = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    with rc_context({**dict.fromkeys(keys, _COLOURS["text"]), "font.size": 11}):
+        figure = Figure(figsize=(5.8, 3.7), layout="constrained")
+        axis = figure.subplots()
+        axis.spines[["top", "right"]].set_visible(False)
+
+        def note(text: str, x: float, y: float, kind: str, shift: tuple[int, int]) -> None:
+            side = "right" if x == EPSILONS[-1] else "left"
+            at = {"xytext": shift, "textcoords": "offset points", "ha": side}
+            axis.annotate(text, (x, y), color=_COLOURS[kind], **at)
+
+        for outcome, kind, style in ((plain, "plain", "--"), (majority, "majority", ":")):
+            height = 100 * outcome.accuracy
+            axis.axhline(height, color=_COLOURS[kind], linestyle=style)
+            x = EPSILONS[0] if outcome is plain else EPSILONS[-1]
+            note(f"{outcome.name}: {height:.1f} %", x, height, kind, (0, 4))
+        runs = np.array([outcome.accuracies for outcome in private]) * 100
+        axis.fill_between(EPSILONS, runs.min(1), runs.max(1), color=_COLOURS["private"], alpha=0.2)
+        axis.plot(EPSILONS, runs.mean(1), "o-", color=_COLOURS["private"])
+        for epsilon, accuracy in zip(EPSILONS, runs.mean(1), strict=True):
+            note(f"{accuracy:.1f} %", epsilon, accuracy, "private", (7, -16))
+        axis.set_xscale("log")
+        axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        axis.minorticks_off()
+        axis.set_xlabel("privacy budget ε (smaller: more private)")
+        axis.set_ylabel("accuracy on new rows (%)")
+        axis.set_ylim(top=100 * plain.accuracy + 4)
+    return figure
 
 
-def accuracy_of(runs: list[Run], method: str, epsilon: float | None = None) -> float:
-    """Mean over the splits."""
-    return float(
-        np.mean([x.accuracy for x in runs if x.method == method and epsilon in (None, x.epsilon)])
-    )
+def _as_svg(figure: Any) -> str:
+    """Return a figure as inline SVG with the colours of the page's style sheet."""
+    from markupsafe import Markup
+    from matplotlib import rc_context
 
-
-def page(runs: list[Run], path: Path) -> None:
-    """Make the page that the benchmark makes, of this small run."""
-    frame = pd.DataFrame([run.line for run in runs]).assign(
-        experiment="demo",
-        loss="logistic",
-        alpha=OBJECTIVE["alpha"],
-        relation=OBJECTIVE["relation"],
-        epsilon=[run.epsilon for run in runs],
-        repeat=[run.repeat for run in runs],
-        method=[run.method for run in runs],
-        tuning="default",
-        setting="{}",
-        seconds=[run.seconds for run in runs],
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-    text = write_report(
-        stamped(frame), title="What a privacy budget buys", commands={"demo": "discreet demo"}
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as stream:
-        stream.write(text)
-
-
-def report(console: Console, runs: list[Run]) -> None:
-    """Print what each budget bought."""
-    table = Table(title=f"Accuracy on 2,000 rows that no model saw (mean of {REPEATS} splits)")
-    table.add_column("model")
-    table.add_column("accuracy", justify="right")
-    table.add_column("seconds", justify="right")
-    table.add_row("always the commoner class", f"{accuracy_of(runs, 'majority'):.1%}", "")
-    for epsilon in EPSILONS:
-        seconds = [run.seconds for run in runs if (run.method, run.epsilon) == ("auto", epsilon)]
-        table.add_row(
-            f"private, ε = {epsilon:g}",
-            f"{accuracy_of(runs, 'auto', epsilon):.1%}",
-            f"{np.median(seconds):.2f}",
-        )
-    table.add_row("no privacy", f"{accuracy_of(runs, 'nonprivate'):.1%}", "")
-    console.print(table)
-    console.print(
-        f"A smaller ε is a stronger promise (δ = {DELTA:g} throughout): whoever sees the model can "
-        "hardly tell whether any one row was in the data."
-    )
-    last = [run for run in runs if run.method == "auto"][-1]
-    console.print(f"\n[bold]model.guarantee_[/bold] at ε = {last.epsilon:g}:")
-    console.print(str(last.model.guarantee_), highlight=False)
-
-
-def draw(runs: list[Run], path: Path) -> None:
-    """Draw what each budget bought, between knowing nothing and having no privacy."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6.4, 4.0))
-    epsilons = list(EPSILONS)
-    accuracies = [100 * accuracy_of(runs, "auto", epsilon) for epsilon in epsilons]
-    plain, majority = (100 * accuracy_of(runs, method) for method in ("nonprivate", "majority"))
-    axis.axhline(plain, color="#009E73", linestyle="--", label="no privacy")
-    axis.plot(epsilons, accuracies, "o-", color="#0072B2", label="discreet, private")
-    axis.axhline(majority, color="#555555", linestyle=":", label="always the commoner class")
-    for epsilon, accuracy in zip(epsilons, accuracies, strict=True):
-        axis.annotate(
-            f"{accuracy:.1f}",
-            (epsilon, accuracy),
-            xytext=(0, -14),
-            textcoords="offset points",
-            ha="center",
-        )
-    axis.set_xscale("log")
-    axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    axis.minorticks_off()
-    axis.set_xlabel(f"ε (a smaller ε is a stronger promise; δ = {DELTA:g})")
-    axis.set_ylabel("accuracy on new rows (%)")
-    axis.set_title("What a privacy budget buys")
-    axis.legend(loc="center right")
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-
-
-def show(figure: Path) -> None:
-    """Run the demo, and save its figure and the page of its runs beside it."""
-    console = Console()
-    console.print(
-        "Synthetic-L: 10,000 rows, 20 features uniform in [-1, 1]; the label is the sign of a "
-        "hidden linear score, 5 % of labels are flipped."
-    )
-    X, y = synthetic_low(200)
-    with console.status("compiling kernels (once per installation)"):
-        for method in METHODS[:2]:
-            LogisticRegression(classes=[0, 1], solver=method).fit(X, y)
-    runs = train(console)
-    report(console, runs)
-    draw(runs, figure)
-    beside = figure.with_suffix(".html")
-    page(runs, beside)
-    console.print(f"\nFigure: {figure}\nReport: {beside} (open it in a browser)")
+    stream = io.StringIO()
+    with rc_context({"svg.fonttype": "none"}):
+        figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    svg = stream.getvalue()
+    for kind, colour in _COLOURS.items():
+        svg = svg.replace(colour, f"var(--{kind})")
+    return Markup(svg[svg.index("<svg") :])

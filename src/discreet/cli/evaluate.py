@@ -1,4 +1,4 @@
-"""``discreet evaluate``: how good a model is on a table, exactly or within a budget."""
+"""``discreet evaluate``: the quality of a model on a table, exactly or within a budget."""
 
 from __future__ import annotations
 
@@ -27,85 +27,81 @@ def evaluate(
     file: DataFile,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Spend this budget on the evaluation (pure; Laplace noise on counts)."),
+        typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
     ] = None,
     relation: RelationName = Relation.ADD_REMOVE,
     as_json: AsJson = False,
 ) -> None:
-    """Say how good a model is on a table that has its target.
+    """Measure accuracy, recall and precision (or errors) on a table that has the target.
 
     An exact accuracy on private rows is itself a release. With --epsilon the counts behind it are
-    released with noise, and the promise for them is printed; it adds to that of any other release
+    released with noise, and the guarantee for them is printed; it adds to that of any other release
     about the same rows.
 
     Example: discreet evaluate visits.json held-out.csv --epsilon 0.1
     """
-    from discreet.estimators.scoring import score_classifier, score_regressor
     from discreet.tables import read
 
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
     pipeline = load_table_model(model)
-    transformer, estimator = pipeline[0], pipeline[-1]
-    target = transformer.schema.target
-    if target is None:
+    schema = pipeline[0].schema
+    if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
     with screen.bar(f"reading {file.name}") as bar:
-        X, y = read(file, transformer.schema, progress=bar)
+        X, y = read(file, schema, progress=bar)
     if budget is None:
         screen.warn("Not private", _EXACT)
-    if target.is_classification:
-        scores: Any = score_classifier(estimator, X, estimator.classes_[y], budget)
-        data, shown = _classes(scores, X.shape[0])
-    else:
-        scores = score_regressor(estimator, X, y, (target.low, target.high), budget)
-        data, shown = _numbers(scores, X.shape[0])
-    promise = scores.guarantee
-    data |= {"private": promise is not None, "guarantee": promise and promise.to_dict()}
-    screen.result(data, shown)
-    if promise is not None:
+    scores = _scores(pipeline[-1], X, y, schema.target, budget)
+    guarantee = scores.guarantee
+    of_classes = schema.target.is_classification
+    measures = _class_measures(scores) if of_classes else _error_measures(scores)
+    how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
+    table = Table(title=f"Evaluation on {X.shape[0]:,} rows ({how})", show_header=False)
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    for name, value in measures.items():
+        table.add_row(name, f"{value:.4f}" if of_classes else f"{value:.6g}")
+    data: dict[str, Any] = {
+        "rows": X.shape[0],
+        **{name.replace(" ", "_"): None if np.isnan(v) else v for name, v in measures.items()},
+        "private": guarantee is not None,
+        "guarantee": guarantee and guarantee.to_dict(),
+    }
+    if of_classes:
+        data |= {"labels": list(scores.labels), "counts": scores.counts.tolist()}
+    screen.result(data, table)
+    if guarantee is not None:
         screen.note(
-            f"This evaluation is {promise.epsilon:g}-differentially private (pure) for "
-            f"{promise.relation.words}; the number of rows is treated as public. It adds to every "
-            "other release about the same rows."
+            f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
+            f"{guarantee.relation.words}; the number of rows is treated as public. Its ε adds to "
+            "that of every other release about the same rows."
         )
 
 
-def _classes(scores: Any, n_rows: int) -> tuple[dict[str, Any], Table]:
-    table = _table(f"Accuracy on {n_rows:,} rows", scores.guarantee)
-    table.add_row("accuracy", f"{scores.accuracy:.4f}")
-    table.add_row("balanced accuracy", f"{scores.balanced_accuracy:.4f}")
-    for label, recall in zip(scores.labels, scores.recalls, strict=True):
-        table.add_row(f"found of {label!r}", f"{recall:.4f}")
-    data = {
-        "rows": n_rows,
-        "accuracy": _plain(scores.accuracy),
-        "balanced_accuracy": _plain(scores.balanced_accuracy),
-        "labels": list(scores.labels),
-        "counts": scores.counts.tolist(),
+def _scores(estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None) -> Any:
+    """Score a model on encoded rows; with a budget, through noisy counts or sums."""
+    from discreet.estimators.scoring import score_classifier, score_regressor
+
+    if target.is_classification:
+        return score_classifier(estimator, X, estimator.classes_[y], budget)
+    return score_regressor(estimator, X, y, (target.low, target.high), budget)
+
+
+def _class_measures(scores: Any) -> dict[str, float]:
+    """Return accuracy, and recall and precision of each class, from the confusion matrix."""
+    counts = scores.counts
+    measures = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        recalls, precisions = np.diag(counts) / counts.sum(1), np.diag(counts) / counts.sum(0)
+    for label, recall, precision in zip(scores.labels, recalls, precisions, strict=True):
+        measures |= {f"recall of {label}": float(recall)}
+        measures |= {f"precision of {label}": float(precision)}
+    return measures
+
+
+def _error_measures(scores: Any) -> dict[str, float]:
+    return {
+        "mean absolute error": scores.mean_absolute_error,
+        "root mean squared error": scores.root_mean_squared_error,
     }
-    return data, table
-
-
-def _numbers(scores: Any, n_rows: int) -> tuple[dict[str, Any], Table]:
-    table = _table(f"Errors on {n_rows:,} rows", scores.guarantee)
-    table.add_row("mean absolute error", f"{scores.mean_absolute_error:.6g}")
-    table.add_row("root mean squared error", f"{scores.root_mean_squared_error:.6g}")
-    data = {
-        "rows": n_rows,
-        "mean_absolute_error": scores.mean_absolute_error,
-        "root_mean_squared_error": scores.root_mean_squared_error,
-    }
-    return data, table
-
-
-def _table(title: str, guarantee: Any) -> Table:
-    how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
-    table = Table(title=f"{title} ({how})", show_header=False)
-    table.add_column(justify="left")
-    table.add_column(justify="right")
-    return table
-
-
-def _plain(value: float) -> float | None:
-    return None if np.isnan(value) else value

@@ -1,4 +1,4 @@
-"""Exit codes that scripts can rely on, and what a person reads when a command fails."""
+"""Exit codes that scripts can rely on, and messages for failures that show no data."""
 
 from __future__ import annotations
 
@@ -10,40 +10,72 @@ from pathlib import Path
 import discreet
 from discreet.errors import ModelFileError, PrivacyError, TableError
 
-__all__ = ["Exit", "Problem", "explain"]
+__all__ = ["Exit", "Problem", "describe_error", "watch_outputs"]
 
 
 class Exit(IntEnum):
-    """What the command's exit code says."""
+    """Exit codes of the command; ``meaning`` is shown by ``discreet --help``."""
 
-    OK = 0
-    UNEXPECTED = 1
-    USAGE = 2
-    DATA = 3
-    PRIVACY = 4
-    MODEL = 5
-    REFUTED = 6
-    INTERRUPTED = 130
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Exit:
+        """Make a member of a code and its meaning."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    OK = 0, "done"
+    UNEXPECTED = 1, "any other failure"
+    USAGE = 2, "wrong usage"
+    DATA = 3, "the data or the schema does not fit"
+    PRIVACY = 4, "the privacy guarantee cannot be given"
+    MODEL = 5, "the model file cannot be trusted"
+    REFUTED = 6, "an audit refuted a guarantee"
+    INTERRUPTED = 130, "interrupted, no file was written"
 
 
 class Problem(Exception):
-    """Something is wrong that a command found out itself; its text is shown as it is."""
+    """A problem that a command found itself; its text is shown as it is."""
 
     def __init__(self, code: Exit, text: str) -> None:
         super().__init__(text)
         self.code = code
 
 
-def explain(error: BaseException) -> tuple[Exit, str]:
-    """The exit code of an error, and a text that shows no cell of any table.
+_watched: dict[Path, tuple[int, ...] | None] = {}
+"""Output files of the running command, each with its identity before it was written."""
+
+
+def watch_outputs(*paths: Path) -> None:
+    """Remember output files as they are now; without any, forget all others."""
+    if not paths:
+        _watched.clear()
+    _watched.update({path: _identity(path) for path in paths})
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def describe_error(error: BaseException) -> tuple[Exit, str]:
+    """Return the exit code of an error, and a text that shows no cell of any table.
 
     Errors of our own are written so that they quote no data. The text of any other could, so it
-    is withheld unless ``DISCREET_DEBUG=1`` asks for it.
+    is withheld unless ``DISCREET_DEBUG=1`` asks for it. An interrupt after the last output was
+    written is no failure: whoever repeats the command would spend its budget twice.
     """
     if isinstance(error, Problem):
         return error.code, str(error)
     if isinstance(error, KeyboardInterrupt):
-        return Exit.INTERRUPTED, "Interrupted. Nothing was written."
+        written = [str(path) for path, before in _watched.items() if _identity(path) != before]
+        if written:
+            return Exit.OK, f"Interrupted, but {' and '.join(written)} had been written in full."
+        return Exit.INTERRUPTED, "Interrupted. No file was written."
     if isinstance(error, ModelFileError):
         return Exit.MODEL, str(error)
     if isinstance(error, TableError):
@@ -56,25 +88,21 @@ def explain(error: BaseException) -> tuple[Exit, str]:
         return Exit.UNEXPECTED, f"{error.filename or 'the system'}: {error.strerror.lower()}."
     if isinstance(error, ValueError | ImportError) and _is_ours(error):
         return Exit.USAGE, str(error)
-    return Exit.UNEXPECTED, _unexpected(error)
+    if os.environ.get("DISCREET_DEBUG") == "1":
+        return Exit.UNEXPECTED, "".join(traceback.format_exception(error))
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return Exit.UNEXPECTED, (
+        f"Unexpected {type(error).__name__} in {os.path.basename(last.filename)}, line "
+        f"{last.lineno}. Its text is withheld because it could quote the data; run again with "
+        "DISCREET_DEBUG=1 to see it."
+    )
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether a ``raise`` in discreet made the error, so that its text quotes no data.
+    """Return True if a ``raise`` in discreet made the error, so that its text quotes no data.
 
     A line that calls compiled code is not enough: ``float(cell)`` would quote the cell.
     """
     last = traceback.extract_tb(error.__traceback__)[-1]
     ours = Path(last.filename).resolve().is_relative_to(Path(discreet.__file__).resolve().parent)
     return ours and (last.line or "").startswith("raise ")
-
-
-def _unexpected(error: BaseException) -> str:
-    if os.environ.get("DISCREET_DEBUG") == "1":
-        return "".join(traceback.format_exception(error))
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"Unexpected {type(error).__name__} in {os.path.basename(last.filename)}, line "
-        f"{last.lineno}. Its text is withheld because it could quote the data; run again with "
-        "DISCREET_DEBUG=1 to see it."
-    )

@@ -15,6 +15,7 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.options import (
     AsJson,
     DataFile,
+    Delta,
     Force,
     RelationName,
     check_output,
@@ -37,13 +38,13 @@ LOSSES = {
 def fit(
     file: DataFile,
     schema: Annotated[
-        Path, typer.Option(help="What is public about the table (see: discreet schema draft).")
+        Path, typer.Option(help="Schema file of the table (see: discreet schema draft).")
     ],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget: smaller is more private.")],
-    delta: Annotated[float, typer.Option(help="Slack of the promise; keep it well below 1/rows.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes.")],
+    epsilon: Annotated[float, typer.Option(help="ε, the privacy budget: smaller is more private.")],
+    delta: Delta,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     target: Annotated[
-        str | None, typer.Option(help="Column to predict, if the schema does not say.")
+        str | None, typer.Option(help="Column to predict, if the schema has no target.")
     ] = None,
     loss: Annotated[
         str | None,
@@ -61,13 +62,13 @@ def fit(
     data_norm: Annotated[
         float | None,
         typer.Option(
-            help="Scale longer rows down to this norm. Some solvers need a bound; "
-            "by default they get the schema's."
+            help="Bound on the norm of a row: rows of a larger norm are scaled down to it. By "
+            "default the schema's, for solvers that need one."
         ),
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit a constant term.")] = True,
     centre: Annotated[
-        float | None, typer.Option(help="Share of the budget for a private mean to subtract.")
+        float | None, typer.Option(help="Share of the budget for subtracting a private mean.")
     ] = None,
     whiten: Annotated[
         float | None, typer.Option(help="Share of the budget for a private whitening.")
@@ -78,7 +79,7 @@ def fit(
     ] = 0.1,
     force: Force = False,
     test_seed: Annotated[
-        int | None, typer.Option(help="For tests only: fixes the noise, so nothing is private.")
+        int | None, typer.Option(help="For tests only: fix the noise, so that nothing is private.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -101,8 +102,8 @@ def fit(
     if table.spent is not None and table.spent.relation != relation:
         raise Problem(
             Exit.USAGE,
-            f"{schema} was estimated under {table.spent.relation!r}; its promise and the model's "
-            f"add up only under one relation. Pass --relation {table.spent.relation}.",
+            f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "
+            f"add up only under the same relation. Pass --relation {table.spent.relation}.",
         )
     model = _estimator(
         table,
@@ -134,7 +135,7 @@ def fit(
     seconds = time.perf_counter() - start
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
     screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
-    # The model is there and its budget is spent: a failure to print must not look like neither.
+    # The model is written and its budget spent: a failure to print must not suggest otherwise.
     with screen.printing_may_fail(f"The model was written to {output}"):
         screen.result(
             {
@@ -151,7 +152,7 @@ def fit(
 
 
 def _total(spent: Any, guarantee: Any) -> str:
-    """What the schema's estimation adds to the promise, in words."""
+    """State the guarantee of the schema's estimates and the model together."""
     if spent is None or not guarantee.private:
         return ""
     return (
@@ -162,7 +163,7 @@ def _total(spent: Any, guarantee: Any) -> str:
 
 
 def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
-    """The estimator for the schema's target and a loss."""
+    """Make the estimator for the schema's target and a loss."""
     import discreet
 
     if loss is not None and loss not in LOSSES:
@@ -190,7 +191,7 @@ def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
 def _preparation(
     table: Any, bounds_share: float, centre: float | None, whiten: float | None
 ) -> list[Any] | None:
-    """The private steps before the fit."""
+    """Make the private steps before the fit."""
     from discreet import Bounds, Centre, Whiten
 
     steps: list[Any] = []
@@ -206,7 +207,7 @@ def _preparation(
 def _row_bound(
     table: Any, model: Any, given: float | None, centre: float | None, whiten: float | None
 ) -> float | None:
-    """The bound on a row's norm: what was given, else the schema's for those who need one."""
+    """Return the given bound on a row's norm, or the schema's for solvers that need one."""
     from discreet.solvers import resolve
 
     needed = resolve(model.solver).needs_row_bound or centre is not None or whiten is not None
@@ -214,7 +215,7 @@ def _row_bound(
 
 
 def _assemble(table: Any, model: Any, labels: tuple[str, ...] | None) -> Any:
-    """The fitted model with the schema's encoding before it, speaking the schema's labels."""
+    """Put the schema's encoding before the fitted model, and its labels in place of codes."""
     from sklearn.pipeline import Pipeline
 
     if labels is not None:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what the shell completes them with."""
+"""Options that several commands share, and their completion in the shell."""
 
 from __future__ import annotations
 
@@ -8,35 +8,28 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import Exit, Problem, watch_outputs
 from discreet.core import Relation
 
 __all__ = [
     "AsJson",
     "DataDir",
     "DataFile",
+    "Delta",
     "Force",
     "ModelFile",
     "OutputFile",
     "RelationName",
     "check_output",
-    "complete_datasets",
     "complete_solvers",
 ]
 
 
 def complete_solvers(incomplete: str) -> list[str]:
-    """Names of solvers that begin like that."""
+    """Complete the name of a solver."""
     from discreet.solvers import names
 
     return [name for name in names() if name.startswith(incomplete)]
-
-
-def complete_datasets(incomplete: str) -> list[str]:
-    """Names of data sets that begin like that."""
-    from discreet_bench import datasets
-
-    return [name for name in datasets.names() if name.startswith(incomplete)]
 
 
 DataFile = Annotated[
@@ -46,28 +39,37 @@ ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file that `discreet fit` wrote.")
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Write JSON for machines; no bars, no colours.")
+    bool, typer.Option("--json", help="Write JSON, without progress bars and colours.")
 ]
 RelationName = Annotated[
     Relation,
     typer.Option(
-        help="Which tables must look alike: one row more or less, or one row with other values."
+        help="Neighbouring data sets: add_remove (they differ by one row more or less) or "
+        "replace_one (by the content of one row)."
+    ),
+]
+Delta = Annotated[
+    float,
+    typer.Option(
+        help="δ: roughly the probability that the guarantee of ε fails. Keep it well below 1 / "
+        "number of rows."
     ),
 ]
 OutputFile = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
+    Path | None, typer.Option("--output", "-o", help="File to write; standard output by default.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder of data sets (else the variable DISCREET_DATA)."),
+    typer.Option("--data-dir", help="Folder of data sets; DISCREET_DATA by default."),
 ]
 
 
 def check_output(output: Path | None, force: bool, *inputs: Path, option: str = "--output") -> None:
-    """Refuse a place that cannot or should not be written to, before any work is done."""
+    """Refuse an output that cannot or should not be written, before any work is done."""
     if output is None:
         return
+    watch_outputs(output)
     if output.is_dir():
         raise Problem(Exit.USAGE, f"{option} {output} is a folder; name a file in it.")
     if not output.parent.is_dir():

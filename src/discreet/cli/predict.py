@@ -1,4 +1,4 @@
-"""``discreet predict``: a model's answers for the rows of a table."""
+"""``discreet predict``: predictions for the rows of a table."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def predict(
     file: DataFile,
     output: OutputFile = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Add a column for each class.")
+        bool, typer.Option("--probabilities", help="Add a column of probabilities per class.")
     ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict the target of every row of a table; the table needs no target column.
 
-    A prediction is about the row it was made for: keep it as safe as the row.
+    A prediction reveals something about its row: protect it like the row.
 
     Example: discreet predict visits.json new.csv --output predicted.csv
     """
@@ -49,7 +49,7 @@ def predict(
             rows = [record for block in blocks for record in _records(block)]
             screen.result(rows, "")
         elif output is None:
-            # All of it is computed first: a bad row in the middle must not leave half an answer.
+            # All of it is computed first: a bad row in the middle must not leave half a result.
             _write(sys.stdout, list(blocks))
         else:
             with replacing(output) as stream:
@@ -58,7 +58,7 @@ def predict(
 
 
 def load_table_model(path: Path) -> Any:
-    """A pipeline from a model file; a model without a schema cannot read tables."""
+    """Load a pipeline from a model file; a model without a schema cannot read tables."""
     from sklearn.pipeline import Pipeline
 
     from discreet import load
@@ -76,7 +76,7 @@ def load_table_model(path: Path) -> Any:
 def scored_batches(
     pipeline: Any, file: Path, probabilities: bool, progress: Any
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The predictions for one block of rows after the other."""
+    """Yield the predictions for one block of rows after the other."""
     from discreet.tables import batches
 
     schema = pipeline[0].schema

@@ -1,10 +1,10 @@
-"""``discreet schema``: what is public about a table, drafted and checked."""
+"""``discreet schema``: drafting and checking a schema, the public knowledge about a table."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,11 +12,11 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.options import (
     AsJson,
     DataFile,
+    Delta,
     Force,
     OutputFile,
     RelationName,
     check_output,
-    complete_datasets,
 )
 from discreet.cli.screen import Screen
 from discreet.core import Relation
@@ -24,13 +24,15 @@ from discreet.core import Relation
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Write down what is public about a table: bounds, categories, the target.",
+    help="Write and check a schema: the public bounds, categories and target of a table.",
     no_args_is_help=True,
 )
 
+_FIRST_LINE = "The names of its columns were taken from the first line of the file, as public."
+
 
 class Task(StrEnum):
-    """What a target is."""
+    """Kinds of targets."""
 
     CLASSES = "classes"
     NUMBERS = "numbers"
@@ -42,50 +44,66 @@ def draft(
     output: OutputFile = None,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     names_only: Annotated[
-        bool, typer.Option("--names-only", help="Read no cell, not even to tell numbers from text.")
+        bool, typer.Option("--names-only", help="Read the names of the columns and no cell.")
     ] = False,
     epsilon: Annotated[
         float | None,
         typer.Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
     ] = None,
-    delta: Annotated[
-        float, typer.Option(help="Slack of the promise, for --epsilon; well below 1/rows.")
-    ] = 1e-9,
+    delta: Delta = 1e-9,
     relation: RelationName = Relation.ADD_REMOVE,
     coverage: Annotated[
-        float, typer.Option(help="Share of a column's values that its bounds should hold.")
+        float, typer.Option(help="Share of a column's numbers between its estimated bounds.")
     ] = 0.98,
     task: Annotated[
-        Task | None, typer.Option(help="What the target is, for --epsilon; else it is estimated.")
+        Task | None,
+        typer.Option(help="Content of the target, for --epsilon; estimated by default."),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="Between cells; else guessed from the first line.")
+        str | None,
+        typer.Option(help="Character between cells; by default guessed from the first line."),
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help='Of the text, such as "latin-1"; else UTF-8.')
+        str | None, typer.Option(help='Encoding of the text, such as "latin-1"; UTF-8 by default.')
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="The first line of a text file holds the names of the columns, which become "
+            "public, or is a record. With --epsilon one of the two is needed, or --names.",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(help="Names of all columns, separated by commas, for a file without header."),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a skeleton of a schema for a table; bounds and categories are left to fill in.
+    """Write a draft of a schema for a table; bounds and categories are left to fill in.
 
-    With --epsilon they are estimated privately instead, and the schema records what that spent.
+    With --epsilon they are estimated privately instead, and the schema records the cost.
 
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
     from discreet.files import replacing
     from discreet.tables import draft as write_draft
     from discreet.tables import draft_private
+    from discreet.tables.reading import is_parquet
 
     screen = Screen(as_json=as_json)
     check_output(output, force, file)
-    spent = None
-    form = {
+    form: dict[str, Any] = {
+        "target": target,
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
         "encoding": encoding,
+        "header": header,
+        "names": None if names is None else names.split(","),
     }
+    spent = None
     if epsilon is None:
-        text = write_draft(file, target=target, names_only=names_only, **form)
+        text = write_draft(file, names_only=names_only, **form)
     else:
         if names_only:
             raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
@@ -95,7 +113,6 @@ def draft(
                 epsilon,
                 delta,
                 relation,
-                target=target,
                 task=None if task is None else task.value,
                 coverage=coverage,
                 progress=bar,
@@ -107,50 +124,18 @@ def draft(
         return
     with replacing(output) as stream:
         stream.write(text)
+    lines = [f"Schema: {output}."]
     if spent is None:
-        said = (
-            f"Schema: {output}. Fill in what it leaves open, then: discreet schema check {output}"
-        )
+        lines[0] += f" Fill in what it leaves open, then: discreet schema check {output}"
     else:
-        said = (
-            f"Schema: {output}. It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} "
-            f"({spent.relation}), which adds to what a fit on the same rows will spend."
+        lines[0] += (
+            f" It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} ({spent.relation}), which adds "
+            "to the cost of every fit on the same rows."
         )
+    if names is None and header is not False and not is_parquet(file):
+        lines.append(_FIRST_LINE)
     cost = spent and {"epsilon": spent.epsilon, "delta": spent.delta, "relation": spent.relation}
-    screen.result({"schema": str(output), "spent": cost}, said)
-
-
-@app.command()
-def show(
-    name: Annotated[
-        str, typer.Argument(help="A named data set.", autocompletion=complete_datasets)
-    ],
-    output: OutputFile = None,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show the public schema of a named data set, written from its codebook.
-
-    Example: discreet schema show adult -o adult.toml
-    """
-    from discreet.files import replacing
-    from discreet_bench import datasets
-
-    screen = Screen(as_json=as_json)
-    check_output(output, force)
-    if name not in datasets.names():
-        raise Problem(
-            Exit.USAGE, f"unknown data set {name!r}. Known: {', '.join(datasets.names())}."
-        )
-    made = datasets.schema(name)
-    if made is None:
-        raise Problem(Exit.USAGE, f"{name!r} is a table of numbers that needs no schema.")
-    if output is None:
-        screen.result(made.to_dict(), made.to_toml())
-        return
-    with replacing(output) as stream:
-        stream.write(made.to_toml())
-    screen.result({"schema": str(output)}, f"Schema: {output}")
+    screen.result({"schema": str(output), "spent": cost}, "\n".join(lines))
 
 
 @app.command()
@@ -158,7 +143,7 @@ def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file (TOML).")],
     as_json: AsJson = False,
 ) -> None:
-    """Check a schema file and say what it encodes to. No table is read.
+    """Check a schema file and describe the encoded table. No table is read.
 
     Example: discreet schema check visits.toml
     """
@@ -167,7 +152,7 @@ def check(
     screen = Screen(as_json=as_json)
     table = Schema.read(schema)
     target = table.target.column if table.target is not None else None
-    facts = {
+    data = {
         "columns": len(table.columns),
         "encoded_columns": table.width,
         "max_norm": table.max_norm,
@@ -175,11 +160,11 @@ def check(
         "private_bounds": len(table.unbounded),
         "target": target,
     }
-    told = (
+    text = (
         f"{schema} is complete: {len(table.columns)} columns become {table.width} "
-        f"({'sparse' if table.is_wide else 'dense'}), no row is longer than {table.max_norm:.4g}; "
-        + (f"the target is {target!r}." if target else "it names no target.")
+        f"({'sparse' if table.is_wide else 'dense'}), every row has norm {table.max_norm:.4g} at "
+        f"most; " + (f"the target is {target!r}." if target else "it has no target.")
     )
     if table.unbounded:
-        told += f" Bounds found privately during the fit: {len(table.unbounded)}."
-    screen.result(facts, told)
+        text += f" Columns whose bounds the fit will estimate: {len(table.unbounded)}."
+    screen.result(data, text)

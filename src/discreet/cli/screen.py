@@ -1,4 +1,4 @@
-"""What commands write: results on standard output, everything for people on standard error."""
+"""Output of commands: results on standard output, everything for people on standard error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Bar(Protocol):
 
 
 class Screen:
-    """Where a command speaks: to a person, or with ``--json`` to a machine."""
+    """Output of a command: for a person, or with ``--json`` for a machine."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
@@ -43,12 +43,12 @@ class Screen:
             self.out.print(shown)
 
     def note(self, text: str) -> None:
-        """Tell a person something in passing."""
+        """Write a remark for a person."""
         if not self.as_json:
             self.people.print(escape(text), soft_wrap=not self._wrap)
 
     def warn(self, title: str, text: str) -> None:
-        """Tell a person something that must not be missed; machines get it as well."""
+        """Write a warning in a panel that cannot be missed; machines get it as well."""
         if self.as_json:
             sys.stderr.write(
                 json.dumps({"warning": title, "text": text}, ensure_ascii=False) + "\n"
@@ -56,8 +56,15 @@ class Screen:
         else:
             self.people.print(Panel(escape(text), title=escape(title), border_style="yellow"))
 
+    def one_line_warning(self, text: str) -> None:
+        """Write a warning that is not about privacy."""
+        if self.as_json:
+            self.warn("Warning", text)
+        else:
+            self.note(f"Warning: {text}")
+
     def error(self, code: int, text: str) -> None:
-        """Say why the command failed."""
+        """Write the reason why the command failed."""
         if self.as_json:
             sys.stderr.write(json.dumps({"error": text, "exit": code}, ensure_ascii=False) + "\n")
         else:
@@ -65,7 +72,7 @@ class Screen:
 
     @contextmanager
     def printing_may_fail(self, instead: str) -> Iterator[None]:
-        """Say something on standard error if standard output cannot be written to."""
+        """Write a remark on standard error if standard output cannot be written to."""
         try:
             yield
             sys.stdout.flush()
@@ -75,7 +82,7 @@ class Screen:
             self.note(f"{instead}, but standard output failed: {error.strerror}.")
 
     def usage(self, error: Any) -> None:
-        """Say what is wrong with the command line."""
+        """Write what is wrong with the command line."""
         if self.as_json:
             self.error(2, error.format_message())
         else:
@@ -97,7 +104,7 @@ class Screen:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Say what takes a while, if a person is watching."""
+        """Show what takes a while, if a person is watching."""
         if self.as_json or not self.people.is_terminal:
             yield
             return

@@ -1,4 +1,4 @@
-"""What ``discreet audit`` can be asked to attack: solvers by name, and models in files."""
+"""Targets of ``discreet audit``: solvers by name, and models in files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["DELTA", "EPSILON", "Plan", "plan_for"]
 
 EPSILON, DELTA = 1.0, 1e-5
-"""The promise of a solver that is attacked, unless another one is asked for."""
+"""Default guarantee of a solver that is attacked."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to attack: each attack in turn, and what could not be attacked, with the reason.
+    """Attacks to carry out, and targets that cannot be attacked, with the reason.
 
-    ``epsilon`` and ``delta`` are what is promised; ``note`` is for a person to read first.
+    ``epsilon`` and ``delta`` are the guarantee; ``note`` is for a person to read first.
     """
 
     attacks: tuple[Attack, ...]
@@ -43,7 +43,7 @@ def plan_for(
     relation: Relation | None,
     jobs: int,
 ) -> Plan:
-    """Everything that is wrong with the question is found here, before any work."""
+    """Choose the attacks on a target; everything wrong with the request is found here."""
     from discreet.audit.attack import most_telling
     from discreet.audit.cases import attacks, subjects
     from discreet.solvers import names, resolve
@@ -90,14 +90,14 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     if given:
         raise Problem(
             Exit.USAGE,
-            f"{target} is audited for what it promises itself; leave out {', '.join(given)}.",
+            f"{target} is audited for its own guarantee; leave out {', '.join(given)}.",
         )
     loaded = load(path)
     estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
     promise = estimator.guarantee_
     if not (promise.private and promise.secure):
         why = "it was made with a fixed seed" if promise.private else "it is not private"
-        raise Problem(Exit.USAGE, f"{target} promises nothing, so nothing can be refuted: {why}.")
+        raise Problem(Exit.USAGE, f"{target} has no guarantee, so nothing can be refuted: {why}.")
     estimator.check_settings()  # a solver that is not installed cannot be run
     small = _for_small_tables(estimator)
     found = attacks(small, epsilon=promise.epsilon, delta=promise.delta, jobs=jobs)
@@ -105,20 +105,21 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
         raise Problem(Exit.PRIVACY, f"No attack on the settings of {target} is known.")
     note = (
         f"{target} is audited by its settings: solver, budget, relation, loss, penalty and "
-        "bounds, on small tables made to be the worst case. The audit sees neither the rows that "
+        "bounds, on small worst-case data sets. The audit sees neither the rows that "
         "the model was trained on nor its weights."
     )
     if any(attack.relation != promise.relation for attack in found):
         note += (
-            f" With these settings no row can stand for a missing one, as {promise.relation} "
-            "would need, so tables two steps apart are used: for them twice the ε is promised."
+            f" With these settings no row can take the part of a missing one, which "
+            f"{promise.relation} needs, so data sets two steps apart are used: the guarantee for "
+            "them has twice the ε."
         )
     found = [_owed(attack, promise, type(small).__name__, path.name) for attack in found]
     return Plan(tuple(found), promise.epsilon, promise.delta, note=note)
 
 
 def _owed(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
-    """An attack on what a model promised, which may be more than was asked for when it was made.
+    """Make an attack on a model's stated guarantee, which may be larger than the one requested.
 
     A replaced row is one removed and one added: under add/remove that is two steps.
     """
@@ -132,7 +133,7 @@ def _owed(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
 
 
 def _for_small_tables(estimator: Any) -> Any:
-    """A model with the same settings for tables of two columns and targets from −1 to 1."""
+    """Return a model with the same settings for two columns and targets from −1 to 1."""
     from sklearn.base import clone
 
     from discreet.preparation import Bounds
@@ -159,7 +160,7 @@ def _unknown(target: str) -> str:
     from discreet.solvers import names
 
     if target in names():
-        return f"{target} promises nothing, so nothing can be refuted."
+        return f"{target} has no guarantee, so nothing can be refuted."
     if os.sep in target or Path(target).suffix:
         return f"{target}: there is no such model file."
     known = [*subjects(), "all"]

@@ -1,4 +1,4 @@
-"""Tables: what is public about one, and how its rows are read and encoded.
+"""Tables: schemas of public knowledge, and reading and encoding rows by them.
 
     from discreet.tables import Schema, read
 

@@ -1,7 +1,7 @@
-"""Cells of any Arrow type as numbers, or as places in a public list of texts.
+"""Conversion of Arrow cells to numbers, or to indices in a public list of texts.
 
-Arrow's own errors quote the cell that they stumble over. Here they are replaced by a `TableError`
-that names the column and the rule.
+Arrow's own errors quote a cell. Here they are replaced by a `TableError` that names the column and
+the rule.
 """
 
 from __future__ import annotations
@@ -15,20 +15,30 @@ from numpy.typing import NDArray
 
 from discreet.errors import TableError
 from discreet.tables.columns import SPACES
+from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MISSING", "UNLISTED", "Lookup", "arrow", "numbers"]
+__all__ = [
+    "MISSING",
+    "UNLISTED",
+    "Lookup",
+    "arrow",
+    "lenient_numbers",
+    "number_margin",
+    "numbers",
+    "without_markers",
+]
 
 MISSING, UNLISTED = -1, -2
-"""Codes of cells that are missing or not in the list."""
+"""Codes of cells that are missing or not listed."""
 
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 
 
 def arrow() -> Any:
-    """The pyarrow module, with its compute functions loaded; it is needed for tables alone."""
+    """Import pyarrow with its compute functions; only tables need it."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -39,21 +49,19 @@ def arrow() -> Any:
     return pyarrow
 
 
-def numbers(
-    cells: Any, markers: Iterable[str], *, lenient: bool = False
-) -> NDArray[np.float64] | None:
-    """Cells as float64, NaN where one is missing; None if there is a cell that is not a number.
+def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> FloatArray | None:
+    """Return cells as float64, NaN where one is missing; None if any cell is not a number.
 
     The result may share memory with the cells.
 
     Parameters
     ----------
     cells : pyarrow.Array or ChunkedArray
-        Numbers, truth values, or texts that say a number.
+        Numbers, truth values, or texts of numbers.
     markers : iterable of str
-        The texts (or numbers) that stand for a missing cell.
+        The texts (or numbers) that mean a missing cell.
     lenient : bool
-        Whether a text that is no number counts as missing.
+        Count a text that is not a number as missing.
     """
     pa = arrow()
     markers = list(markers)
@@ -70,14 +78,28 @@ def numbers(
         found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     else:
         return None
-    as_numbers = [float(marker) for marker in markers if _says_number(marker)]
+    as_numbers = [float(marker) for marker in markers if _is_number_text(marker)]
     if found is not None and as_numbers:
         found = np.where(np.isin(found, as_numbers), np.nan, found)
     return found
 
 
+def lenient_numbers(cells: Any) -> FloatArray:
+    """Return cells as numbers; NaN where a cell is missing or holds other text."""
+    found = numbers(cells, (), lenient=True)
+    if found is None:
+        raise TypeError("a column that is neither text nor number was not left out")
+    return found
+
+
+def number_margin(cells: Any) -> int:
+    """Count the cells that read as numbers, minus those that hold other text."""
+    count = int(np.count_nonzero(~np.isnan(lenient_numbers(cells))))
+    return 2 * count - (len(cells) - cells.null_count)
+
+
 class Lookup:
-    """Finds cells in a public list of texts.
+    """Search for cells in a public list of texts.
 
     Numbers and truth values are compared by their text (3 and 3.0 with "3"), so that a table means
     the same whether it was stored with types or without.
@@ -87,11 +109,11 @@ class Lookup:
     texts : iterable of str
         The list.
     markers : iterable of str
-        The texts that stand for a missing cell.
+        The texts that mean a missing cell.
     markers_first : bool
-        Whether a marker is one even if it is listed too.
+        Count a text that is both listed and a marker as missing.
     any_case : bool
-        Whether upper and lower case are the same.
+        Ignore upper and lower case.
     """
 
     def __init__(
@@ -112,14 +134,9 @@ class Lookup:
         self._any_case = any_case
 
     def codes(self, cells: Any, where: str) -> NDArray[np.int32]:
-        """The place of each cell in the list, or `MISSING` or `UNLISTED`.
+        """Return the index of each cell in the list, or `MISSING` or `UNLISTED`.
 
-        Parameters
-        ----------
-        cells : pyarrow.Array or ChunkedArray
-            Cells of any type that has a text.
-        where : str
-            The column, for errors.
+        Cells may be of any type that has a text; ``where`` names the column in an error.
         """
         pa = arrow()
         array = _plain(cells)
@@ -140,7 +157,7 @@ class Lookup:
         return found[indices.to_numpy(zero_copy_only=False)]
 
     def _codes_of(self, distinct: pa.Array) -> NDArray[np.int32]:
-        """Codes of cells that are all different (or nearly so)."""
+        """Return the codes of distinct cells."""
         pa = arrow()
         kind = distinct.type
         if _is_text(kind):
@@ -172,7 +189,7 @@ class Lookup:
         if pa.types.is_decimal(distinct.type):
             distinct = distinct.cast(pa.float64())
         numeric = distinct.to_numpy(zero_copy_only=False)
-        keys = [float(key) if _says_number(key) else np.nan for key in self._keys]
+        keys = [float(key) if _is_number_text(key) else np.nan for key in self._keys]
         with np.errstate(over="ignore"):
             # 0.1 stored in single precision is the number nearest to 0.1 there.
             rounded = np.array(keys).astype(numeric.dtype).astype(np.float64)
@@ -182,26 +199,24 @@ class Lookup:
         return np.where(np.isnan(numeric), np.int32(MISSING), found)
 
     def _match(self, values: pa.Array, keys: Sequence[Any]) -> NDArray[np.int32]:
-        """Codes of the values by keys of their type; a key that is None matches nothing."""
+        """Return the codes of values by keys of their type; a key that is None matches nothing."""
         pa = arrow()
-        usable = [place for place, key in enumerate(keys) if key is not None]
-        value_set = pa.array([keys[place] for place in usable], type=values.type)
-        places = pa.compute.index_in(values, value_set=value_set).fill_null(len(usable))
+        usable = [index for index, key in enumerate(keys) if key is not None]
+        value_set = pa.array([keys[index] for index in usable], type=values.type)
+        found = pa.compute.index_in(values, value_set=value_set).fill_null(len(usable))
         codes = np.append(self._codes[usable], np.int32(UNLISTED))
-        return codes[places.to_numpy(zero_copy_only=False)]
+        return codes[found.to_numpy(zero_copy_only=False)]
 
 
 def _plain(cells: Any) -> pa.Array:
-    """One array of a type that Arrow can compute with."""
+    """Return one array of a type that Arrow can compute with."""
     pa = arrow()
     array = cells
     if isinstance(array, pa.ChunkedArray):
         if pa.types.is_dictionary(array.type):
             array = array.unify_dictionaries()
         array = array.combine_chunks()
-        if isinstance(
-            array, pa.ChunkedArray
-        ):  # what versions before 25 return for no chunk, or many
+        if isinstance(array, pa.ChunkedArray):  # versions before 25, for no chunk or many
             array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -230,11 +245,11 @@ def _trimmed(texts: pa.Array) -> pa.Array:
     return arrow().compute.utf8_trim(texts, characters=SPACES)
 
 
-def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> NDArray[np.float64] | None:
-    """Texts as numbers; None if a text is no number and that is not allowed.
+def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | None:
+    """Return texts as numbers; None if a text is not a number and that is not allowed.
 
-    Arrow converts a column as a whole or fails, and is slow to fail: so all that is no number and
-    is allowed to be none is cleared away first.
+    Arrow converts a column as a whole or fails, and is slow to fail: so markers, and other texts if
+    they are allowed, are removed first.
     """
     pa = arrow()
     compute = pa.compute
@@ -254,16 +269,47 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> NDArray[np.fl
     return texts.fill_null("nan").to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def _says_number(text: str) -> bool:
+def _is_number_text(text: str) -> bool:
     return re.fullmatch(_NUMBER, text, re.ASCII) is not None
 
 
 def _whole_text(text: str) -> str | None:
-    """The usual text of the whole number that a text says ("3" for "3.0" or "03")."""
-    if not _says_number(text):
+    """Return the usual text of a whole number ("3" for "3.0" or "03"), or None."""
+    if not _is_number_text(text):
         return None
     try:
         return str(int(text))
     except ValueError:
         number = float(text)
     return str(int(number)) if number.is_integer() else None
+
+
+def without_markers(cells: Any, markers: Iterable[str], quote: str, where: str) -> Any:
+    """Strip the spaces around texts, and make those that mean a missing cell null.
+
+    Cells of other types are returned as they are. ``quote`` is the quote character of the file, and
+    ``where`` names file and column in an error.
+    """
+    pa = arrow()
+    compute = pa.compute
+    coded = pa.types.is_dictionary(cells.type)
+    texts = cells.dictionary if coded else cells
+    if not _is_text(texts.type):
+        return cells
+    trimmed = _trimmed(texts)
+    if coded and quote:
+        spaced = compute.and_(compute.starts_with(trimmed, quote), compute.starts_with(texts, " "))
+        if compute.any(spaced).as_py():
+            raise TableError(
+                f"{where} has spaces before a quote, so that the quote becomes part of the cell. "
+                "Remove the spaces between delimiter and quote."
+            )
+    value_set = pa.array(list(markers), type=trimmed.type)
+    absent = compute.is_in(trimmed, value_set=value_set, skip_nulls=True)
+    if not coded:
+        return compute.if_else(absent, pa.scalar(None, type=trimmed.type), trimmed)
+    indices = cells.indices
+    if compute.any(absent).as_py():
+        nothing = pa.scalar(None, type=indices.type)
+        indices = compute.if_else(compute.take(absent, indices), nothing, indices)
+    return pa.DictionaryArray.from_arrays(indices, trimmed)

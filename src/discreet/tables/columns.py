@@ -1,11 +1,12 @@
-"""What one column of a table may hold, and what it becomes: plain data, all of it public.
+"""Kinds of columns: the public content of each, and the encoded columns that follow from it.
 
-A column is declared from what is known without looking at the rows: a codebook, a form, the law of
-what can be measured. From the declaration alone follow the encoded columns, their names and their
+A column is declared from public knowledge, without a look at the rows: a codebook, a form, limits
+of what can be measured. The declaration alone determines the encoded columns, their names and their
 bounds, so encoding a row costs no privacy.
 
-Every column is one *group* of encoded columns, of which a row fills at most one with a number in
-[0, 1]. So a group's part of a row has norm at most 1, and a row of k groups has norm at most √k.
+Every column becomes one *group* of encoded columns, of which a row fills at most one with a number
+in [0, 1]. So a group contributes at most 1 to the norm of a row, and a row of k groups has norm at
+most √k.
 """
 
 from __future__ import annotations
@@ -15,31 +16,51 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from discreet.validate import FloatArray, check_fields, choice, display, flag, number
 
 __all__ = ["KINDS", "Boolean", "Categorical", "Column", "Ignored", "Numeric", "Ordinal"]
 
 MISSING, OTHER = "(missing)", "(other)"
-"""Names of the encoded columns for cells that are empty, or not in the list."""
+"""Names of the encoded columns for cells that are missing or not listed."""
 
 SPACES = " \t\n\r\v\f\u00a0"
-"""What is stripped from both ends of a cell before it is compared with a listed text."""
+"""Characters stripped from both ends of a cell before it is compared with a listed text."""
 
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
 
 
+class Column:
+    """Base class of all kinds of columns."""
+
+    kind: ClassVar[str]
+    missing: bool = False
+
+    def feature_names(self, name: str) -> list[str]:
+        """Return the names of the encoded columns of a column called ``name``."""
+        names = self._encoded_names(name)
+        return [*names, f"{name}={MISSING}"] if self.missing else names
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return len(self.feature_names(""))
+
+    def _encoded_names(self, name: str) -> list[str]:
+        return [name]
+
+
 @dataclass(frozen=True)
-class Numeric:
-    """A column of numbers between public bounds; what lies outside is clipped to them.
+class Numeric(Column):
+    """A column of numbers between public bounds; numbers outside are clipped to them.
 
     A cell v becomes (s(v) - s(low)) / (s(high) - s(low)), in [0, 1], where s is the scale. A NaN
     counts as missing, an infinite number is clipped.
 
-    Without bounds the column is *unbounded*: it becomes s(v) as it is, and the fit has to spend
+    Without bounds the column is *unbounded*: it becomes s(v) unchanged, and the fit has to spend
     part of its budget on finding bounds before it can use it.
 
     Parameters
@@ -48,12 +69,12 @@ class Numeric:
         Bounds that hold for every cell that may occur, known without looking at the data; or both
         None.
     scale : {"linear", "sqrt", "log"}
-        s(v) = v, sign(v)·√|v| or sign(v)·log(1 + |v|). The last two spread out small numbers where
+        s(v) = v, sign(v)·√|v| or sign(v)·log(1 + |v|). The last two stretch small numbers where
         a few are very large (incomes, counts).
     missing : bool
-        Whether a cell may be missing. If so, an indicator column is added, and the other is 0.
+        Accept missing cells. They are marked in an indicator column, and the number is then 0.
     invalid : {"refuse", "missing"}
-        What to do with a cell that is not a number: stop, or count it as missing.
+        Treatment of a cell that is not a number: stop, or count it as missing.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -65,16 +86,14 @@ class Numeric:
     invalid: str = "refuse"
 
     def __post_init__(self) -> None:
-        check_choice("scale", self.scale, ("linear", "sqrt", "log"))
-        check_flag("missing", self.missing)
-        check_choice("invalid", self.invalid, ("refuse", "missing"))
+        check_fields(self, choice, "scale", known=("linear", "sqrt", "log"))
+        check_fields(self, choice, "invalid", known=("refuse", "missing"))
+        check_fields(self, flag, "missing")
         if self.invalid == "missing" and not self.missing:
             raise ValueError('invalid = "missing" needs missing = true.')
         if self.low is None and self.high is None:
             return
-        low, high = check_bounds(self.low, self.high)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        low, high = check_bounds(self)
         span = float(self.scaled(high)) - float(self.scaled(low))
         if not 0.0 < span < math.inf:
             raise ValueError(
@@ -84,20 +103,11 @@ class Numeric:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether public bounds are given."""
+        """True if public bounds are given."""
         return self.low is not None
 
-    @property
-    def width(self) -> int:
-        """How many encoded columns it takes."""
-        return 1 + self.missing
-
-    def feature_names(self, name: str) -> list[str]:
-        """Names of the encoded columns."""
-        return _names(name, [name], self.missing)
-
-    def scaled(self, values: Any) -> NDArray[np.float64]:
-        """The scale s of the values, number by number."""
+    def scaled(self, values: Any) -> FloatArray:
+        """Apply the scale s to each number."""
         values = np.asarray(values, dtype=np.float64)
         if self.scale == "linear":
             return values
@@ -106,8 +116,8 @@ class Numeric:
 
 
 @dataclass(frozen=True)
-class Categorical:
-    """A column of one of several texts; each becomes a column of its own (one-hot).
+class Categorical(Column):
+    """A column of texts from a public list, one-hot encoded.
 
     Parameters
     ----------
@@ -115,9 +125,9 @@ class Categorical:
         Every text that can occur, known without looking at the data. Spaces around a text do not
         count.
     unseen : {"other", "zeros", "refuse"}
-        What to do with a text that is not listed: a column "(other)", all columns 0, or stop.
+        Treatment of a text that is not listed: a column "(other)", all columns 0, or stop.
     missing : bool
-        Whether a cell may be missing. If so, a column "(missing)" is added.
+        Accept missing cells, and add a column "(missing)" for them.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -127,37 +137,30 @@ class Categorical:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        values = check_texts("values", self.values)
-        if not values:
+        check_fields(self, check_texts, "values")
+        if not self.values:
             raise ValueError(f'fill in values = ["…", …] ({_FROM_CODEBOOK}).')
-        check_choice("unseen", self.unseen, ("other", "zeros", "refuse"))
-        check_flag("missing", self.missing)
+        check_fields(self, choice, "unseen", known=("other", "zeros", "refuse"))
+        check_fields(self, flag, "missing")
         for text, taken in ((OTHER, self.unseen == "other"), (MISSING, self.missing)):
-            if taken and text in values:
+            if taken and text in self.values:
                 raise ValueError(f"the value {text!r} is the name of a column that is added.")
-        object.__setattr__(self, "values", values)
 
-    @property
-    def width(self) -> int:
-        """How many encoded columns it takes."""
-        return len(self.values) + (self.unseen == "other") + self.missing
-
-    def feature_names(self, name: str) -> list[str]:
-        """Names of the encoded columns."""
+    def _encoded_names(self, name: str) -> list[str]:
         texts = (*self.values, OTHER) if self.unseen == "other" else self.values
-        return _names(name, [f"{name}={text}" for text in texts], self.missing)
+        return [f"{name}={text}" for text in texts]
 
 
 @dataclass(frozen=True)
-class Boolean:
-    """A column of yes and no, which becomes 1 and 0. Upper and lower case do not matter.
+class Boolean(Column):
+    """A column of yes and no, encoded as 1 and 0. Upper and lower case do not matter.
 
     Parameters
     ----------
     true, false : sequence of str
         The texts that mean yes, and those that mean no. Any other is refused.
     missing : bool
-        Whether a cell may be missing. If so, an indicator column is added, and the other is 0.
+        Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
     kind: ClassVar[str] = "boolean"
@@ -167,31 +170,21 @@ class Boolean:
     missing: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self, check_texts, "true", "false")
+        check_fields(self, flag, "missing")
         for field in ("true", "false"):
-            texts = check_texts(field, getattr(self, field))
-            if not texts:
+            if not getattr(self, field):
                 raise ValueError(f'fill in {field} = ["…"], the texts that mean {field}.')
-            object.__setattr__(self, field, texts)
         both = {text.lower() for text in self.true} & {text.lower() for text in self.false}
         if both:
             raise ValueError(
                 f"{quoted(sorted(both))} means both true and false (case does not matter); "
                 "take it out of one list."
             )
-        check_flag("missing", self.missing)
-
-    @property
-    def width(self) -> int:
-        """How many encoded columns it takes."""
-        return 1 + self.missing
-
-    def feature_names(self, name: str) -> list[str]:
-        """Names of the encoded columns."""
-        return _names(name, [name], self.missing)
 
 
 @dataclass(frozen=True)
-class Ordinal:
+class Ordinal(Column):
     """A column of texts that have an order; the i-th of k becomes (i - 1) / (k - 1).
 
     Parameters
@@ -199,7 +192,7 @@ class Ordinal:
     values : sequence of str
         Every text that can occur, from the least to the greatest. Any other is refused.
     missing : bool
-        Whether a cell may be missing. If so, an indicator column is added, and the other is 0.
+        Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
     kind: ClassVar[str] = "ordinal"
@@ -208,26 +201,16 @@ class Ordinal:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        values = check_texts("values", self.values)
-        if len(values) < 2:
+        check_fields(self, check_texts, "values")
+        check_fields(self, flag, "missing")
+        if len(self.values) < 2:
             raise ValueError(
                 f'fill in values = ["least", …, "greatest"], two at least ({_FROM_CODEBOOK}).'
             )
-        check_flag("missing", self.missing)
-        object.__setattr__(self, "values", values)
-
-    @property
-    def width(self) -> int:
-        """How many encoded columns it takes."""
-        return 1 + self.missing
-
-    def feature_names(self, name: str) -> list[str]:
-        """Names of the encoded columns."""
-        return _names(name, [name], self.missing)
 
 
 @dataclass(frozen=True)
-class Ignored:
+class Ignored(Column):
     """A column that is not read.
 
     Parameters
@@ -241,109 +224,76 @@ class Ignored:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        check_text("reason", self.reason)
+        check_fields(self, check_text, "reason")
 
-    @property
-    def width(self) -> int:
-        """How many encoded columns it takes: none."""
-        return 0
-
-    def feature_names(self, name: str) -> list[str]:
-        """Names of the encoded columns: none."""
+    def _encoded_names(self, name: str) -> list[str]:
         return []
 
-
-Column: TypeAlias = Numeric | Categorical | Boolean | Ordinal | Ignored
 
 KINDS: dict[str, type[Column]] = {
     column.kind: column for column in (Numeric, Categorical, Boolean, Ordinal, Ignored)
 }
-"""Every kind of column, by the name it has in a schema file."""
-
-
-def _names(name: str, texts: list[str], missing: bool) -> list[str]:
-    return [*texts, f"{name}={MISSING}"] if missing else texts
+"""Every kind of column, by its name in a schema file."""
 
 
 def strip(text: str) -> str:
-    """A text without the spaces around it, as cells are compared."""
+    """Remove the spaces around a text, as for cells."""
     return text.strip(SPACES)
 
 
 def quoted(texts: Iterable[Any]) -> str:
-    """Texts as they may stand in a message: in quotes, and not a page long."""
-    listed = [repr(text) for text in texts]
-    shown = ", ".join(text if len(text) <= 60 else f"{text[:57]}..." for text in listed[:10])
+    """List texts in a message: in quotes, ten at most, each cut to 60 characters."""
+    listed = [display(text) for text in texts]
+    shown = ", ".join(listed[:10])
     return shown if len(listed) <= 10 else f"{shown} and {len(listed) - 10} more"
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things, in words: "1 column", "3 columns"."""
+    """Write a number of things: "1 column", "3 columns"."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def repeated(texts: Iterable[str]) -> list[str]:
-    """The texts that occur more than once."""
+    """Return the texts that occur more than once."""
     return [text for text, times in Counter(texts).items() if times > 1]
 
 
 def nearest(text: str, known: Iterable[str]) -> str:
-    """Which of the known words was meant, as the end of a message."""
+    """Suggest the known word that was meant, as the end of a message."""
     known = list(known)
     close = difflib.get_close_matches(text, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {quoted(known)}."
 
 
-def check_choice(field: str, value: Any, known: tuple[str, ...]) -> None:
-    """The field is one of several words."""
-    if not (isinstance(value, str) and value in known):
-        words = ", ".join(f'"{word}"' for word in known[:-1]) + f' or "{known[-1]}"'
-        raise ValueError(f"{field} must be {words}; got {value!r}.")
-
-
-def check_flag(field: str, value: Any) -> None:
-    """The field is true or false."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{field} must be true or false; got {value!r}.")
-
-
 def check_text(field: str, value: Any) -> str:
-    """The field is a text that can be written to a file."""
+    """Return a string that can be written to a file."""
     if not isinstance(value, str):
-        raise ValueError(f"{field} must be a text in quotes; got {value!r}.")
+        raise ValueError(f"{field} must be a text in quotes; got {display(value)}.")
     if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{field} holds a character that no file can hold: {value!r}.")
     return value
 
 
-def check_texts(field: str, values: Any) -> tuple[str, ...]:
-    """The field is a list of different texts; spaces around them are taken away."""
-    # A set is refused because its order, which would be that of the columns, is not its own.
+def check_texts(field: str, values: Any, *, stripped: bool = True) -> tuple[str, ...]:
+    """Return a list of distinct strings as a tuple, without the spaces around them."""
+    # A set is refused because the order of the columns would not be that of the declaration.
     if isinstance(values, (str, bytes, Set, Mapping)) or not isinstance(values, Iterable):
-        raise ValueError(f"{field} must be a list of texts; got {quoted([values])}.")
-    texts = tuple(strip(check_text(field, value)) for value in values)
+        raise ValueError(f"{field} must be a list of texts; got {display(values)}.")
+    texts = tuple(check_text(field, value) for value in values)
+    if stripped:
+        texts = tuple(strip(text) for text in texts)
     if len(set(texts)) < len(texts):
         raise ValueError(f"{field} lists {quoted(repeated(texts))} more than once.")
     return texts
 
 
-def check_number(field: str, value: Any) -> float:
-    """The field is a finite number."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not isinstance(value, Real) or not math.isfinite(number):
-        raise ValueError(f"{field} must be a finite number; got {quoted([value])}.")
-    return number
-
-
-def check_bounds(low: Any, high: Any) -> tuple[float, float]:
-    """Both bounds are given, finite, and in order."""
-    for field, value in (("low", low), ("high", high)):
-        if value is None:
+def check_bounds(owner: Any) -> tuple[float, float]:
+    """Check the fields ``low`` and ``high``: both given, finite and in order."""
+    for field in ("low", "high"):
+        if getattr(owner, field) is None:
             raise ValueError(f"{field} is not filled in ({_FROM_CODEBOOK}).")
-    low, high = check_number("low", low), check_number("high", high)
+    check_fields(owner, number, "low", "high")
+    low, high = owner.low, owner.high
     if not low < high:
         raise ValueError(f"low must be below high; got low = {low:g} and high = {high:g}.")
     return low, high

@@ -1,13 +1,13 @@
 """Text files as streams of records: one pass, bounded memory, nothing guessed from the cells.
 
-Arrow splits the text into cells and leaves them as texts, so no type depends on the rows. What it
-would let pass (a quote that is never closed, a name that stands twice in the header) or would
-report with the cell in question is caught around it:
+Arrow splits the text into cells and leaves them as texts, so no type depends on the rows. Errors
+that it would not notice (a quote that is never closed, a name that occurs twice in the header) or
+would report with the cell in question are caught around it:
 
-* The header is taken off and read by `TextStream`.
+* The header is read and removed by `TextStream`.
 * A last record that cannot occur in a file is added. If it does not come out at the end, a quote
   was still open and the file was cut off.
-* Arrow's own messages quote rows. They are never shown; what went wrong is known without them.
+* Arrow's own messages quote rows. They are never shown; the problem is known without them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-
 from discreet.errors import TableError
-from discreet.tables.columns import SPACES, Categorical, Ignored, Numeric, counted, quoted, strip
+from discreet.tables.cells import arrow, without_markers
+from discreet.tables.columns import Ignored, counted, quoted, strip
 from discreet.tables.schema import Schema
-from discreet.tables.text_stream import LAST_CELL, TextStream
+from discreet.tables.text_stream import TextStream
 
-__all__ = ["check_form", "clean", "columns_to_read", "text_batches"]
+__all__ = ["check_form", "cleaned", "columns_to_read", "text_batches"]
 
 FIRST_BLOCK = 1 << 20
 """Bytes that Arrow parses at a time, as long as every record fits."""
 
 LONGEST_RECORD = 1 << 26
 """Bytes beyond which a record is taken for a quote that is never closed."""
+
+LAST_CELL = "\x00"
+"""Every cell of the record that is added at the end. No file can hold it: NUL bytes are refused."""
 
 _DELIMITERS = {",": '","', ";": '";"', "\t": '"\\t"', "|": '"|"', " ": '" "'}
 
@@ -59,9 +59,7 @@ def text_batches(
                     shown = max(shown, stream.share)
                     if progress is not None:
                         progress(shown)
-                    yield {
-                        name: clean(fresh.column(name), schema, name, str(path)) for name in wanted
-                    }
+                    yield cleaned(fresh, wanted, schema, path)
         if not records.too_long:
             break
         # A record did not fit. From the start again, in larger blocks: records cannot be resumed.
@@ -79,10 +77,23 @@ def text_batches(
         raise TableError(f"{path}: has no records{where}. Choose the file that holds them.")
 
 
+def cleaned(batch: Any, wanted: Sequence[str], schema: Schema, path: Path) -> dict[str, Any]:
+    """Return the columns of a batch by name, missing cells as null."""
+    return {
+        name: without_markers(
+            batch.column(name),
+            schema.missing_markers(name),
+            schema.file.quote,
+            f"{path}: column {name!r}",
+        )
+        for name in wanted
+    }
+
+
 def _layout(
     stream: TextStream, path: Path, schema: Schema, target: bool
 ) -> tuple[list[str], list[str]]:
-    """The columns of the file in order, and those to read."""
+    """Return the columns of the file in order, and those to read."""
     first = stream.first_record()
     if stream.problem is not None:
         raise TableError(f"{path}: {stream.problem}")
@@ -122,15 +133,15 @@ def _layout(
 
 
 def check_form(stream: TextStream, path: Path) -> None:
-    """Refuse what starts like a file of another form than a table."""
-    if stream.seems is not None:
+    """Refuse a file that starts like another form than a table."""
+    if stream.other_form is not None:
         raise TableError(
-            f"{path}: seems to be {stream.seems}, not a table. Convert it to CSV or Parquet."
+            f"{path}: seems to be {stream.other_form}, not a table. Convert it to CSV or Parquet."
         )
 
 
 def _check_delimiter(names: Sequence[str], path: Path, schema: Schema) -> None:
-    """Refuse a header that does not come apart, and say what would take it apart."""
+    """Refuse a header that the delimiter does not split, and suggest one that does."""
     known = set(schema.file_names)
     if len(known) < 2 or len(names) > 1 or names[0] in known:
         return
@@ -155,21 +166,11 @@ def _check_delimiter(names: Sequence[str], path: Path, schema: Schema) -> None:
 
 
 def columns_to_read(found: Sequence[str], schema: Schema, *, target: bool, where: str) -> list[str]:
-    """Check the names of a file's columns; returns those that have to be read, in its order.
+    """Check the names of a file's columns, and return those that have to be read, in its order.
 
-    Names are shown only if they are the schema's, or if most of the schema's names were found:
-    otherwise the first line may be a record.
-
-    Parameters
-    ----------
-    found : sequence of str
-        The names in the file.
-    schema : Schema
-        What the file should have.
-    target : bool
-        Whether the target has to be there, and is read.
-    where : str
-        The file, for messages.
+    The target is needed and read if ``target``; ``where`` names the file in an error. Names are
+    shown only if they are the schema's, or if most of the schema's names were found: otherwise the
+    first line may be a record.
     """
     own = schema.target.column if schema.target is not None else None
     needed = [name for name, column in schema.columns.items() if not isinstance(column, Ignored)]
@@ -206,7 +207,7 @@ def columns_to_read(found: Sequence[str], schema: Schema, *, target: bool, where
 
 
 class _Records:
-    """The batches of a stream, without the last record; ``too_long`` says why they ended early."""
+    """Batches of a stream without the last record; ``too_long`` if a record did not fit a block."""
 
     def __init__(
         self,
@@ -227,6 +228,10 @@ class _Records:
                 f"{path}: delimiter and quote in [file] must be ASCII characters; got "
                 f"{delimiter!r} and {quote!r}."
             )
+        arrow()
+        import pyarrow as pa
+        import pyarrow.csv
+
         stream.closing = f"\n{delimiter.join([LAST_CELL] * len(names))}\n".encode()
         self._options = {
             "read_options": pa.csv.ReadOptions(block_size=block_size, column_names=names),
@@ -241,16 +246,23 @@ class _Records:
                 check_utf8=False,
                 strings_can_be_null=False,
                 include_columns=wanted,
-                column_types={name: _arrow_type(schema, name) for name in wanted},
+                # Always texts; those that repeat are stored once per block.
+                column_types={
+                    name: pa.string()
+                    if schema.holds_numbers(name)
+                    else pa.dictionary(pa.int32(), pa.string())
+                    for name in wanted
+                },
             ),
         }
 
     def _note_uneven(self, row: Any) -> str:
-        """Remember that a row has another number of fields, and nothing of the row."""
+        """Remember that a row has another number of fields, but nothing of the row."""
         self._uneven = True
         return "error"
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def __iter__(self) -> Iterator[Any]:
+        pa = arrow()
         reader, held = None, None
         try:
             while True:
@@ -285,7 +297,7 @@ class _Records:
         yield held.slice(0, held.num_rows - 1)
 
     def _check(self) -> None:
-        """Raise what was found in the stream or by the parser."""
+        """Raise the problem that the stream or the parser found."""
         if self._stream.problem is not None:
             raise TableError(f"{self._path}: {self._stream.problem}")
         if self._uneven:
@@ -294,63 +306,3 @@ class _Records:
                 "header. Quote cells that hold the delimiter (with no space before the quote), and "
                 "check that the file was not cut off."
             )
-
-
-def _arrow_type(schema: Schema, name: str) -> pa.DataType:
-    """How a column is read: always as text; texts that repeat are stored once a block."""
-    is_number = isinstance(schema.columns.get(name), Numeric) or (
-        schema.target is not None
-        and name == schema.target.column
-        and not schema.target.is_classification
-    )
-    return pa.string() if is_number else pa.dictionary(pa.int32(), pa.string())
-
-
-def clean(values: Any, schema: Schema, name: str, where: str) -> Any:
-    """Texts without the spaces around them, and null where a marker says that a cell is missing.
-
-    Parameters
-    ----------
-    values : Array
-        Texts, dictionaries of texts, or anything else, which is returned as it is.
-    schema : Schema
-        Says which texts mean that a cell is missing.
-    name : str
-        The column. Texts that are listed as its values never mean that a cell is missing.
-    where : str
-        The file, for messages.
-    """
-    coded = pa.types.is_dictionary(values.type)
-    texts = values.dictionary if coded else values
-    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-        return values
-    trimmed = pc.utf8_trim(texts, characters=SPACES)
-    if coded and schema.file.quote:
-        _check_spaced_quotes(texts, trimmed, schema.file.quote, f"{where}: column {name!r}")
-    markers = [text for text in schema.file.missing if text not in _listed(schema, name)]
-    absent = pc.is_in(trimmed, value_set=pa.array(markers, type=trimmed.type), skip_nulls=True)
-    if not coded:
-        return pc.if_else(absent, pa.scalar(None, type=trimmed.type), trimmed)
-    indices = values.indices
-    if pc.any(absent).as_py():
-        nothing = pa.scalar(None, type=indices.type)
-        indices = pc.if_else(pc.take(absent, indices), nothing, indices)
-    return pa.DictionaryArray.from_arrays(indices, trimmed)
-
-
-def _listed(schema: Schema, name: str) -> set[str]:
-    """The texts of a column that are values even where they could mean a missing cell."""
-    target, column = schema.target, schema.columns.get(name)
-    if target is not None and name == target.column:
-        return {text for texts in dict(target.classes or {}).values() for text in texts}
-    return set(column.values) if isinstance(column, Categorical) else set()
-
-
-def _check_spaced_quotes(texts: Any, trimmed: Any, quote: str, where: str) -> None:
-    """A quote after a space does not open a quoted cell, so it would be taken as part of it."""
-    spaced = pc.and_(pc.starts_with(trimmed, quote), pc.starts_with(texts, " "))
-    if pc.any(spaced).as_py():
-        raise TableError(
-            f"{where} has spaces before a quote, so that the quote becomes part of the cell. "
-            "Remove the spaces between delimiter and quote."
-        )

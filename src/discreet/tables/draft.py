@@ -1,4 +1,4 @@
-"""The first version of a schema: what a file says by itself, and optionally what privacy may buy.
+"""Drafts of a schema: the layout of a file, with gaps to fill in or with private estimates.
 
 `draft` writes a schema with gaps for a person to fill in from a codebook. `draft_private` fills
 them with private estimates instead, at a cost that the schema then carries.
@@ -11,16 +11,29 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from discreet.core import Accountant, Budget, Relation
 from discreet.errors import TableError
-from discreet.tables.columns import Boolean, Column, Ignored, counted, nearest, strip
-from discreet.tables.schema import FileFormat, Schema
-from discreet.tables.toml import key_text, plain_fields, table_lines
-
-if TYPE_CHECKING:
-    from discreet.tables.estimate import Task
+from discreet.tables.cells import arrow, number_margin
+from discreet.tables.columns import (
+    Boolean,
+    Column,
+    Ignored,
+    check_texts,
+    counted,
+    nearest,
+    quoted,
+    repeated,
+    strip,
+)
+from discreet.tables.csv_files import check_form
+from discreet.tables.estimate import Estimate, Task
+from discreet.tables.reading import batches, is_parquet
+from discreet.tables.schema import VERSION, FileFormat, Schema
+from discreet.tables.text_stream import TextStream
+from discreet.tables.toml import to_plain, toml_text
+from discreet.validate import flag
 
 __all__ = ["Layout", "draft", "draft_private", "layout"]
 
@@ -32,62 +45,68 @@ FIRST_RECORDS = 1000
 _DELIMITERS = (",", ";", "\t", "|")
 
 _ABOUT = """\
-# Schema of a table, for discreet: what is publicly known about each column.
-# Fill in what is marked, from a codebook or a form, and uncomment it. Do not look it up in the
-# rows: bounds taken from them give away the most extreme people, lists of values the rare ones.
-#
-# Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
-# "categorical" (values; unseen = "other", "zeros" or "refuse" is for texts that are not listed),
-# "boolean", "ordinal" (values, in order) and "ignored"."""
+Schema of a table, for discreet: what is publicly known about each column.
+Fill in what is marked, from a codebook or a form, and uncomment it. Do not look it up in the
+rows: bounds taken from them give away the most extreme people, lists of values the rare ones.
+
+Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
+"categorical" (values; unseen = "other", "zeros" or "refuse" is for texts that are not listed),
+"boolean", "ordinal" (values, in order) and "ignored"."""
+
+_FIRST_LINE = """\
+
+The names of the columns are the first line of the file, which becomes public with this schema."""
 
 _GUESSED = f"""\
-# Which columns hold numbers was guessed from the first {FIRST_RECORDS} records of the file. That is
-# a look at the data, which no budget covers: check every kind against the codebook."""
+
+Which columns hold numbers was guessed from the first {FIRST_RECORDS} records of the file. That is
+a look at the data, which no budget covers: check every kind against the codebook."""
 
 _UNNAMED = """\
-# Only the names of the columns were read. Fill in the kind of each."""
 
-_MISSING = "# missing = true     # if cells may be empty"
+Only the names of the columns were read. Fill in the kind of each."""
+
+_MISSING = "missing = true     # if cells may be empty"
 
 _GAPS: dict[Kind | None, tuple[str, ...]] = {
     "numeric": (
-        "# low =              # fill in: the least value that can occur, whatever the rows hold",
-        "# high =             # fill in: the greatest",
-        '# scale = "log"      # for numbers with a heavy tail, such as amounts of money',
+        "low =              # fill in: the least value that can occur, whatever the rows hold",
+        "high =             # fill in: the greatest",
+        'scale = "log"      # for numbers with a heavy tail, such as amounts of money',
         _MISSING,
     ),
     "categorical": (
-        '# values = ["", ""]  # fill in: every text that can occur, whatever the rows hold',
+        'values = ["", ""]  # fill in: every text that can occur, whatever the rows hold',
         _MISSING,
     ),
     "boolean": (_MISSING,),
     "ignored": (),
-    None: ('# kind = "numeric"   # fill in, then its low and high, or values = ["", …]',),
+    None: ('kind = "numeric"   # fill in, then its low and high, or values = ["", …]',),
 }
 
 _TARGET_GAPS = (
-    '# classes = ["", ""] # fill in: the classes, as the cells name them; or, for a number,',
-    "# low =              # fill in: the least value that can occur",
-    "# high =             # fill in: the greatest",
+    'classes = ["", ""] # fill in: the classes, as the cells name them; or, for a number,',
+    "low =              # fill in: the least value that can occur",
+    "high =             # fill in: the greatest",
 )
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a file says about itself before a record is read.
+    """Columns of a file, known before a record is read.
 
     Attributes
     ----------
     names : tuple of str
         Its columns, in order.
     file : FileFormat
-        How cells are written.
+        Form of a text file.
     kinds : dict of str to str
-        What the columns of a Parquet file hold; empty for a text file, which does not say.
+        Kinds of the columns of a Parquet file; empty for a text file, which does not state them.
     reasons : dict of str to str
         Why a column cannot be used.
     n_rows : int or None
-        The number of rows, if the file says it.
+        The number of rows, if the file states it.
     """
 
     names: tuple[str, ...]
@@ -96,25 +115,32 @@ class Layout:
     reasons: dict[str, str]
     n_rows: int | None
 
+    @property
+    def names_in_first_line(self) -> bool:
+        """True if the names were read from the first line of a text file."""
+        return not self.kinds and self.file.header
+
     def any_cells(self) -> Schema:
-        """A schema under which every usable column can be read, whatever its cells."""
+        """Return a schema under which every usable column can be read, whatever its cells."""
         usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
         return self.reading({name: Boolean() for name in usable})
 
     def reading(self, columns: dict[str, Column]) -> Schema:
-        """A schema that reads some of the columns and ignores the others."""
+        """Return a schema that reads some of the columns and ignores the others."""
         if not columns:
             raise TableError("No column of this file holds texts, numbers or truth values.")
-        return Schema(
-            {name: columns.get(name, Ignored()) for name in self.names}, None, self.file, None
-        )
+        return Schema({name: columns.get(name, Ignored()) for name in self.names}, file=self.file)
 
-    def check_target(self, target: str | None, where: str) -> None:
-        """Refuse a target that is not a column."""
+    def check_target(self, target: str | None, where: str, *, public: bool) -> None:
+        """Refuse a target that is not a column; names are shown only if they are public."""
         if target is not None and target not in self.names:
-            raise TableError(
-                f"{where}: there is no column {target!r} to predict; {nearest(target, self.names)}"
+            hint = (
+                nearest(target, self.names)
+                if public or not self.names_in_first_line
+                else "the names in the first line are not shown, because it may be a record. If it "
+                "is, pass --no-header (header=False in Python)."
             )
+            raise TableError(f"{where}: there is no column {target!r} to predict; {hint}")
         if target in self.reasons:
             raise TableError(f"{where}: {target!r} cannot be predicted: {self.reasons[target]}.")
 
@@ -124,49 +150,48 @@ def layout(
     *,
     delimiter: str | None = None,
     encoding: str | None = None,
+    header: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> Layout:
     """Read the names of a file's columns and, from Parquet, their types; no record.
 
-    Parameters
-    ----------
-    path : path
-        A text file or Parquet.
-    delimiter, encoding, names
-        As in `draft`.
+    The parameters are those of `draft`.
     """
-    try:
-        import pyarrow as _  # noqa: F401
-    except ImportError:
-        raise ImportError('Reading files needs pyarrow: pip install "discreet[tables]".') from None
-    from discreet.tables.csv_files import columns_to_read
-    from discreet.tables.reading import PARQUET, first_bytes
-
+    arrow()
     plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
+    if header is not None:
+        plain = replace(plain, header=flag("header", header))
     if names is not None:
-        plain = replace(plain, header=False, names=names)
+        if header:
+            raise ValueError("names are for a file without a header: leave out one of the two.")
+        plain = replace(plain, header=False, names=check_texts("names", names))
     marks = _DELIMITERS if delimiter is None else (delimiter,)
     formats = [replace(plain, delimiter=mark) for mark in marks]  # checked before a file is opened
     path = Path(path)
-    is_parquet = first_bytes(path) == PARQUET
-    found = _parquet_layout(path) if is_parquet else _text_layout(path, formats)
-    columns_to_read(found.names, found.any_cells(), target=False, where=str(path))  # no name twice
+    found = _parquet_layout(path) if is_parquet(path) else _text_layout(path, formats)
+    if twice := repeated(found.names):
+        which = "" if found.names_in_first_line else f": {quoted(twice)}"
+        raise TableError(f"{path}: has columns of the same name{which}. Rename them.")
+    if found.names_in_first_line and header is None and any(map(_is_number, found.names)):
+        raise TableError(
+            f"{path}: the first line holds a number, so it seems to be a record and not the names "
+            "of the columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if "
+            "it does hold the names, pass --header (header=True)."
+        )
     return found
 
 
 def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
-    """The layout by the one of the formats that gives most names, or as many as there should be."""
-    from discreet.tables.csv_files import check_form
-    from discreet.tables.text_stream import TextStream
-
-    best, chosen = (), formats[0]
+    """Choose the format that gives most columns, or as many as there are names."""
+    best: tuple[str, ...] = ()
+    chosen = formats[0]
     for candidate in formats:
         with TextStream(path, candidate, drafting=True) as stream:
             fields = tuple(strip(field) for field in stream.first_record() or ())
             if stream.problem is not None:
                 raise TableError(f"{path}: {stream.problem}")
         if candidate.names and len(fields) == len(candidate.names):
-            return _plain_layout(candidate.names, candidate)
+            return Layout(candidate.names, candidate, {}, {}, None)
         if len(fields) > len(best):
             best, chosen = fields, candidate
     check_form(stream, path)
@@ -177,12 +202,10 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
             f"{path}: its first line has {counted(len(best), 'field')}, but names lists "
             f"{len(chosen.names)}. Name every column, and check the delimiter."
         )
-    if any(_is_number(name) for name in best):
-        raise TableError(
-            f"{path}: the first line holds a number, so it seems to be a record and not the names "
-            "of the columns. Add a line of names, or give them (names=[…] in Python)."
-        )
-    return _plain_layout(best, chosen)
+    if not chosen.header:
+        best = tuple(f"column_{number}" for number in range(1, len(best) + 1))
+        chosen = replace(chosen, names=best)
+    return Layout(best, chosen, {}, {}, None)
 
 
 def _is_number(text: str) -> bool:
@@ -193,27 +216,23 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _plain_layout(names: tuple[str, ...], file_format: FileFormat) -> Layout:
-    return Layout(names, file_format, {}, {}, None)
-
-
 def _parquet_layout(path: Path) -> Layout:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    metadata, arrow = None, None
+    metadata, fields = None, None
     with suppress(pa.ArrowException, OSError):
         metadata = pq.read_metadata(path)
-        arrow = metadata.schema.to_arrow_schema()
-    if metadata is None or arrow is None:
+        fields = metadata.schema.to_arrow_schema()
+    if metadata is None or fields is None:
         raise TableError(f"{path}: is cut off or damaged. Copy it again.")
-    kinds = {field.name: _kind_of(field.type) for field in arrow}
+    kinds = {field.name: _kind_of(field.type) for field in fields}
     reasons = {
         field.name: f"cells of type {field.type} are not read"
-        for field in arrow
+        for field in fields
         if kinds[field.name] == "ignored"
     }
-    return Layout(tuple(arrow.names), FileFormat(), kinds, reasons, metadata.num_rows)
+    return Layout(tuple(fields.names), FileFormat(), kinds, reasons, metadata.num_rows)
 
 
 def _kind_of(arrow_type: Any) -> Kind:
@@ -236,9 +255,10 @@ def draft(
     names_only: bool = False,
     delimiter: str | None = None,
     encoding: str | None = None,
+    header: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> str:
-    """Write the text of a schema file, with gaps where only a codebook can tell.
+    """Write the text of a schema file, with gaps to fill in from a codebook.
 
     Parameters
     ----------
@@ -249,12 +269,15 @@ def draft(
     names_only : bool
         Read the names of the columns and nothing else, and leave their kinds to fill in.
     delimiter : str, optional
-        What stands between the cells of a text file. If None, the one of comma, semicolon, tab and
-        bar that gives most names in the first line.
+        The character between the cells of a text file. If None, the one of comma, semicolon, tab
+        and bar that gives most fields in the first line.
     encoding : str, optional
         The character encoding of a text file; UTF-8 if None.
+    header : bool, optional
+        True if the first line of a text file holds the names of the columns, False if it is a
+        record. If None, it is taken for names unless one of them is a number.
     names : sequence of str, optional
-        The names of all columns, for a text file whose first line does not hold them.
+        The names of all columns, for a text file without a header; column_1, column_2, … if None.
 
     Returns
     -------
@@ -263,46 +286,48 @@ def draft(
 
     Privacy
     -------
-    No bound and no category is taken from the rows. Types come from the metadata of a Parquet file.
-    The kinds of a text file's columns are guessed from its first records, which the text says; with
+    No bound and no category is taken from the rows, but the first line of a text file becomes
+    public if it is taken for names. Types come from the metadata of a Parquet file. The kinds of a
+    text file's columns are guessed from its first records, which the text says; with
     ``names_only`` no record is read.
     """
-    found = layout(path, delimiter=delimiter, encoding=encoding, names=names)
-    found.check_target(target, os.fspath(path))
-    kinds: dict[str, Kind] = {}
-    notes = _UNNAMED
-    if not names_only:
-        kinds = found.kinds or _guessed_kinds(path, found)
-        notes = "" if found.kinds else _GUESSED
-    lines = [_ABOUT, *([notes] if notes else []), "", "version = 1"]
-    if settings := plain_fields(found.file):
-        lines += table_lines("file", settings)
+    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    found.check_target(target, os.fspath(path), public=header is True)
+    about, kinds = _ABOUT, dict[str, Kind]()
+    if found.names_in_first_line:
+        about += _FIRST_LINE
+    if names_only:
+        about += _UNNAMED
+    else:
+        kinds = found.kinds or _guessed_kinds(Path(path), found)
+        about += "" if found.kinds else _GUESSED
+    plain: dict[str, Any] = {"version": VERSION}
+    if settings := to_plain(found.file):
+        plain["file"] = settings
     if target is not None:
-        lines += [*table_lines("target", {"column": target}), *_TARGET_GAPS]
+        plain["target"] = {"column": target}
+    gaps = {("target",): _TARGET_GAPS}
+    plain["columns"] = columns = {}
     for name in found.names:
         if name == target:
             continue
         kind = kinds.get(name)
-        plain: dict[str, Any] = {} if kind is None else {"kind": kind}
+        columns[name] = {} if kind is None else {"kind": kind}
         if kind == "ignored":
-            plain["reason"] = found.reasons[name]
-        lines += [*table_lines(f"columns.{key_text(name)}", plain), *_GAPS[kind]]
-    return "\n".join(lines) + "\n"
+            columns[name]["reason"] = found.reasons[name]
+        gaps["columns", name] = _GAPS[kind]
+    return toml_text(about, plain, gaps)
 
 
-def _guessed_kinds(path: str | os.PathLike[str], found: Layout) -> dict[str, Kind]:
-    """Numbers or texts, by the first records of a text file."""
-    from discreet.tables.reading import file_batches
-    from discreet.tables.tallies import margin_of
-
-    with closing(
-        file_batches(Path(path), found.any_cells(), target=False, drafting=True)
-    ) as records:
+def _guessed_kinds(path: Path, found: Layout) -> dict[str, Kind]:
+    """Tell numbers from texts by the first records of a text file."""
+    records = batches(path, found.any_cells(), target=False, drafting=True)
+    with closing(records):
         first = next(iter(records))
     cells = {name: values.slice(0, FIRST_RECORDS) for name, values in first.items()}
     return {
         name: "numeric"
-        if margin_of(values) == len(values) - values.null_count > 0
+        if number_margin(values) == len(values) - values.null_count > 0
         else "categorical"
         for name, values in cells.items()
     }
@@ -322,13 +347,14 @@ def draft_private(
     random_state: Any = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    header: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> Schema:
     """Make a schema from a file by private estimates, where no codebook is at hand.
 
-    Which columns hold numbers is put to a noisy vote (Parquet says it itself), bounds of numbers
-    are chosen privately among round ones so that about ``coverage`` of them are kept, and
-    categories are those that many rows share. The file is read twice, in blocks.
+    Which columns hold numbers is decided by a noisy vote (Parquet states it), bounds of numbers are
+    chosen privately among round ones so that about ``coverage`` of them are kept, and categories
+    are those that many rows share. The file is read twice, in blocks.
 
     Parameters
     ----------
@@ -337,14 +363,14 @@ def draft_private(
     epsilon, delta : float
         The budget of all of it. ``delta`` must be positive, well below 1/n.
     relation : {"add_remove", "replace_one"}
-        Which tables are neighbours.
+        Relation of neighbouring data sets.
     target : str, optional
         The column to predict.
     task : {"classes", "numbers"}, optional
-        What the target holds; its share of the budget then goes to that alone. If None, a target
+        Content of the target; its share of the budget then goes to that alone. If None, a target
         of texts has classes, and one of numbers has them if at most 100 values could be released
         and make up 99 % of the rows by their noisy counts (less what the noise explains, but 90 %
-        at least). Say it where values are few but ordered, like a grade from 1 to 10.
+        at least). Give it where values are few but ordered, like a grade from 1 to 10.
     coverage : float
         Share of a column's numbers that its bounds should keep as they are; less if the budget
         demands it (`discreet.core.ranges.tail_share`).
@@ -355,7 +381,10 @@ def draft_private(
     random_state : int, RandomState or None
         Fixes the noise, for tests: the result is then not private.
     delimiter, encoding, names
-        How a text file is written; as in `draft`.
+        Form of a text file, as in `draft`.
+    header : bool
+        As in `draft`, but a text file without ``names`` needs it: the first line becomes public if
+        it holds the names, and only the caller knows that.
 
     Returns
     -------
@@ -368,7 +397,7 @@ def draft_private(
     Warns
     -----
     UserWarning
-        If the budget is too small for ``coverage`` or for any use at all, by what is public.
+        If the budget is too small for ``coverage`` or for any use at all, by public numbers.
 
     Privacy
     -------
@@ -377,12 +406,16 @@ def draft_private(
     each question charged, before the cells it is about are read.
     Proofs: docs/proofs/ranges.md, docs/proofs/histogram.md.
     """
-    from discreet.tables.estimate import Estimate
-
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
     estimate = Estimate(budget, coverage, accountant, random_state, task)
-    found = layout(path, delimiter=delimiter, encoding=encoding, names=names)
-    found.check_target(target, os.fspath(path))
+    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    if found.names_in_first_line and header is None:
+        raise ValueError(
+            f"{os.fspath(path)}: the first line of a text file would become public, as the names "
+            "of the columns, and no budget covers that. If it holds their names, pass --header "
+            "(header=True in Python); if it is a record, --no-header or --names a,b,…"
+        )
+    found.check_target(target, os.fspath(path), public=False)
     return estimate.run(Path(path), found, target, progress)

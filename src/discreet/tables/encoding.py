@@ -1,12 +1,11 @@
-"""From cells to numbers in [0, 1], column by column, as the schema says.
+"""Encoding of cells as numbers in [0, 1], column by column, by the schema.
 
-What a row becomes depends on that row and the schema alone, so nothing is charged for it. Columns
-are coded whole by Arrow and written straight into the result; the only other memory is a few
-numbers a row.
+The encoding of a row depends on that row and the schema alone, so nothing is charged for it.
+Columns are coded whole by Arrow and written straight into the result; the only other memory is a
+few numbers per row.
 
 A sparse row has exactly one entry for each group, with a stored 0 where a number is 0 or a text
-goes unencoded. So the size of the result is public too, and the whole pattern is one block of
-codes.
+is not encoded. So the size of the result is public too.
 """
 
 from __future__ import annotations
@@ -23,21 +22,24 @@ from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "GrowingArray", "GrowingRows"]
+
+LARGEST_SMALL_INDEX = int(np.iinfo(np.int32).max)
+"""Entries beyond which the start of a row no longer fits 32 bits."""
 
 Entries: TypeAlias = tuple[Any, Any]
-"""Of one group: which of its columns each row fills, and with what (arrays, or one for all)."""
+"""Entries of one group: the column that each row fills, and the number (arrays, or scalars)."""
 
 
 class Encoder:
-    """Encodes batches of records by a schema.
+    """Encoder of batches of records by a schema.
 
     Parameters
     ----------
     schema : Schema
-        What each column holds.
+        Content of each column.
     sparse : bool
-        Whether rows become a CSR array (int32 indices where they suffice) or a dense one.
+        Return a CSR array (int32 indices where they suffice), or a dense one.
     dtype : {"float32", "float64"}
         The type of the numbers. They stay within [0, 1] in either.
 
@@ -68,22 +70,15 @@ class Encoder:
             texts = [text for listed in target.classes.values() for text in listed]
             codes = [labels[name] for name, listed in target.classes.items() for _ in listed]
             other = UNLISTED if target.other is None else labels[target.other]
-            # Negative codes count from the end: the last two places are for them.
+            # Negative codes count from the end: the last two entries are for them.
             narrow = np.int8 if len(labels) < 127 else np.int16 if len(labels) < 32767 else np.int32
             self._class_of = np.array([*codes, other, MISSING], dtype=narrow)
             self._target = Lookup(texts, schema.file.missing)
 
     def encode(self, batch: Mapping[str, Any]) -> NDArray[Any] | sp.csr_array:
-        """Encode one batch.
+        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers.
 
-        Parameters
-        ----------
-        batch : mapping of str to pyarrow.Array or ChunkedArray
-            The columns by name; those the schema ignores or does not know are not read.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (rows, schema.width)
+        Columns that the schema ignores or does not know are not read.
         """
         absent = [repr(group.name) for group in self._groups if group.name not in batch]
         if absent:
@@ -95,13 +90,7 @@ class Encoder:
         return (self._csr if self.sparse else self._dense)(columns, lengths.pop())
 
     def encode_target(self, values: Any) -> NDArray[Any]:
-        """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers.
-
-        Parameters
-        ----------
-        values : pyarrow.Array or ChunkedArray
-            The target's cells.
-        """
+        """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers."""
         target = self.schema.target
         if target is None:
             raise ValueError("the schema names no target; give it one with schema.with_target(…).")
@@ -166,7 +155,7 @@ class Encoder:
 
 
 class _Group:
-    """One column that is encoded: how its cells are read and where it goes."""
+    """One encoded column: its cells, and the position of its group."""
 
     def __init__(self, name: str, column: Any, markers: Iterable[str], at: int) -> None:
         self.name, self.column, self.at = name, column, at
@@ -184,7 +173,7 @@ class _Group:
             self._numbers = np.arange(len(column.values)) / (len(column.values) - 1)
 
     def entries(self, cells: Any, dtype: np.dtype[Any]) -> Entries:
-        """Which of the group's columns each row fills, and with what."""
+        """Return the column of the group that each row fills, and the number."""
         if isinstance(self.column, Numeric):
             return self._numeric(self.column, cells, dtype)
         codes = self._lookup.codes(cells, self._where)
@@ -201,7 +190,7 @@ class _Group:
             )
         if complete:
             return 0, self._numbers[codes]
-        # The last two places of the table stand for the negative codes.
+        # The last two entries are those of the negative codes.
         values = np.append(self._numbers, [0.0, 1.0])[codes]
         return absent * np.int32(self._missing_at), values
 
@@ -253,5 +242,69 @@ class _Group:
     def _missing_error(self) -> TableError:
         return TableError(
             f"{self._where}: a cell is missing; fill such cells in or leave those rows out, or "
-            "allow it in the schema with missing = true, which adds a column that says so."
+            "allow it in the schema with missing = true, which adds a column that marks them."
         )
+
+
+class GrowingArray:
+    """A one-dimensional array to which blocks are added, without a second copy of the content.
+
+    ``numpy.concatenate`` of blocks needs memory for everything twice. A large ``bytearray`` is
+    extended in place, by its page table, and memory beyond its content is never touched.
+    """
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self._dtype = np.dtype(dtype)
+        self._bytes = bytearray()
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return len(self._bytes) // self._dtype.itemsize
+
+    def append(self, block: NDArray[Any]) -> None:
+        """Add a block at the end; flattened if it has more dimensions."""
+        self._bytes += np.ascontiguousarray(block, dtype=self._dtype).reshape(-1).data
+
+    def widen(self, dtype: DTypeLike) -> None:
+        """Go on with numbers of another type."""
+        if self._dtype != dtype:
+            self._bytes = bytearray(self.finish().astype(dtype))
+            self._dtype = np.dtype(dtype)
+
+    def finish(self) -> NDArray[Any]:
+        """Return the array. Nothing can be added any more."""
+        return np.frombuffer(self._bytes, dtype=self._dtype)
+
+
+class GrowingRows:
+    """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
+
+    def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
+        self._width = width
+        self._sparse = sparse
+        self._data = GrowingArray(dtype)
+        self._indices = GrowingArray(np.int32)
+        self._starts = GrowingArray(np.int32)
+        self.n_rows = 0
+
+    def append(self, block: Any) -> None:
+        """Add a block of rows, dense or CSR like the matrix."""
+        self.n_rows += block.shape[0]
+        if not self._sparse:
+            self._data.append(block)
+            return
+        if self._data.size + block.data.size > LARGEST_SMALL_INDEX:
+            self._starts.widen(np.int64)
+        self._starts.append(block.indptr[:-1].astype(np.int64) + self._data.size)
+        self._data.append(block.data)
+        self._indices.append(block.indices)
+
+    def finish(self) -> NDArray[Any] | sp.csr_array:
+        """Return the matrix. Nothing can be added any more."""
+        shape = (self.n_rows, self._width)
+        if not self._sparse:
+            return self._data.finish().reshape(shape)
+        self._starts.append(np.array([self._data.size]))
+        parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
+        return sp.csr_array(parts, shape=shape)

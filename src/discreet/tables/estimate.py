@@ -1,7 +1,9 @@
-"""What a private draft asks of a file, column by column, and what becomes of the answers.
+"""Private estimates of kinds, bounds and categories, column by column, for a draft of a schema.
 
-Every question has its share of the budget, fixed by what is public: the number of columns, their
-types in Parquet, the number of rows, and answers that were released before. Proofs:
+Every question has its share of the budget, fixed by public numbers: the number of columns, their
+types in Parquet, the number of rows, and answers that were released before. Exact counts are
+collected while the file is read; a cell's count depends on that cell alone, so a row changes one
+count per column, and nothing leaves but through mechanisms that were charged first. Proofs:
 docs/proofs/ranges.md, docs/proofs/histogram.md.
 """
 
@@ -12,19 +14,29 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.core import Account, Accountant, Budget, Relation
+from discreet.core import (
+    Account,
+    Accountant,
+    Budget,
+    Laplace,
+    PermuteAndFlip,
+    PrivacyFilter,
+    Relation,
+)
 from discreet.core.bits import Bits, SeededBits, SystemBits
-from discreet.core.filters import PrivacyFilter
+from discreet.core.filters import Mechanism
 from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
-from discreet.core.mechanisms import Laplace, PermuteAndFlip
 from discreet.core.noise import Noise
-from discreet.core.ranges import select_bounds_from_counts, tail_share
+from discreet.core.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
+from discreet.tables.cells import arrow, lenient_numbers, number_margin
 from discreet.tables.columns import (
     MISSING,
     OTHER,
@@ -33,12 +45,12 @@ from discreet.tables.columns import (
     Column,
     Ignored,
     Numeric,
-    check_choice,
     counted,
     quoted,
 )
+from discreet.tables.reading import batches
 from discreet.tables.schema import Schema, Spent, Target
-from discreet.tables.tallies import Question, Tally, margin_of
+from discreet.validate import choice
 
 if TYPE_CHECKING:
     from discreet.tables.draft import Layout
@@ -46,6 +58,8 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "Task"]
 
 Task = Literal["classes", "numbers"]
+
+Progress: TypeAlias = Callable[[float], None] | None
 
 DISTINCT_LIMIT = 50_000
 """Distinct texts, about, beyond which a column is taken for names or free text."""
@@ -66,19 +80,79 @@ LEAST_COVER = 0.9
 MOST_CLASSES = 100
 """More values than these are not taken for classes of a target that reads as numbers."""
 
+LONGEST_TEXT = 200
+"""Letters beyond which a cell is no category; it counts nowhere, which keeps memory bounded."""
+
 _ROUNDING = 1 - 2.0**-36  # parts of a budget are rounded; their sum must not exceed it
 _RARE = "no category was frequent enough to be released; list them if they are public"
 _MANY = "it holds too many distinct texts for categories, like a name or a free text"
 _NO_CLASSES = "was to be the target, but no two classes were frequent enough to be released"
 
 
+@dataclass(frozen=True)
+class Question:
+    """One column that is asked about, and the mechanisms for it."""
+
+    name: str
+    is_target: bool
+    bounds: PermuteAndFlip | None = None
+    histogram: StabilityHistogram | None = None
+    limit: Laplace | None = None
+
+    @property
+    def uses(self) -> list[tuple[Mechanism, int]]:
+        """Mechanisms to charge, and the number of uses of each."""
+        listed = ((self.bounds, 2), (self.histogram, 1), (self.limit, 1))
+        return [(mechanism, times) for mechanism, times in listed if mechanism is not None]
+
+
+@dataclass
+class Tally:
+    """Exact counts of a column, collected while the file is read."""
+
+    most_texts: int | None
+    cells: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(2 * edges().size + 1, dtype=np.int64)
+    )
+    texts: Counter[str] = field(default_factory=Counter)
+    given_up: bool = False
+
+    def add(self, question: Question, values: Any) -> None:
+        """Count a block of cells."""
+        if question.bounds is not None:
+            self.cells += cell_counts(lenient_numbers(values))
+        if question.histogram is not None and not self.given_up:
+            for text, count in text_counts(values):
+                self.texts[text] += count
+            if self.most_texts is not None and len(self.texts) > self.most_texts:
+                self.given_up = True
+                self.texts.clear()
+
+
+def text_counts(values: Any) -> Iterable[tuple[str, int]]:
+    """Count the distinct texts of a block; missing cells are left out."""
+    pa = arrow()
+    compute = pa.compute
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    is_float = pa.types.is_floating(values.type)
+    if is_float:
+        values = values.filter(compute.is_finite(values))
+    texts = values.drop_null().cast(pa.string())
+    if is_float:  # 3.0 is "3", as in encoding; cell by cell, so that no cell depends on another
+        texts = compute.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
+    texts = texts.filter(compute.less_equal(compute.utf8_length(texts), LONGEST_TEXT))
+    found = compute.value_counts(texts)
+    return zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
+
+
 class Estimate:
-    """One private draft: settings that were checked, and one budget.
+    """One private draft: checked settings and one budget.
 
     Parameters
     ----------
     budget : Budget
-        What all of it may spend; δ must be positive.
+        Budget of all of it; δ must be positive.
     coverage, accountant, random_state, task
         As in `discreet.tables.draft.draft_private`.
     """
@@ -92,7 +166,7 @@ class Estimate:
         task: Task | None = None,
     ) -> None:
         if task is not None:
-            check_choice("task", task, ("classes", "numbers"))
+            choice("task", task, ("classes", "numbers"))
         if budget.pure:
             raise NotSupported(
                 "A private draft finds categories that nobody listed, which needs delta > 0: give "
@@ -117,7 +191,7 @@ class Estimate:
         path: Path,
         found: Layout,
         target: str | None,
-        progress: Callable[[float], None] | None,
+        progress: Progress,
     ) -> Schema:
         """Ask and answer; see `discreet.tables.draft.draft_private`."""
         asked = [
@@ -127,7 +201,7 @@ class Estimate:
         ]
         share = 1 / max(len(asked), 1) * _ROUNDING
         needs_vote = not found.kinds
-        # What the caller says of the target need not be voted on.
+        # The caller's statement about the target need not be voted on.
         voted = [name for name in asked if needs_vote and (self.task is None or name != target)]
         vote = Laplace(self.budget.epsilon * share * VOTE_SHARE)
         whole = self.budget.epsilon * share
@@ -155,7 +229,7 @@ class Estimate:
     def _question(
         self, name: str, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int
     ) -> Question:
-        """Split a column's ε: all for what its kind needs; a numeric target may be two things."""
+        """Split a column's ε among its mechanisms; a numeric target may need two kinds of them."""
         bounds = histogram = limit = None
         open_task = is_target and self.task is None
         if kind == "numeric":
@@ -176,15 +250,15 @@ class Estimate:
         found: Layout,
         names: Sequence[str],
         mechanism: Laplace,
-        progress: Callable[[float], None] | None,
+        progress: Progress,
     ) -> tuple[dict[str, str], int]:
-        """Whether each column of a text file holds numbers, and the number of its rows."""
+        """Decide which columns of a text file hold numbers, and count its rows."""
         margins: Counter[str] = Counter()
         n_rows = 0
         for batch in _batches(path, found.any_cells(), progress):
             n_rows += len(next(iter(batch.values())))
             for name in names:
-                margins[name] += margin_of(batch[name])
+                margins[name] += number_margin(batch[name])
         relation = Relation(self.budget.relation)
         return {
             name: "numeric"
@@ -199,9 +273,9 @@ class Estimate:
         found: Layout,
         questions: list[Question],
         filter_: PrivacyFilter,
-        progress: Callable[[float], None] | None,
+        progress: Progress,
     ) -> dict[str, Tally]:
-        """Charge for all questions, then read the file once and count what they need."""
+        """Charge for all questions, then read the file once and collect the counts."""
         if not questions:
             return {}
         tallies = {}
@@ -260,7 +334,7 @@ class Estimate:
         return Schema(columns, own, found.file, spent)
 
     def _column(self, question: Question, tally: Tally, n_rows: int) -> Column:
-        # Every cell must be acceptable: a refusal later would tell what was not released here.
+        # Every cell must be acceptable: a later refusal would reveal what was not released here.
         if question.bounds is not None:
             low, high = self._bounds(question, tally, n_rows)
             return Numeric(low, high, missing=True, invalid="missing")
@@ -272,10 +346,10 @@ class Estimate:
         return Categorical(values, missing=True) if values else Ignored(_RARE)
 
     def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
-        """Classes, or bounds of a number; None if neither came out.
+        """Return classes, or bounds of a number; None if neither could be released.
 
         A label that was too rare to be released, or a missing one, counts as the commonest (by the
-        noisy counts), and what is not a number as the middle of the bounds: a refusal would tell
+        noisy counts), and a text among numbers as the middle of the bounds: a refusal would reveal
         that such a row exists.
         """
         asked = question.histogram is not None and not tally.given_up
@@ -292,7 +366,7 @@ class Estimate:
         return Target(question.name, low=low, high=high, invalid="middle")
 
     def _cover(self, question: Question, classes: dict[str, float], n_rows: int) -> bool:
-        """Whether classes hold nearly all rows, by their noisy counts."""
+        """Return True if classes hold nearly all rows, by their noisy counts."""
         assert question.histogram is not None
         deviation = question.histogram.scale * math.sqrt(2 * len(classes))
         needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
@@ -312,11 +386,11 @@ class Estimate:
         return {text: count for text, count in released.items() if "\x00" not in text}
 
     def _warn(self, questions: list[Question], n_rows: int) -> None:
-        """Say what is wrong with the budget, by what is public."""
+        """Warn of a budget that is too small or too large, by public numbers."""
         if self.budget.delta * n_rows >= 1:
             warnings.warn(
                 f"delta={self.budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
-                "publish a whole row and keep such a promise. Use a delta well below 1/n.",
+                "publish a whole row under such a guarantee. Use a delta well below 1/n.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -333,8 +407,8 @@ class Estimate:
         ]
         if weak:
             warnings.warn(
-                f"The budget is too small for {counted(n_rows, 'row')} and so many columns: what "
-                f"was found for {quoted(weak)} is mostly noise. Spend more, or fill in what is "
+                f"The budget is too small for {counted(n_rows, 'row')} and this many columns: the "
+                f"estimates for {quoted(weak)} are mostly noise. Spend more, or fill in what is "
                 "publicly known and leave the rest out.",
                 UserWarning,
                 stacklevel=4,
@@ -372,30 +446,23 @@ def _bits(random_state: Any) -> Bits:
     return SeededBits(int(state.randint(0, 2**31 - 1)))
 
 
-def _batches(
-    path: Path, schema: Schema, progress: Callable[[float], None] | None
-) -> Iterable[dict[str, Any]]:
-    from discreet.tables.reading import file_batches
-
-    records = file_batches(path, schema, target=False, progress=progress, drafting=True)
-    with closing(records):
+def _batches(path: Path, schema: Schema, progress: Progress) -> Iterable[dict[str, Any]]:
+    with closing(batches(path, schema, target=False, progress=progress, drafting=True)) as records:
         yield from records
 
 
-def _part(
-    progress: Callable[[float], None] | None, start: float, end: float = 1.0
-) -> Callable[[float], None] | None:
-    """The progress of one pass as part of the whole."""
+def _part(progress: Progress, start: float, end: float = 1.0) -> Progress:
+    """Return a callback for one pass that shows it as part of the whole."""
     if progress is None:
         return None
     return lambda share: progress(start + share * (end - start))
 
 
 def _what(questions: list[Question], found: Layout) -> tuple[str, ...]:
-    """What was estimated, in words."""
+    """List the estimates in words."""
     lists = {
         "bounds": [q.name for q in questions if q.bounds is not None],
         "categories": [q.name for q in questions if q.histogram is not None],
     }
     kinds = () if found.kinds else ("which columns hold numbers",)
-    return (*kinds, *(f"{what} of {', '.join(names)}" for what, names in lists.items() if names))
+    return (*kinds, *(f"{kind} of {', '.join(names)}" for kind, names in lists.items() if names))

@@ -1,8 +1,8 @@
-"""Files become encoded rows, block by block: the text of a whole file is never in memory.
+"""Reading files as Arrow batches and as encoded rows, block by block.
 
 Text files (CSV and its relatives, plain or packed) and Parquet give the same arrays for the same
-cells. Every error names the file, the column where there is one, and the rule; none shows a cell,
-a row's number or how many rows break a rule.
+cells. The text of a whole file is never in memory. Every error names the file, the column where
+there is one, and the rule; none shows a cell, a row's number or how many rows break a rule.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from discreet.errors import TableError
 from discreet.tables.cells import arrow
-from discreet.tables.columns import Numeric
-from discreet.tables.growing import GrowingArray, GrowingRows
+from discreet.tables.csv_files import cleaned, columns_to_read, text_batches
+from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
 
-__all__ = ["PARQUET", "Encoded", "batches", "file_batches", "first_bytes", "read"]
+__all__ = ["Encoded", "batches", "is_parquet", "read"]
 
 PARQUET_BATCH = 1 << 15
 """Rows of a Parquet file that are decoded at a time."""
 
-PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+_PARQUET, _ZIP, _OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
 
 class Encoded(NamedTuple):
@@ -39,7 +39,7 @@ class Encoded(NamedTuple):
     X : ndarray or csr_array
         One row for each record, one column for each of ``schema.feature_names``.
     y : ndarray or None
-        Places in ``schema.target.labels``, or the numbers of a numeric target.
+        Indices in ``schema.target.labels``, or the numbers of a numeric target.
     """
 
     X: NDArray[Any] | sp.csr_array
@@ -63,16 +63,16 @@ def read(
     Parameters
     ----------
     path : path
-        A text file (also packed by gzip, xz or bzip2), or Parquet. Which it is shows in its first
-        bytes, not in its name.
+        A text file (also packed by gzip, xz or bzip2), or Parquet, recognised by its first bytes,
+        not by its name.
     schema : Schema
-        What the file holds and what it becomes.
+        Content of the file, and its encoding.
     dtype : {"float32", "float64"}
         Type of the encoded numbers.
     sparse : bool or "auto"
-        Whether X is a CSR matrix; "auto": if that is smaller, a matter of the schema alone.
+        Return X as a CSR matrix; "auto": if that is smaller, which depends on the schema alone.
     target : bool
-        Whether to read the target. If False, the file may lack it, and y is None.
+        Read the target. If False, the file may lack it, and y is None.
     progress : callable, optional
         Called with the share of the file that was read, between 0 and 1.
 
@@ -91,43 +91,27 @@ def read(
     and bounds are the schema's. That every record fits the schema is assumed to be public: a file
     is read as a whole or refused with a message that shows no cell.
     """
-    from discreet.tables.encoding import Encoder
-
-    if dtype not in ("float32", "float64"):
-        raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
     is_sparse = schema.is_wide if sparse == "auto" else bool(sparse)
     encoder = Encoder(schema, sparse=is_sparse, dtype=dtype)
     rows = GrowingRows(schema.width, sparse=is_sparse, dtype=dtype)
     labels: GrowingArray | None = None
-    share = _Share(progress)
-    with closing(batches(path, schema, target=target, progress=share)) as records:
+    with closing(batches(path, schema, target=target, progress=progress)) as records:
         for batch in records:
             X, y, problem = _encoded(encoder, batch, schema.target.column if target else None)
             if problem is not None:
                 raise TableError(f"{os.fspath(path)}: {problem}")
-            rows.append(X, share.last)
+            rows.append(X)
             if y is not None:
                 labels = GrowingArray(y.dtype) if labels is None else labels
-                labels.append(y, share.last)
-    arrow().default_memory_pool().release_unused()  # room for the fit
+                labels.append(y)
+    arrow().default_memory_pool().release_unused()  # memory for the fit
     return Encoded(rows.finish(), None if labels is None else labels.finish())
 
 
-class _Share:
-    """Passes progress on, and remembers it."""
-
-    def __init__(self, callback: Callable[[float], None] | None) -> None:
-        self._callback = callback
-        self.last = 0.0
-
-    def __call__(self, share: float) -> None:
-        self.last = share
-        if self._callback is not None:
-            self._callback(share)
-
-
-def _encoded(encoder: Any, batch: dict[str, Any], own: str | None) -> tuple[Any, Any, str | None]:
-    """The encoded records and targets, or what is wrong with them."""
+def _encoded(
+    encoder: Encoder, batch: dict[str, Any], own: str | None
+) -> tuple[Any, Any, str | None]:
+    """Return the encoded records and targets, or the problem with them."""
     try:
         values = batch.pop(own) if own is not None else None
         y = None if values is None else encoder.encode_target(values)
@@ -142,6 +126,7 @@ def batches(
     *,
     target: bool,
     progress: Callable[[float], None] | None = None,
+    drafting: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield the records of a file block by block.
 
@@ -149,6 +134,8 @@ def batches(
     ----------
     path, schema, target, progress
         As in `read`.
+    drafting : bool
+        True if the schema is still to be written, so that advice must not refer to it.
 
     Yields
     ------
@@ -160,52 +147,39 @@ def batches(
     Raises
     ------
     TableError
-        If the file does not match the schema in its form or its columns. What cells hold is checked
-        when they are encoded.
+        If the file does not match the schema in its form or its columns. Cells are checked when
+        they are encoded.
     """
-    yield from file_batches(Path(path), schema, target=target, progress=progress)
-
-
-def file_batches(
-    path: Path,
-    schema: Schema,
-    *,
-    target: bool,
-    progress: Callable[[float], None] | None = None,
-    drafting: bool = False,
-) -> Iterator[dict[str, Any]]:
-    """As `batches`; ``drafting`` if the schema is still to be written, for what is advised."""
     arrow()
-    if first_bytes(path) == PARQUET:
+    path = Path(path)
+    if is_parquet(path):
         yield from _parquet_batches(path, schema, target, progress)
-        return
-    from discreet.tables.csv_files import text_batches
-
-    yield from text_batches(path, schema, target=target, progress=progress, drafting=drafting)
+    else:
+        yield from text_batches(path, schema, target=target, progress=progress, drafting=drafting)
 
 
-def first_bytes(path: Path) -> bytes:
-    """The bytes that tell Parquet from text; anything else is refused in words."""
+def is_parquet(path: Path) -> bool:
+    """Return True for Parquet and False for text, by the first bytes; refuse anything else."""
     problem, start = None, b""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             problem = "is a folder. Choose a file in it."
         elif not stat.S_ISREG(mode):
-            # Opening a pipe could wait for ever, and none can be read from the start again.
+            # Opening a pipe could wait for ever, and it cannot be read from the start again.
             problem = "is not a regular file (a pipe or a device); save it to a file first."
         else:
             with path.open("rb") as file:
                 start = file.read(4)
             if not start:
                 problem = "is empty. Choose the file that holds the records."
-            elif start == ZIP:
+            elif start == _ZIP:
                 problem = (
                     "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV."
                 )
-            elif start == OLD_EXCEL:
+            elif start == _OLD_EXCEL:
                 problem = "is an old Excel workbook (.xls). Save the sheet as CSV."
-            elif start != PARQUET and path.suffix.lower() in (".parquet", ".pq"):
+            elif start != _PARQUET and path.suffix.lower() in (".parquet", ".pq"):
                 problem = "is no Parquet file, or was cut off. Copy it again."
     except FileNotFoundError:
         problem = "there is no such file. Check the path."
@@ -213,17 +187,15 @@ def first_bytes(path: Path) -> bytes:
         problem = f"cannot be opened ({error.strerror})."
     if problem is not None:
         raise TableError(f"{path}: {problem}")
-    return start
+    return start == _PARQUET
 
 
 def _parquet_batches(
     path: Path, schema: Schema, target: bool, progress: Callable[[float], None] | None
 ) -> Iterator[dict[str, Any]]:
-    """The records of a Parquet file."""
+    """Yield the records of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from discreet.tables.csv_files import clean, columns_to_read
 
     damaged = TableError(f"{path}: is cut off or damaged. Copy it again.")
     file = None
@@ -249,7 +221,7 @@ def _parquet_batches(
             done += batch.num_rows
             if progress is not None:
                 progress(done / total)
-            yield {name: clean(batch.column(name), schema, name, str(path)) for name in wanted}
+            yield cleaned(batch, wanted, schema, path)
 
 
 def _check_types(arrow: Any, wanted: list[str], schema: Schema, path: Path) -> None:
@@ -261,11 +233,8 @@ def _check_types(arrow: Any, wanted: list[str], schema: Schema, path: Path) -> N
     for name in wanted:
         found = arrow.field(name).type
         inner = found.value_type if types.is_dictionary(found) else found
-        column = schema.columns.get(name)
-        is_number = isinstance(column, Numeric) or (
-            column is None and schema.target is not None and not schema.target.is_classification
-        )
-        if any(test(inner) for test in never) or (is_number and types.is_temporal(inner)):
+        is_time = schema.holds_numbers(name) and types.is_temporal(inner)
+        if is_time or any(test(inner) for test in never):
             problems.append(f"column {name!r} is of type {found}")
     if problems:
         raise TableError(

@@ -1,19 +1,20 @@
-"""A schema: what is publicly known about a table, and so what each of its rows becomes.
+"""A schema: the public knowledge about a table, and so the encoding of each of its rows.
 
 The schema is written before the rows are read. It fixes the width of the encoded table, the name
 and bounds of each encoded column and the largest norm of a row, none of which then depends on the
-rows. Where looking at the data was unavoidable (bounds estimated privately, say), ``spent`` tells
-what it cost.
+rows. Where looking at the data was unavoidable (bounds estimated privately, say), ``spent`` records
+the cost.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from discreet.errors import TableError
 from discreet.files import replacing
@@ -24,22 +25,235 @@ from discreet.tables.columns import (
     Ignored,
     Numeric,
     Ordinal,
+    check_bounds,
     check_text,
+    check_texts,
     nearest,
     quoted,
     repeated,
 )
-from discreet.tables.parts import FileFormat, FrozenMapping, Spent, Target
+from discreet.tables.toml import column_from_plain, from_plain, key_text, to_plain, toml_text
+from discreet.validate import check_fields, choice, flag, number
 
 if TYPE_CHECKING:
     from discreet.tables.transformer import TableTransformer
 
 __all__ = ["FileFormat", "Schema", "Spent", "Target"]
 
+VERSION = 1
+"""Version of schema files."""
+
+_ABOUT = """\
+Schema of a table, for discreet: what is publicly known about each column.
+Bounds, categories and classes come from a codebook or a form, never from looking at the rows."""
+
+_ABOUT_ESTIMATED = """\
+Schema of a table, for discreet: what may be known about each column.
+The names of the columns are public. What was not known was estimated from the rows, within the
+budget under [spent]. Keep that part: every model that is fitted to the same rows adds to it, and
+its privacy card counts both."""
+
+Value = TypeVar("Value")
+Made = TypeVar("Made")
+
+
+class _FrozenMapping(Mapping[str, Value], Generic[Value]):
+    """A mapping that cannot be changed, and whose order counts.
+
+    (`types.MappingProxyType` is no substitute: it can be neither pickled nor copied.)
+    """
+
+    def __init__(self, items: Mapping[str, Value]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, key: str) -> Value:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and list(self.items()) == list(other.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """Form of a text file.
+
+    Parameters
+    ----------
+    delimiter : str
+        The character between two cells.
+    encoding : str
+        The character encoding.
+    header : bool
+        True if the first line holds the names of the columns.
+    missing : sequence of str
+        The texts that mean a missing cell. In a categorical column a text that is listed among its
+        values is a value. Spaces around a text do not count.
+    quote : str
+        The character around cells that hold a delimiter; "" if there is none.
+    names : sequence of str
+        For a file without a header: the names of all its columns from left to right, the target's
+        among them. If left out, they are the schema's columns in order, and the target is last.
+    """
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    header: bool = True
+    missing: tuple[str, ...] = ("",)
+    quote: str = '"'
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, flag, "header")
+        check_fields(self, check_text, "delimiter", "quote", "encoding")
+        check_fields(self, check_texts, "missing")
+        check_fields(self, check_texts, "names", stripped=False)
+        for name, least in (("delimiter", 1), ("quote", 0)):
+            value = getattr(self, name)
+            if not least <= len(value) <= 1 or value in ("\n", "\r"):
+                raise ValueError(
+                    f"{name} must be one character{'' if least else ' or empty'}; got {value!r}."
+                )
+        if self.delimiter == self.quote:
+            raise ValueError(f"delimiter and quote must differ; both are {self.quote!r}.")
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise ValueError(
+                f'encoding must be one that Python knows, like "utf-8" or "latin-1"; '
+                f"got {self.encoding!r}."
+            ) from None
+        if self.names and self.header:
+            raise ValueError("names is for files without a header; write header = false too.")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The column to predict: one of several classes, or a number between public bounds.
+
+    Parameters
+    ----------
+    column : str
+        Its name.
+    classes : mapping of str to sequence of str, or sequence of str, optional
+        The label of each class and the cell texts that mean it; or just the texts, if they are the
+        labels. Public knowledge. Spaces around a text do not count.
+    other : str, optional
+        The label of every cell that is missing or whose text is not listed. If None, such a cell
+        is refused.
+    low, high : float, optional
+        Instead of classes: bounds of a numeric target. Numbers outside are clipped to them.
+    invalid : {"refuse", "middle"}
+        Treatment of a missing cell or a text in a numeric target: an error, or the middle of the
+        bounds.
+    """
+
+    column: str
+    classes: Mapping[str, tuple[str, ...]] | Sequence[str] | None = None
+    other: str | None = None
+    low: float | None = None
+    high: float | None = None
+    invalid: str = "refuse"
+
+    def __post_init__(self) -> None:
+        check_fields(self, check_text, "column")
+        check_fields(self, check_text, "other", optional=True)
+        check_fields(self, choice, "invalid", known=("refuse", "middle"))
+        bounded = self.low is not None or self.high is not None
+        if self.classes is None:
+            if not bounded:
+                raise ValueError(
+                    'fill in classes = ["…", "…"], or low and high for a numeric target (public '
+                    "knowledge, e.g. from the codebook)."
+                )
+            if self.other is not None:
+                raise ValueError("other is the label of a class; a numeric target has none.")
+            low, high = check_bounds(self)
+            if math.isinf(high - low):
+                raise ValueError(f"low = {low:g} and high = {high:g} are too far apart.")
+            return
+        if bounded:
+            raise ValueError("give classes, or low and high, but not both.")
+        if self.invalid != "refuse":
+            raise ValueError("invalid is for numeric targets; classes have other.")
+        object.__setattr__(self, "classes", _FrozenMapping(_checked_classes(self.classes)))
+        if len(self.labels) < 2:
+            raise ValueError(f"there must be two classes at least; got {quoted(self.labels)}.")
+
+    @property
+    def is_classification(self) -> bool:
+        """True if the target is one of several classes."""
+        return self.classes is not None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels in sorted order; the code of a class is its index here."""
+        if self.classes is None:
+            return ()
+        other = () if self.other is None else (self.other,)
+        return tuple(sorted({*self.classes, *other}))
+
+
+def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
+    """Return labels and the texts that mean them; no text means two."""
+    if not isinstance(classes, Mapping):
+        classes = {text: (text,) for text in check_texts("classes", classes)}
+    checked = {}
+    for label, texts in classes.items():
+        checked[check_text("the label of a class", label)] = check_texts(f"class {label!r}", texts)
+        if not checked[label]:
+            raise ValueError(f"class {label!r} needs the texts that mean it, one at least.")
+    twice = repeated(text for texts in checked.values() for text in texts)
+    if twice:
+        raise ValueError(f"{quoted(twice)} must not mean more than one class.")
+    return checked
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Privacy budget that was spent on the data to make the schema.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee of the estimates.
+    relation : {"add_remove", "replace_one"}
+        Relation of neighbouring data sets in that guarantee.
+    what : sequence of str
+        List of the estimates.
+    secure : bool
+        False if a seed was fixed: the estimates then protect nobody.
+    """
+
+    epsilon: float
+    delta: float
+    relation: str
+    what: tuple[str, ...] = ()
+    secure: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, number, "epsilon", least=0.0)
+        check_fields(self, number, "delta", least=0.0, most=1.0)
+        check_fields(self, choice, "relation", known=("add_remove", "replace_one"))
+        check_fields(self, flag, "secure")
+        if isinstance(self.what, str):
+            raise ValueError(f"what must be a list of texts; got {self.what!r}.")
+        object.__setattr__(self, "what", tuple(check_text("what", text) for text in self.what))
+
 
 @dataclass(frozen=True)
 class Schema:
-    """What is publicly known about a table.
+    """Public knowledge about a table.
 
     Parameters
     ----------
@@ -48,9 +262,9 @@ class Schema:
     target : Target, optional
         The column to predict.
     file : FileFormat
-        How cells are written.
+        Form of text files.
     spent : Spent, optional
-        What it cost to make this schema from the data; None if it is public knowledge alone.
+        Cost of making this schema from the data; None if it is public knowledge alone.
     """
 
     columns: Mapping[str, Column]
@@ -59,7 +273,7 @@ class Schema:
     spent: Spent | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", FrozenMapping(self.columns))
+        object.__setattr__(self, "columns", _FrozenMapping(self.columns))
         for name, column in self.columns.items():
             check_text("the name of a column", name)
             if not isinstance(column, Column):
@@ -77,8 +291,8 @@ class Schema:
             raise ValueError(
                 f"two encoded columns would be called {quoted(twice)}; rename a column or a value."
             )
-        if self.file.names and set(self.file.names) != {*self.columns, *self._target_name}:
-            odd = set(self.file.names) ^ {*self.columns, *self._target_name}
+        odd = set(self.file.names) ^ {*self.columns, *self._target_name}
+        if self.file.names and odd:
             raise ValueError(
                 "the file's names must be those of all columns and the target; these are in one "
                 f"but not the other: {quoted(sorted(odd))}."
@@ -90,17 +304,14 @@ class Schema:
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """Names of all columns, the target among them, as a file without a header has them."""
+        """Names of all columns, the target among them, in the order of a file without a header."""
         return self.file.names or (*self.columns, *self._target_name)
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the encoded columns."""
-        return [
-            encoded
-            for name, column in self.columns.items()
-            for encoded in column.feature_names(name)
-        ]
+        named = (column.feature_names(name) for name, column in self.columns.items())
+        return [name for names in named for name in names]
 
     @property
     def width(self) -> int:
@@ -114,29 +325,44 @@ class Schema:
 
     @property
     def max_norm(self) -> float:
-        """The largest norm of an encoded row, √groups, once no column is unbounded."""
+        """Largest norm of an encoded row, √groups, once no column is unbounded."""
         return math.sqrt(self.groups)
 
     @property
     def unbounded(self) -> tuple[int, ...]:
-        """Places of the encoded columns that have no public bounds."""
-        places, at = [], 0
+        """Indices of the encoded columns that have no public bounds."""
+        indices, at = [], 0
         for column in self.columns.values():
             if isinstance(column, Numeric) and not column.is_bounded:
-                places.append(at)
+                indices.append(at)
             at += column.width
-        return tuple(places)
+        return tuple(indices)
 
     @property
     def is_wide(self) -> bool:
-        """Whether sparse rows are smaller than dense ones (in single precision).
+        """True if sparse rows are smaller than dense ones (in single precision).
 
         A row has one entry for each group, whatever its cells, so this is public.
         """
         return 8 * self.groups + 8 < 4 * self.width
 
+    def missing_markers(self, name: str) -> list[str]:
+        """Return the texts that mean a missing cell of a column; its listed values never do."""
+        column, listed = self.columns.get(name), set()
+        if self.target is not None and name == self.target.column:
+            listed = {text for texts in dict(self.target.classes or {}).values() for text in texts}
+        elif isinstance(column, Categorical):
+            listed = set(column.values)
+        return [text for text in self.file.missing if text not in listed]
+
+    def holds_numbers(self, name: str) -> bool:
+        """Return True if a column or the target is declared as numbers."""
+        if self.target is not None and name == self.target.column:
+            return not self.target.is_classification
+        return isinstance(self.columns.get(name), Numeric)
+
     def with_target(self, name: str) -> Schema:
-        """The same schema with one of its columns as the target.
+        """Return the same schema with one of its columns as the target.
 
         Texts become classes, and a number keeps its bounds (on the linear scale). A cell that is
         missing or not listed is refused in a target.
@@ -144,7 +370,7 @@ class Schema:
         Parameters
         ----------
         name : str
-            The column. If the schema has another target, that column is dropped as one to ignore.
+            The column. If the schema has another target, that column is ignored from now on.
         """
         if self.target is not None and self.target.column == name:
             return self
@@ -156,42 +382,96 @@ class Schema:
             if key != name
         }
         file = self.file if self.file.header else replace(self.file, names=self.file_names)
-        target = _as_target(name, self.columns[name])
-        return Schema(columns, target, file, self.spent)
+        return Schema(columns, _as_target(name, self.columns[name]), file, self.spent)
 
     def transformer(
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
     ) -> TableTransformer:
-        """A scikit-learn transformer that encodes tables by this schema."""
-        from discreet.tables.transformer import TableTransformer
+        """Make a scikit-learn transformer that encodes tables by this schema."""
+        from discreet.tables.transformer import TableTransformer  # needs scikit-learn
 
         return TableTransformer(self, sparse=sparse, dtype=dtype)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data (dicts, lists, texts, numbers) from which `from_dict` makes it again."""
-        from discreet.tables.toml import to_plain
-
-        return to_plain(self)
+        """Return plain data (dicts, lists, texts, numbers) without what has its default value."""
+        plain: dict[str, Any] = {"version": VERSION}
+        for name in ("file", "target", "spent"):
+            part = getattr(self, name)
+            if part is not None and part != FileFormat():
+                plain[name] = to_plain(part)
+        plain["columns"] = {name: to_plain(column) for name, column in self.columns.items()}
+        return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], name: str = "schema") -> Schema:
-        """The schema that plain data describe; one `TableError` lists all that is wrong in it."""
-        from discreet.tables.toml import from_plain
+        """Make a schema from plain data.
 
-        return from_plain(data, name)
+        Parameters
+        ----------
+        data : mapping
+            As `to_dict` returns it.
+        name : str
+            Name of the schema in an error, that of its file for example.
+
+        Raises
+        ------
+        TableError
+            Lists everything that is wrong: who fills in forty bounds should not have to run forty
+            times.
+        """
+        _check_version(data, name)
+        known = ("file", "target", "columns", "spent")
+        problems = [
+            f"{key!r} is not a part of a schema; {nearest(str(key), known)}"
+            for key in data
+            if key not in ("version", *known)
+        ]
+
+        def made(where: str, make: Callable[[], Made]) -> Made | None:
+            """Make one part, and note its problem if there is one."""
+            try:
+                return make()
+            except ValueError as problem:
+                text = str(problem).replace("True or False", "true or false")  # as TOML has them
+                problems.append(f"[{where}] {text}")
+                return None
+
+        kinds = {"file": FileFormat, "target": Target, "spent": Spent}
+        parts: dict[str, Any] = {
+            key: made(key, lambda kind=kind, key=key: from_plain(kind, data[key]))
+            for key, kind in kinds.items()
+            if key in data
+        }
+        listed = data.get("columns", {})
+        if not isinstance(listed, Mapping):
+            listed = {}
+            problems.append("[columns] must hold one table for each column, [columns.NAME].")
+        columns: dict[str, Any] = {
+            key: made(f"columns.{key_text(str(key))}", lambda plain=plain: column_from_plain(plain))
+            for key, plain in listed.items()
+        }
+        if not problems:
+            try:
+                return cls(columns, **parts)
+            except ValueError as problem:
+                problems.append(str(problem))
+        if len(problems) == 1:
+            raise TableError(f"{name}: {problems[0]}")
+        listing = "\n".join(f"  - {problem}" for problem in problems)
+        raise TableError(f"{name}: {len(problems)} problems\n{listing}")
 
     def to_toml(self) -> str:
-        """The text of a schema file."""
-        from discreet.tables.toml import to_text
-
-        return to_text(self)
+        """Return the text of a schema file, for a person to read and to change."""
+        return toml_text(_ABOUT if self.spent is None else _ABOUT_ESTIMATED, self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str, name: str = "schema") -> Schema:
-        """The schema in the text of a file; one `TableError` lists all that is wrong in it."""
-        from discreet.tables.toml import from_text
-
-        return from_text(text, name)
+        """Make a schema from the text of a file; one `TableError` lists everything wrong in it."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as problem:
+            raise TableError(f"{name}: this is not TOML: {problem}.") from None
+        return cls.from_dict(data, name)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
@@ -209,8 +489,21 @@ class Schema:
             stream.write(text)
 
 
+def _check_version(data: Any, name: str) -> None:
+    """Refuse another version, whose keys may mean something else."""
+    if not isinstance(data, Mapping):
+        raise TableError(f"{name}: a schema must be a table with [columns.NAME] in it.")
+    if "version" not in data:
+        raise TableError(f"{name}: the version is missing; add version = {VERSION} at the top.")
+    if data["version"] != VERSION or isinstance(data["version"], bool):
+        raise TableError(
+            f"{name}: version = {VERSION} is the version of schema files that is read here; got "
+            f"{data['version']!r}. Write the schema anew, or use the release that wrote it."
+        )
+
+
 def _as_target(name: str, column: Column) -> Target:
-    """The target that a column makes."""
+    """Turn a column into a target."""
     if isinstance(column, Numeric):
         if not column.is_bounded:
             raise ValueError(f"column {name!r} needs low and high to be the target.")

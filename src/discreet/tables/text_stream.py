@@ -1,4 +1,4 @@
-"""The bytes of a text file as the CSV parser wants them: unpacked, in UTF-8, with a known end."""
+"""Text files as the bytes that Arrow's CSV parser needs: unpacked, UTF-8, with a known end."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ import io
 import lzma
 import re
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self, cast
+from typing import Any, BinaryIO, cast
 
 from discreet.tables.schema import FileFormat
 
-__all__ = ["LAST_CELL", "TextStream"]
+__all__ = ["TextStream"]
 
 LONGEST_HEADER = 1 << 22
-"""Bytes after which the end of the first record is not looked for any more."""
+"""Letters after which the end of the first record is not searched for any more."""
 
-LAST_CELL = "\x00"
-"""Every cell of the record that is added at the end. No file can hold it: NUL bytes are refused."""
-
-_HEAD = 1 << 16
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # starts like the mark of UTF-16, so it comes first
@@ -38,174 +35,148 @@ _OTHER_FORMS = {
 }
 
 
-class TextStream:
-    """A text file as Arrow reads it: unpacked, in UTF-8, without header, with a known last record.
+class TextStream(io.RawIOBase):
+    """A text file in the form that Arrow reads: unpacked, UTF-8, no header, a known last record.
 
     Parameters
     ----------
     path : Path
-        The file, plain or packed by gzip, xz or bzip2 (told by its first bytes).
+        The file, plain or packed by gzip, xz or bzip2 (recognised by its first bytes).
     file_format : FileFormat
-        How its cells are written.
+        Form of the file.
     drafting : bool
-        Whether the schema is still to be written, so that advice must not point to it.
+        True if the schema is still to be written, so that advice must not refer to it.
 
     Attributes
     ----------
     problem : str or None
-        What is wrong with the file, once it is known; the stream then ends. Arrow reads in a thread
-        of its own, so this is where errors are left for the caller.
+        Description of a problem with the file, after which the stream ends. Arrow reads in a thread
+        of its own, so errors are left here for the caller.
     share : float
         Share of the file's bytes that have been read.
-    seems : str or None
-        What the file seems to be instead of a table, by its first letters; known once
-        `first_record` was called.
+    closing : bytes
+        Added at the end.
     """
 
     def __init__(self, path: Path, file_format: FileFormat, *, drafting: bool = False) -> None:
-        self._path = path
-        self._drafting = drafting
         self._format = file_format
+        self._drafting = drafting
         self._encoding = codecs.lookup(file_format.encoding).name
-        self._decoder = codecs.getincrementaldecoder(self._encoding)()
-        self._raw = cast(BinaryIO, path.open("rb"))
+        self._raw = path.open("rb")
         self._bytes = max(path.stat().st_size, 1)
-        self._file = _unpacked(self._raw)
-        self._at_start = True
-        self._at_end = False
+        unpacked = io.BufferedReader(cast(io.RawIOBase, _unpacked(self._raw)), 1 << 16)
+        self._text = io.TextIOWrapper(unpacked, self._encoding, newline="")
         self._pending = b""
+        self._at_end = False
         self.closing = b""
-        self.closed = False
-        self.problem: str | None = None
         self.share = 0.0
-        self.seems: str | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        self.problem: str | None = None
+        self._start: bytes = self._guarded(lambda: unpacked.peek(1)) or b""
+        marked = next((name for mark, name in _MARKS.items() if self._start.startswith(mark)), None)
+        if marked is not None and not self._encoding.startswith(marked):
+            self.problem = (
+                f"is text in {marked.upper()}, by its first bytes: {self._with_encoding(marked)}, "
+                f"or save it as {file_format.encoding.upper()}."
+            )
 
     def close(self) -> None:
         """Close the file."""
-        self.closed = True
-        self._file.close()
+        super().close()
         self._raw.close()
 
     def readable(self) -> bool:
-        """It can be read (what Arrow asks of a file)."""
+        """Return True, as Arrow asks of a file."""
         return True
 
+    @property
+    def other_form(self) -> str | None:
+        """Form that the file seems to have instead of a table, by its first letters."""
+        text = self._start.decode(self._encoding, "replace").removeprefix("\ufeff")
+        return next((name for name, form in _OTHER_FORMS.items() if form.match(text)), None)
+
     def first_record(self) -> list[str] | None:
-        """The fields of the first record; with a header, that record is then left out.
+        """Return the fields of the first record; must be called before `read`.
 
-        An empty list means that there is none, None that a field is longer than any name.
+        With a header, that record is not part of what `read` returns. An empty list means that
+        there is no record, None that it is longer than any header.
         """
-        text = self._text(_HEAD)
-        self.seems = next((name for name, form in _OTHER_FORMS.items() if form.match(text)), None)
-        fields, end = self._parsed(text)
-        # A record that ends where the text ends may go on.
-        while end == len(text) and (more := self._text(max(_HEAD, len(text)))):
-            text += more
-            fields, end = self._parsed(text) if len(text) <= LONGEST_HEADER else (None, 0)
-        self._pending = self._encoded(text[end:] if self._format.header else text)
-        return fields
-
-    def _parsed(self, text: str) -> tuple[list[str] | None, int]:
-        """The fields of the first record that is not blank, and where it ends."""
-        lines = io.StringIO(text, newline="")
+        lines: list[str] = []
         quote = self._format.quote
         reader = csv.reader(
-            lines,
+            self._first_lines(lines),
             delimiter=self._format.delimiter,
             quotechar=quote or None,
             quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
             skipinitialspace=self._format.header,
         )
-        try:
-            return next((record for record in reader if record), []), lines.tell()
-        except csv.Error:
-            return None, 0
+        fields: list[str] | None = None
+        with suppress(csv.Error):
+            fields = next((record for record in reader if record), [])
+        if not self._format.header:
+            self._pending = self._encoded("".join(lines))
+        return fields
+
+    def _first_lines(self, seen: list[str]) -> Iterator[str]:
+        """Yield lines of the text and add them to ``seen``."""
+        letters = 0
+        while line := self._guarded(lambda: self._text.readline(LONGEST_HEADER)):
+            letters += len(line)
+            seen.append(line if seen else line.removeprefix("\ufeff"))
+            if letters >= LONGEST_HEADER:
+                raise csv.Error
+            yield seen[-1]
 
     def read(self, size: int = -1) -> bytes:
-        """At most ``size`` bytes of UTF-8; none at the end."""
-        size = size if size > 0 else _HEAD
-        if not self._pending and not self._at_end:
-            self._pending = self._encoded(self._text(size))
-            if not self._pending:
+        """Return ``size`` bytes of UTF-8, fewer at the end, and then none."""
+        size = size if size > 0 else 1 << 16
+        while len(self._pending) < size and not self._at_end:
+            text = self._guarded(lambda: self._text.read(size - len(self._pending))) or ""
+            self._pending += self._encoded(text)
+            if self.problem is not None or not text:
                 self._at_end = True
-                self._pending = b"" if self.problem else self.closing
+                self._pending = b"" if self.problem else self._pending + self.closing
         piece, self._pending = self._pending[:size], self._pending[size:]
         return piece
 
+    def _guarded(self, read: Callable[[], Any]) -> Any:
+        """Read bytes or text; return None and set ``problem`` if that fails."""
+        if self.problem is not None:
+            return None
+        found = None
+        try:
+            found = read()
+            self.share = min(self._raw.tell() / self._bytes, 1.0)
+        except UnicodeError:
+            hint = f"if it is Latin-1, {self._with_encoding('latin-1')}, or save it as UTF-8"
+            if self._encoding != "utf-8":
+                hint = f"if it is UTF-8, {self._with_encoding('utf-8')}"
+            self.problem = f"is not valid {self._format.encoding.upper()}; {hint}."
+        except _DAMAGED:
+            self.problem = "is cut off or damaged: it cannot be unpacked. Copy it again."
+        if isinstance(found, str) and "\x00" in found:
+            self.problem = (
+                "has NUL bytes, which text does not have. If it was saved as UTF-16, "
+                f"{self._with_encoding('utf-16')}; otherwise the file is damaged."
+            )
+        return found if self.problem is None else None
+
     def _encoded(self, text: str) -> bytes:
-        """The text in UTF-8; half of a surrogate pair, which UTF-8 cannot hold, is a problem."""
+        """Encode text as UTF-8; half of a surrogate pair, which has no UTF-8, is a problem."""
         try:
             return text.encode()
         except UnicodeEncodeError:
             self.problem = f"its text is not valid in the encoding {self._format.encoding!r}."
             return b""
 
-    def _text(self, size: int) -> str:
-        """The next piece of the text, at most ``size`` bytes in UTF-8; empty at the end."""
-        # A letter can take more bytes in UTF-8 than here, and some bytes of one may be left over.
-        size = max(size - 4 if self._encoding == "utf-8" else size // 3, 1)
-        text = ""
-        while not text and self.problem is None:
-            text, at_end = self._decoded(size)
-            if at_end:
-                break
-        if self._at_start and text:
-            self._at_start = False
-            text = text.removeprefix("\ufeff")
-        return text
-
-    def _decoded(self, size: int) -> tuple[str, bool]:
-        """The text of the next bytes, and whether they are the last ones; sets ``problem``."""
-        wanted, text, piece = self._format.encoding, "", b""
-        try:
-            piece = self._file.read(size)
-            if self._at_start and (marked := self._marked(piece)):
-                self.problem = (
-                    f"is text in {marked.upper()}, by its first bytes: "
-                    f"{self._with_encoding(marked)}, or save it as {wanted.upper()}."
-                )
-                return "", True
-            text = self._decoder.decode(piece, final=not piece)
-            self.share = min(self._raw.tell() / self._bytes, 1.0)
-        except UnicodeError:
-            hint = f"if it is Latin-1, {self._with_encoding('latin-1')}, or save it as UTF-8"
-            if self._encoding != "utf-8":
-                hint = f"if it is UTF-8, {self._with_encoding('utf-8')}"
-            self.problem = f"is not valid {wanted.upper()}; {hint}."
-        except _DAMAGED:
-            self.problem = "is cut off or damaged: it cannot be unpacked. Copy it again."
-        if "\x00" in text:
-            self.problem = (
-                "has NUL bytes, which text does not have. If it was saved as UTF-16, "
-                f"{self._with_encoding('utf-16')}; otherwise the file is damaged."
-            )
-        return ("", True) if self.problem else (text, not piece)
-
-    def _marked(self, piece: bytes) -> str | None:
-        """The encoding that the first bytes name, if it is another family than the one to use."""
-        named = next((name for mark, name in _MARKS.items() if piece.startswith(mark)), None)
-        return None if named is None or self._encoding.startswith(named) else named
-
     def _with_encoding(self, name: str) -> str:
-        """How a caller says that the file has another encoding."""
+        """Tell the caller where to set another encoding."""
         if self._drafting:
             return f'pass --encoding {name} (encoding="{name}" in Python)'
         return f'set encoding = "{name}" in [file]'
 
 
 def _unpacked(raw: BinaryIO) -> BinaryIO:
-    """The file as it is before packing, by its first bytes."""
+    """Return the file as it was before packing, recognised by its first bytes."""
     start = raw.read(10)
     raw.seek(0)
     if start.startswith(b"\x1f\x8b"):

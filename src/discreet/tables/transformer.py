@@ -1,4 +1,4 @@
-"""A scikit-learn transformer that encodes tables by a schema, whatever library they come from."""
+"""A scikit-learn transformer that encodes tables of any library by a schema."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["TableTransformer"]
 
 
 class TableTransformer(TransformerMixin, BaseEstimator):
-    """Encodes a table by its schema: every column becomes numbers in [0, 1] by a public rule.
+    """Encoder of tables by a schema: every column becomes numbers in [0, 1] by a public rule.
 
     Parameters
     ----------
     schema : Schema
-        What each column holds.
+        Content of each column.
     sparse : bool or "auto"
-        Whether to return a CSR array; "auto" does where it is smaller (``schema.is_wide``).
+        Return a CSR array; "auto": if it is smaller (``schema.is_wide``).
     dtype : {"float64", "float32"}
         The type of the numbers.
 
@@ -105,7 +105,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         return np.array(self.schema.feature_names, dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return True  # the schema says it all
+        return True  # nothing is learned
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -126,7 +126,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         return Encoder(self.schema, sparse, self.dtype)
 
     def _check_names(self, names: Iterable[Any]) -> None:
-        """Every column of the schema is there, and no other but the target."""
+        """Refuse a table that lacks a column, or has another than the schema's and the target."""
         names = list(names)
         columns, target = self.schema.columns, self.schema.target
         absent = [
@@ -147,7 +147,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):
 
 
 def _columns(X: Any) -> dict[Any, Any]:
-    """The columns of a table by name; no cell is read."""
+    """Return the columns of a table by name; no cell is read."""
     pa = arrow()
     if hasattr(X, "collect"):
         raise TableError("a lazy table has no rows yet; call its collect() first.")
@@ -173,14 +173,9 @@ def _columns(X: Any) -> dict[Any, Any]:
 
 
 def as_arrow(values: Any, name: str) -> Any:
-    """A column of any library as an Arrow array; no error quotes a cell.
+    """Convert a column of any library to an Arrow array; no error quotes a cell.
 
-    Parameters
-    ----------
-    values : pyarrow, pandas, polars or numpy column, or list
-        The cells. None, NaN, NA and NaT are missing.
-    name : str
-        The column's name, for errors.
+    None, NaN, NA and NaT are missing cells.
     """
     pa = arrow()
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
@@ -202,7 +197,7 @@ def as_arrow(values: Any, name: str) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """The text of one cell of a column of mixed types, as Arrow would write it."""
+    """Return the text of a cell in a column of mixed types, as Arrow would write it."""
     if isinstance(value, str):
         return value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from discreet.errors import TableError
 from discreet.tables.cells import arrow
 from discreet.tables.columns import nearest
-from discreet.tables.encoding import Encoder
-from discreet.tables.growing import GrowingArray, GrowingRows
+from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
 from discreet_bench import synthetic
 from discreet_bench.datasets import arrays, text

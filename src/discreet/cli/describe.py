@@ -1,0 +1,122 @@
+"""``discreet explain`` and ``discreet solvers``: the privacy card of a model, and all solvers."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from discreet.cli.exits import Exit, Problem
+from discreet.cli.options import (
+    AsJson,
+    Force,
+    ModelFile,
+    OutputFile,
+    check_output,
+    complete_solvers,
+)
+from discreet.cli.screen import Screen
+
+__all__ = ["explain", "solvers"]
+
+
+class Form(StrEnum):
+    """Forms of a privacy card."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+_ENDINGS = {".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt": Form.TEXT}
+
+
+def explain(
+    model: ModelFile,
+    form: Annotated[
+        Form | None,
+        typer.Option("--format", help="By default by the ending of the output's name, else text."),
+    ] = None,
+    output: OutputFile = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a model's privacy card: the guarantee, its conditions, what is public, and the risk.
+
+    Example: discreet explain visits.json --output card.html
+    """
+    from sklearn.pipeline import Pipeline
+
+    from discreet import card, load
+    from discreet.files import replacing
+
+    screen = Screen(as_json=as_json)
+    check_output(output, force, model)
+    if form is None:
+        form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
+    if form is None:
+        known = ", ".join(_ENDINGS)
+        raise Problem(Exit.USAGE, f"{output}: name it {known}, or pass --format.")
+    loaded = load(model)
+    estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
+    schema = loaded[0].schema if isinstance(loaded, Pipeline) else None
+    content = card.card(estimator.guarantee_, model=estimator, schema=schema, title=model.stem)
+    write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
+    if output is None:
+        screen.result(content.to_dict(), write(content))
+        return
+    with replacing(output) as stream:
+        stream.write(write(content))
+    screen.result({"card": str(output)}, f"Privacy card: {output}")
+
+
+def solvers(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Describe this one.", autocompletion=complete_solvers),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the solvers, or describe one: its paper, conditions and settings.
+
+    Example: discreet solvers objpert
+    """
+    from discreet.solvers import describe, names
+
+    screen = Screen(as_json=as_json)
+    if name is not None:
+        if name not in names():
+            raise Problem(Exit.USAGE, f"unknown solver {name!r}. Known: {', '.join(names())}.")
+        described = describe(name)
+        screen.result(_plain(described), str(described))
+        return
+    all_of_them = {each: describe(each) for each in names()}
+    table = Table(title="Solvers (describe one with: discreet solvers NAME)")
+    table.add_column("name", no_wrap=True)
+    for heading in ("method", "relations", "budgets", "losses"):
+        table.add_column(heading)
+    for each, described in all_of_them.items():
+        if each == "auto":
+            table.add_row(each, "Chooses a preparation and a solver by public numbers (default).")
+        elif each != described.name:
+            table.add_row(each, f"Another name of {described.name}.")
+        elif described.private:
+            relations = ", ".join(described.relations)
+            table.add_row(each, described.summary, relations, described.budgets, described.losses)
+        else:
+            table.add_row(each, described.summary, "NOT PRIVATE", "none", described.losses)
+    listed = [{**_plain(of), "name": each, "method": of.name} for each, of in all_of_them.items()]
+    screen.result(listed, table)
+
+
+def _plain(described: object) -> dict[str, object]:
+    """Return a description as data that JSON can hold."""
+    fields = dataclasses.asdict(described)  # type: ignore[call-overload]
+    fields["parameters"] = {
+        key: value if isinstance(value, str | int | float | bool | None) else repr(value)
+        for key, value in fields["parameters"].items()
+    }
+    return fields
