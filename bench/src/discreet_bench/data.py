@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from discreet.tables.columns import Numeric
 from discreet.tables.schema import Schema
 from discreet_bench import datasets, synthetic
-from discreet_bench.datasets.entries import entry
+from discreet_bench.datasets.catalogue import entry
 from discreet_bench.datasets.sources import where
 
 __all__ = ["GENERATED", "Table", "available", "generated", "public", "too_large"]

@@ -1,21 +1,18 @@
-"""The catalogue: what is publicly known about each named data set.
-
-The facts stand in ``catalogue.toml`` and the schemas in ``schemas/``; this file only reads them.
-"""
+"""Catalogue of the named data sets: facts from ``catalogue.toml``, schemas from ``schemas/``."""
 
 from __future__ import annotations
 
+import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from discreet.tables.columns import Numeric, nearest
-from discreet.tables.schema import Schema, Target
+from discreet.tables import Numeric, Schema, Target
 
-__all__ = ["Entry", "Features", "SourceFile", "entry", "names", "schema"]
+__all__ = ["WHOLE", "Entry", "Features", "SourceFile", "entry", "names", "nearest", "schema"]
 
 WHOLE = "all"
 """The name of the only part of a data set that has no parts, and of all parts together."""
@@ -28,13 +25,15 @@ class SourceFile:
     Attributes
     ----------
     name
-        Its name when it is not packed; ``name``.gz, .xz and .bz2 do as well.
+        Name of the unpacked file; ``name``.gz, .xz and .bz2 are found as well.
     split
-        The part of the data set it belongs to ("train", …).
+        The part of the data set that it belongs to ("train", …).
     archive
-        The zip file that holds it at the publisher's, if there is one.
+        The publisher's zip file that holds it, if there is one.
     url
-        Where it (or the archive) can be downloaded; "" if it has to be got by hand.
+        Address of the file or archive; "" if it must be fetched by hand.
+    packed
+        Compression of the download (".gz", …) where the address does not end with it.
     sha256
         Checksum of the unpacked content; "" if it is not known.
     skip
@@ -45,6 +44,7 @@ class SourceFile:
     split: str = WHOLE
     archive: str = ""
     url: str = ""
+    packed: str = ""
     sha256: str = ""
     skip: int = 0
 
@@ -66,11 +66,11 @@ class Entry:
     Attributes
     ----------
     folder, schema_name
-        Where its files stand below a data folder, and the file of its schema ("" if none).
+        Folder of its files below a data folder, and the file of its schema ("" if none).
     format
-        How its files are written: "text", "idx", "gisette", "svmlight", "rcv1" or "generated".
-    fetcher, derivation
-        Names in `fetchers` and `derivations`, "" if there is none.
+        Format of its files: "text", "idx", "gisette", "svmlight", "rcv1" or "generated".
+    derivation
+        A name in `discreet_bench.datasets.text.DERIVATIONS`, "" if there is none.
     header, extra
         For text: whether a line of names comes first, and whether it may name more than needed.
     columns
@@ -94,7 +94,6 @@ class Entry:
     folder: str
     schema_name: str = ""
     by_hand: str = ""
-    fetcher: str = ""
     derivation: str = ""
     header: bool = False
     extra: bool = False
@@ -109,32 +108,33 @@ class Entry:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The names of its parts, in the order of the rows."""
+        """Names of its parts, in the order of the rows."""
         return tuple(self.rows) or (WHOLE,)
 
     def files_of(self, split: str | None) -> tuple[SourceFile, ...]:
-        """The files that one part needs, or all."""
+        """Return the files that one part needs, or all of them."""
         if split is None:
             return self.files
         return tuple(file for file in self.files if file.split in (split, WHOLE))
 
 
 def names() -> tuple[str, ...]:
-    """Names of all data sets."""
+    """Return the names of all data sets."""
     return tuple(_catalogue())
 
 
 def entry(name: str) -> Entry:
-    """What is known about one data set.
-
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-    """
+    """Return the catalogue's entry of one data set."""
     if name not in _catalogue():
-        raise ValueError(f"there is no data set {name!r}; {nearest(str(name), names())}")
+        raise ValueError(f"unknown data set {name!r}; {nearest(str(name), names())}")
     return _entry(name)
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """Suggest the most similar of some names."""
+    known = list(known)
+    (best,) = difflib.get_close_matches(given, known, n=1, cutoff=0.0)
+    return f"did you mean {best!r}? Known: {', '.join(known)}."
 
 
 @cache
@@ -168,7 +168,7 @@ def _one_line(value: Any) -> Any:
 
 @cache
 def schema(name: str) -> Schema | None:
-    """The public schema of a data set; None for words and generated columns, which need none."""
+    """Return the public schema of a data set; None for words and generated columns."""
     known = entry(name)
     if known.schema_name:
         path = resources.files(__package__).joinpath("schemas", f"{known.schema_name}.toml")

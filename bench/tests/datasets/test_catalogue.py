@@ -3,7 +3,7 @@
 import pytest
 
 from discreet_bench import datasets
-from discreet_bench.datasets import entries
+from discreet_bench.datasets import catalogue
 
 WIDTHS = {
     "adult": 105,
@@ -24,7 +24,7 @@ WIDTHS = {
 
 @pytest.mark.parametrize("name", datasets.names())
 def test_every_entry_is_complete(name):
-    known = entries.entry(name)
+    known = catalogue.entry(name)
     about = datasets.describe(name)
     for text in (about.title, about.about, about.licence, about.source, about.citation):
         assert text
