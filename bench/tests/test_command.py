@@ -106,7 +106,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, capsys):
 def test_an_overspending_method_ends_with_the_exit_code_of_privacy(tmp_path, capsys):
     file = tmp_path / "spender.py"
     file.write_text(
-        "from discreet_bench.solver import EstimatorSolver, parameters_of\n\n\n"
+        "from discreet_bench.estimator import EstimatorSolver, parameters_of\n\n\n"
         "class Solver(EstimatorSolver):\n"
         '    """Spends too much."""\n\n'
         '    name = "spender"\n    solver = "gd"\n    parameters = parameters_of("gd")\n\n'

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from rich.console import Console
@@ -172,16 +171,16 @@ def frank_wolfe() -> Iterator[Line]:
     step = between(X, y, few, many, 3, relation="replace_one", data_norm=None) / 10
     residuals = np.random.default_rng(1).normal(size=X.shape[0])
     product = seconds(lambda: X.T @ residuals, 15)
-    yield Line("a Frank–Wolfe step / X.T @ r, CSR 50,000 × 47,000", step / product, 8)
+    yield Line("a Frank–Wolfe step / X.T @ r, CSR 50,000 × 47,000", step / product, 4)
 
 
 def minima() -> Iterator[Line]:
     """Measure fits that minimise a perturbed objective to a certified gradient."""
     wide = sparse(50_000, 47_000, 75)
     for solver, (X, y), bar in (
-        (ObjPert(), dense(ROWS), 600),
-        (AMP(), dense(ROWS), 600),
-        (ObjPert(), wide, 600),
+        (ObjPert(), dense(ROWS), 100),
+        (AMP(), dense(ROWS), 100),
+        (ObjPert(), wide, 100),
     ):
         taken = seconds(lambda solver=solver, X=X, y=y: fit(X, y, solver), 2)
         kind = "CSR" if sp.issparse(X) else "dense"
@@ -272,19 +271,17 @@ def measure_table(how: str, path: Path) -> dict[str, float]:
         short.write_bytes(b"".join(itertools.islice(file, 201)))
     model(*read(short, schema))  # imports and compiles
     if how == "memory":
-        process = psutil.Process()
-        before = process.memory_info().rss
+        before = _peak_memory()
         X, y = read(path, schema)
         model(X, y)
         size = X.shape[0] * min(4 * schema.width, 8 * schema.groups + 4)
-        peak = getattr(process.memory_info(), "peak_wset", None) or _peak_rss()
-        return {"growth": (peak - before) / size}
+        return {"growth": (_peak_memory() - before) / size}
     reading = (lambda: read(path, schema)) if how == "discreet" else (lambda: pd.read_csv(path))
     X, y = read(path, schema)
     return {"read": seconds(reading), "fit": seconds(lambda: model(X, y))}
 
 
-def _peak_rss() -> int:
+def _peak_memory() -> int:
     """Return the largest memory that this process has had so far, in bytes."""
     import resource
 
@@ -326,7 +323,7 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [name for name in given.parts if name not in PARTS]
     if unknown:
         parser.error(f"unknown part {unknown[0]!r}: parts are {', '.join(PARTS)}.")
-    console, lines = Console(), list[Line]()
+    console, lines = Console(width=100), list[Line]()
     for name in given.parts or PARTS:
         with console.status(name):
             lines += tables(given.rows) if name == "tables" else PARTS[name]()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from discreet_bench.experiment import Experiment, Grid, Plan
-from discreet_bench.experiments.parts import (
+from discreet_bench.experiment import (
     BOTH,
     SMALL_ADULT,
     SMALL_H,
     SMALL_L,
+    Experiment,
+    Grid,
+    Plan,
     each,
     objective,
 )

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet_bench.experiment import Experiment, Grid, Panels, Plan
-from discreet_bench.experiments.parts import objective
+from discreet_bench.experiment import Experiment, Grid, Panels, Plan, objective
 
 __all__ = ["ALPHA", "BATCHES", "EPSILON", "EXPERIMENTS", "PASSES", "REPEATS", "STEPS", "marks"]
 

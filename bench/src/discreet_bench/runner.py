@@ -1,19 +1,21 @@
-"""Run an experiment with benchopt, and bring what it wrote into the columns of `runs`.
+"""Run an experiment with benchopt, and collect its results in the columns of `runs`.
 
-What benchopt does: the product of data sets, objectives and solvers, processes side by side, and a
-cache of every finished run, which makes an interrupted experiment go on where it stopped. What it
-does not, and stands here and in `progress`: the time that is left, keeping the results of a run
-that was interrupted, a cache that knows when the library's own code has changed, data sets and
-methods that are left out with a reason, and one tidy file.
+benchopt makes the product of data sets, objectives and solvers, runs processes side by side, and
+caches finished runs, so that an interrupted experiment continues. Added here: the remaining time,
+results of interrupted runs, a cache that notices changes to the library's own code, data sets and
+methods left out with a reason, and one tidy file.
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import hashlib
 import json
 import math
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,26 +26,21 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 import discreet
+import discreet_bench
+from discreet_bench import benchmark
 from discreet_bench import runs as table
 from discreet_bench.data import GENERATED, available, too_large
 from discreet_bench.experiment import Experiment, Plan
-from discreet_bench.interrupts import insistent_interrupts
-from discreet_bench.progress import JOBS, LOG, Count
-from discreet_bench.promise import OVERSPENT
 from discreet_bench.rivals import RIVALS, ready
-from discreet_bench.tidy import tidy, versions
+from discreet_bench.task import JOBS, OVERSPENT
 
-__all__ = ["Done", "Status", "benchmark_folder", "narrowed", "run", "size"]
+__all__ = ["Done", "Status", "insistent_interrupts", "narrowed", "run", "size"]
 
-_DECIDING = (
-    "privacy", "objectives", "rows", "solvers", "estimators", "tables", "bench/released",
-    "bench/rivals", "bench/tuning", "bench/data.py", "bench/measures.py", "bench/minimum.py",
-    "bench/plain.py", "bench/problem.py", "bench/promise.py",
-    "bench/recompute.py", "bench/solver.py", "bench/splits.py", "bench/task.py",
-)  # fmt: skip
-"""Code that decides what a run gives, beside the solver files, which benchopt looks after."""
+_IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "command.py", "figures.py",
+               "runner.py", "speed.py", "statistics.py", "tables.py")  # fmt: skip
+"""Code of the two packages that has no influence on the result of a run."""
 MOST_AT_ONCE = 400
-"""Runs that benchopt is given at once."""
+"""Largest number of runs that benchopt is given at once."""
 WRITE_EVERY = 30.0
 """Seconds between writing the file of all runs so far."""
 _WAIT = 0.5
@@ -51,7 +48,7 @@ _WAIT = 0.5
 
 @dataclass(frozen=True)
 class Status:
-    """How far an experiment is."""
+    """Progress of an experiment."""
 
     done: int
     total: int
@@ -61,33 +58,24 @@ class Status:
 
 @dataclass
 class Done:
-    """What came out of an experiment.
+    """Results of an experiment.
 
     Attributes
     ----------
     runs
         All lines.
     skipped
-        What was left out, with the reason.
+        Data sets and methods that were left out, with the reason.
     failures
         Runs that were errors; a run that spent too much is one.
     interrupted
-        Whether somebody stopped it.
+        Whether it was stopped.
     """
 
     runs: pd.DataFrame
     skipped: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     interrupted: bool = False
-
-
-def benchmark_folder() -> Path:
-    """Where the files for benchopt are: in this checkout, or inside the installed package."""
-    here = Path(__file__).resolve()
-    for folder in (here.parents[3] / "benchmarks" / "private_erm", here.parent / "private_erm"):
-        if (folder / "objective.py").exists():
-            return folder
-    raise FileNotFoundError("The benchmark's files (benchmarks/private_erm) are not installed.")
 
 
 def narrowed(
@@ -100,9 +88,9 @@ def narrowed(
     relations: Sequence[str] = (),
     files: Sequence[str] = (),
 ) -> list[Plan]:
-    """The part of plans that has these data sets, methods, budgets and relations.
+    """Keep the part of plans with these data sets, methods, budgets and relations.
 
-    ``files`` are further solvers, each a Python file, which run wherever anything does.
+    ``files`` are further solvers, each a Python file, which are added to every plan.
     """
     kept = []
     for plan in plans:
@@ -135,9 +123,9 @@ def run(
     Parameters
     ----------
     experiment : Experiment
-        Whose plans they are.
+        The experiment.
     plans : sequence of Plan
-        What to run.
+        Its plans, or a part of them.
     path : Path
         The Parquet file.
     jobs : int
@@ -145,12 +133,15 @@ def run(
     cache : Path
         Folder of finished runs, which are not run again.
     watch : callable
-        Told how far it is, from time to time.
+        Called with the progress from time to time.
     """
     cache = cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
     log = cache / f"progress-{os.getpid()}.jsonl"  # commands may share a cache
-    _tell_workers({"BENCHOPT_CACHE": str(cache / fingerprint()), LOG: str(log), JOBS: str(jobs)})
+    _set_environment(
+        {"BENCHOPT_CACHE": str(cache / fingerprint()), benchmark.LOG: str(log), JOBS: str(jobs)}
+    )
+    folder = benchmark.write(cache / "private_erm")
     done = Done(pd.DataFrame())
     units = list(_units(plans, done.skipped))
     counter = _Counter(log, [size(plan) for plan in units], watch)
@@ -159,9 +150,9 @@ def run(
     for number, plan in enumerate(units):
         with counter.watching(number, " · ".join(plan.data)):
             file = cache / "parts" / f"{experiment.name}-{number}-{os.getpid()}.parquet"
-            found, stopped = _benchopt(plan, file, jobs)
+            found, stopped = _benchopt(plan, folder, file, jobs)
         if found is not None:
-            parts.append(tidy(found, experiment=experiment.name, tuning=plan.tuning))
+            parts.append(table.tidy(found, experiment=experiment.name, tuning=plan.tuning))
         last = stopped or number == len(units) - 1
         if parts and (last or time.monotonic() - written > WRITE_EVERY):
             done.runs = table.complete(pd.concat(parts, ignore_index=True))
@@ -174,12 +165,12 @@ def run(
     log.unlink(missing_ok=True)
     if not done.runs.empty:
         failed = done.runs[done.runs["problem"].str.startswith(OVERSPENT)]
-        done.failures = [_in_words(row) for row in failed.to_dict("records")]
+        done.failures = [_failure(row) for row in failed.to_dict("records")]
     return done
 
 
-def _tell_workers(environment: dict[str, str]) -> None:
-    """Set variables; workers that were started with others are sent home."""
+def _set_environment(environment: dict[str, str]) -> None:
+    """Set environment variables; workers that were started with others are ended."""
     from joblib.externals.loky import get_reusable_executor
 
     if any(os.environ.get(name) != value for name, value in environment.items()):
@@ -188,30 +179,31 @@ def _tell_workers(environment: dict[str, str]) -> None:
 
 
 def _keep_larger(path: Path, count: int) -> None:
-    """Put a file aside that has more runs than the one that takes its place."""
+    """Rename a file that has more runs than the one that replaces it."""
     if path.exists() and pq.read_metadata(path).num_rows > count:
         path.replace(path.with_name(f"{path.stem}.before{path.suffix}"))
 
 
-def _in_words(row: dict[str, Any]) -> str:
+def _failure(row: dict[str, Any]) -> str:
     where = f"{row['method']} on {row['data']}, ε = {row['epsilon']:g}, {row['relation']}"
     return f"{where}, repeat {row['repeat']:.0f}: {row['problem']}"
 
 
 def fingerprint() -> str:
-    """A short name for the code that decides what a run gives."""
-    root = Path(discreet.__file__).parent
+    """Return a short hash of the code and versions that decide the result of a run."""
     digest = hashlib.sha256()
-    for place in map(root.joinpath, _DECIDING):
-        inside = (file for file in sorted(place.rglob("*")) if file.suffix in (".py", ".toml"))
-        for file in [place] if place.is_file() else inside:
-            digest.update(file.read_bytes())
-    digest.update(json.dumps([versions(), os.environ.get("DISCREET_DATA")]).encode())
+    for package in (discreet, discreet_bench):
+        root = Path(str(package.__file__)).parent
+        for file in sorted(root.rglob("*")):
+            inside = file.relative_to(root).parts
+            if file.suffix in (".py", ".toml") and inside[0] not in _IRRELEVANT:
+                digest.update(file.read_bytes())
+    digest.update(json.dumps([table.versions(), os.environ.get("DISCREET_DATA")]).encode())
     return digest.hexdigest()[:16]
 
 
 def _units(plans: Sequence[Plan], skipped: dict[str, str]) -> Iterator[Plan]:
-    """One data set at a time; data sets and other libraries that are not here are left out."""
+    """Yield one data set at a time, without data sets and libraries that are missing."""
     for plan in plans:
         for solver in plan.solvers:
             reason = ready(RIVALS[solver]) if solver in RIVALS else None
@@ -232,7 +224,7 @@ def _units(plans: Sequence[Plan], skipped: dict[str, str]) -> Iterator[Plan]:
 
 
 def _pieces(plan: Plan) -> Iterator[Plan]:
-    """The same runs in plans that are small enough to be collected when they are interrupted."""
+    """Split a plan into ones that are small enough to be collected when interrupted."""
     if size(plan) <= MOST_AT_ONCE:
         yield plan
         return
@@ -256,7 +248,7 @@ def _pieces(plan: Plan) -> Iterator[Plan]:
 
 
 def size(plan: Plan) -> int:
-    """How many runs a plan is."""
+    """Return the number of runs of a plan."""
 
     def settings(grid: Mapping[str, Sequence[Any]]) -> int:
         return math.prod(len(values) for values in grid.values())
@@ -266,19 +258,19 @@ def size(plan: Plan) -> int:
     return data * solvers * settings(plan.objective) * plan.repeats
 
 
-def _benchopt(plan: Plan, file: Path, jobs: int) -> tuple[pd.DataFrame | None, bool]:
+def _benchopt(plan: Plan, folder: Path, file: Path, jobs: int) -> tuple[pd.DataFrame | None, bool]:
     """Run one plan; returns what benchopt wrote, if anything, and whether it was interrupted."""
     stopped = False
     try:
         with insistent_interrupts():
-            found = _call(plan, file, jobs, collect=False)
+            found = _call(plan, folder, file, jobs, collect=False)
     except (KeyboardInterrupt, SystemExit):  # benchopt turns some of the first into the second
         stopped = True
-        found = _call(plan, file, 1, collect=True)
+        found = _call(plan, folder, file, 1, collect=True)
     return found, stopped
 
 
-def _call(plan: Plan, file: Path, jobs: int, *, collect: bool) -> pd.DataFrame | None:
+def _call(plan: Plan, folder: Path, file: Path, jobs: int, *, collect: bool) -> pd.DataFrame | None:
     from benchopt import run_benchmark
 
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -286,10 +278,10 @@ def _call(plan: Plan, file: Path, jobs: int, *, collect: bool) -> pd.DataFrame |
     with (file.with_suffix(".log")).open("w") as log, contextlib.redirect_stdout(log):
         try:
             run_benchmark(
-                benchmark_folder(),
+                folder,
                 solver_names=[_solver(name, grid) for name, grid in plan.solvers.items()],
                 dataset_names=[_data(name, grid) for name, grid in plan.data.items()],
-                objective_filters=[{"Private ERM": _lists(plan.objective)}],
+                objective_filters=[{benchmark.NAME: _lists(plan.objective)}],
                 n_repetitions=plan.repeats,
                 n_jobs=jobs,
                 collect=collect,
@@ -312,7 +304,7 @@ def _data(name: str, grid: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, l
 
 
 def _solver(name: str, grid: Mapping[str, Sequence[Any]]) -> str | dict[str, dict[str, list[Any]]]:
-    """A solver of the benchmark with the values to try, or a file with one of its own."""
+    """Return a solver with the values to try, or the file of a user's own solver."""
     return name if name.endswith(".py") else {name: _lists(grid)}
 
 
@@ -321,35 +313,68 @@ def _lists(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 class _Counter:
-    """Reads the log of finished runs while benchopt works, and tells how far it is."""
+    """Reads the log of finished runs while benchopt works, and reports the progress."""
 
     def __init__(self, log: Path, sizes: list[int], watch: Callable[[Status], None]) -> None:
-        self.log, self._sizes, self._watch = log, sizes, watch
+        self._log, self._sizes, self._watch = log, sizes, watch
         self._start = time.monotonic()
 
     @contextlib.contextmanager
     def watching(self, number: int, now: str) -> Iterator[None]:
-        """Tell of one plan's runs until it ends."""
-        from threading import Event, Thread
+        """Report one plan's runs until it ends."""
+        over = threading.Event()
+        earlier, begun = sum(self._sizes[:number]), self._lines()
 
-        over, ended = Event(), Count(self.log)
-        earlier, total = sum(self._sizes[:number]), sum(self._sizes)
-
-        def tell() -> None:
+        def report() -> None:
             while not over.wait(_WAIT):
-                inside = min(ended(), self._sizes[number])
-                self._watch(self._status(earlier + inside, total, now))
+                inside = min(self._lines() - begun, self._sizes[number])
+                self._report(earlier + inside, now)
 
-        thread = Thread(target=tell, daemon=True)
+        thread = threading.Thread(target=report, daemon=True)
         thread.start()
         try:
             yield
         finally:
             over.set()
             thread.join()
-            self._watch(self._status(earlier + self._sizes[number], total, now))
+            self._report(earlier + self._sizes[number], now)
 
-    def _status(self, done: int, total: int, now: str) -> Status:
-        elapsed = time.monotonic() - self._start
-        left = elapsed / done * (total - done) if done else None
-        return Status(done, total, left, now)
+    def _lines(self) -> int:
+        return self._log.read_bytes().count(b"\n") if self._log.exists() else 0
+
+    def _report(self, done: int, now: str) -> None:
+        total = sum(self._sizes)
+        left = (time.monotonic() - self._start) / done * (total - done) if done else None
+        self._watch(Status(done, total, left, now))
+
+
+@contextlib.contextmanager
+def insistent_interrupts() -> Iterator[None]:
+    """Repeat Ctrl-C every second until the block has ended; does nothing outside the main thread.
+
+    Python prints and forgets a KeyboardInterrupt inside a callback from compiled code or in a
+    finaliser, and the work would continue.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked, over = threading.Event(), threading.Event()
+
+    def interrupt(*_: Any) -> None:
+        asked.set()
+        raise KeyboardInterrupt
+
+    def repeat() -> None:
+        while not over.is_set():
+            if asked.wait(0.2) and not over.wait(1.0):
+                _thread.interrupt_main()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.signal(signal.SIGINT, before)
+        thread.join()

@@ -1,17 +1,17 @@
-"""What the benchmark's solver files share: fit one of this library's models and hand it over.
+"""Solvers of the benchmark that fit this library's estimators.
 
-A new method is one file in ``benchmarks/private_erm/solvers`` (or anywhere: benchopt takes the path
-of a file), with a class ``Solver``. A method that is a solver of this library, its own or one that
-a package adds by entry point, needs three lines::
+A solver of the library, or of a package that adds one by entry point, is in the benchmark without
+further code. A variant of one is a class in a file of its own, for ``--solver-file``::
 
-    from discreet_bench.solver import EstimatorSolver, parameters_of
+    from discreet_bench.estimator import EstimatorSolver, parameters_of
 
     class Solver(EstimatorSolver):
-        name = "agd"
+        name = "mine"
+        solver = "agd"
         parameters = parameters_of("agd")
 
-Any other method derives from benchopt's ``BaseSolver`` and returns from ``get_result`` what
-`discreet_bench.problem.Result` lists.
+Any other method derives from benchopt's ``BaseSolver`` and returns from ``get_result`` the fields
+of `discreet_bench.problem.Result`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ import numpy as np
 from benchopt import BaseSolver
 
 from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression, PrivacyError
+from discreet.errors import NotSupported
 from discreet.solvers import Solver as AnySolver
 from discreet.solvers import describe, resolve
-from discreet_bench.measures import THRESHOLD
-from discreet_bench.memory import peak_memory
+from discreet.tuning import GRIDS, check_tunable, solver_with, tune
+from discreet_bench.measures import THRESHOLD, peak_memory
 from discreet_bench.problem import Problem, Result
 
-__all__ = ["EstimatorSolver", "in_a_cell", "parameters_of"]
+__all__ = ["EstimatorSolver", "Tuned", "in_a_cell", "parameters_of"]
 
 WARM_UP_ROWS = 200
 _warm: set[tuple[Any, ...]] = set()
-"""What this process has compiled already."""
+"""Kernels that this process has compiled already."""
 
 
 def parameters_of(solver: str, **more: Any) -> dict[str, list[Any]]:
-    """The parameters of one of this library's solvers for benchopt, each at its default.
+    """Return the parameters of one of this library's solvers for benchopt, each at its default.
 
-    Beside the solver's own there are ``alpha`` (the penalty; None is the objective's), ``norm``
+    Besides the solver's own there are ``alpha`` (the penalty; None is the objective's), ``norm``
     (rows are scaled down to it; None leaves them) and, where there are batches, ``share`` (the
     batch as a share of the rows).
     """
@@ -54,7 +55,7 @@ def parameters_of(solver: str, **more: Any) -> dict[str, list[Any]]:
 
 
 def in_a_cell(error: Exception) -> str:
-    """An error in a few words: the true ε if published constants were refused."""
+    """Shorten an error to fit a cell: the true ε if published constants were refused."""
     text = " ".join(str(error).split()) or type(error).__name__
     true = re.search(r"they are \(([^,]+),", text)
     if isinstance(error, PrivacyError) and true:
@@ -64,14 +65,14 @@ def in_a_cell(error: Exception) -> str:
 
 
 class EstimatorSolver(BaseSolver):
-    """Fits a model of this library with one of its solvers.
+    """Fit a model of this library with one of its solvers.
 
     Attributes
     ----------
     solver : str
-        The solver's name, if it is not that of the file's class.
+        The solver's name, if it is not that of the class.
     fixed : dict
-        Settings of the solver that make the method what it is.
+        Settings of the solver that define the method.
     """
 
     sampling_strategy = "run_once"
@@ -93,7 +94,7 @@ class EstimatorSolver(BaseSolver):
         self.problem = Problem(**objective)
 
     def warm_up(self) -> None:
-        """Compile kernels, once a process: their time is nobody's."""
+        """Compile the kernels once per process, outside the timed run."""
         problem = self.problem
         key = (self.name, problem.loss, problem.n_classes, type(problem.X).__name__)
         if key in _warm:
@@ -103,7 +104,7 @@ class EstimatorSolver(BaseSolver):
         rows = np.union1d(few, np.arange(min(WARM_UP_ROWS, len(problem.y))))
         try:
             self._fit(problem.X[rows], problem.y[rows])
-        except Exception:  # the run itself will meet the same error and tell it
+        except Exception:  # the run itself will meet the same error and report it
             return
 
     def run(self, _: Any) -> None:
@@ -119,7 +120,7 @@ class EstimatorSolver(BaseSolver):
         self.peak = peak.mebibytes
 
     def get_result(self) -> dict[str, Any]:
-        """What the objective evaluates."""
+        """Return what the objective evaluates."""
         if self.model is None:
             failed = Result(problem=self.error, calibration=self._calibration(), variant="private")
             return failed.as_dict()
@@ -132,10 +133,8 @@ class EstimatorSolver(BaseSolver):
             at=self._at(),
         ).as_dict()
 
-    # -- what a file may change
-
     def _rows_seen(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """The rows to fit: all of them, or those of the first updates."""
+        """Return the rows to fit: all of them, or those of the first updates."""
         updates = getattr(self, "updates", None)
         if updates is None:
             return X, y
@@ -151,8 +150,6 @@ class EstimatorSolver(BaseSolver):
         updates = getattr(self, "updates", None)
         return float("nan") if updates is None else float(updates)
 
-    # -- the model
-
     def _kind(self) -> AnySolver:
         name = self.solver or self.name
         return resolve("gd") if name == "auto" else resolve(name)
@@ -161,7 +158,7 @@ class EstimatorSolver(BaseSolver):
         return str(getattr(self, "calibration", ""))
 
     def _solver(self, n_rows: int) -> str | AnySolver:
-        """The solver object with the settings of this run."""
+        """Return the solver object with the settings of this run."""
         if (self.solver or self.name) == "auto":
             return "auto"
         kind = self._kind()
@@ -190,8 +187,7 @@ class EstimatorSolver(BaseSolver):
             warnings.simplefilter("ignore")
             return self._estimator(problem, shared).fit(X, y)
 
-    @staticmethod
-    def _estimator(problem: Problem, shared: dict[str, Any]) -> Any:
+    def _estimator(self, problem: Problem, shared: dict[str, Any]) -> Any:
         if problem.loss == "huber":
             bounds = problem.target_bounds
             return HuberRegressor(threshold=THRESHOLD, target_bounds=bounds, **shared)
@@ -201,3 +197,69 @@ class EstimatorSolver(BaseSolver):
         if problem.loss == "logistic":
             return LogisticRegression(**shared)
         return LinearSVC(loss="hinge" if problem.loss == "hinge" else "huber", **shared)
+
+
+class Tuned(EstimatorSolver):
+    """The best of a secret number of private runs, each with a setting drawn from a grid.
+
+    ``base`` is the method that is tuned, all of it on one budget. Time is that of all runs.
+    """
+
+    name = "tuned"
+    parameters: ClassVar[dict[str, list[Any]]] = {
+        "base": ["agd"],
+        "expected_runs": [None],
+        "law": ["poisson"],
+        "alpha": [None],
+        "norm": [1.0],
+    }
+
+    def skip(self, **objective: Any) -> tuple[bool, str | None]:
+        """Skip methods without a grid or without a proof, and real targets."""
+        try:
+            check_tunable(resolve(self.base))
+        except NotSupported as error:
+            return True, str(error)
+        if self.base not in GRIDS:
+            return True, f"no grid for {self.base!r}; there is one for {', '.join(GRIDS)}"
+        if objective["n_classes"] == 0:
+            return True, "scores are counts of right answers, so targets must be classes"
+        return super().skip(**objective)
+
+    def get_result(self) -> dict[str, Any]:
+        """Return what the objective evaluates, marked as tuned privately."""
+        return super().get_result() | {"tuning": "selected"}
+
+    def _kind(self) -> AnySolver:
+        return resolve(self.base)
+
+    def _fit(self, X: Any, y: Any) -> Any:
+        problem = self.problem
+        shared = {
+            "alpha": problem.alpha if self.alpha is None else self.alpha,
+            "data_norm": self.norm,
+            "fit_intercept": problem.intercept,
+        }
+
+        def make(setting: Any, budget: Any) -> Any:
+            given = {
+                "epsilon": budget.epsilon,
+                "delta": budget.delta,
+                "relation": str(budget.relation),
+                "solver": solver_with(self.base, setting),
+            }
+            return self._estimator(problem, given | shared)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return tune(
+                X,
+                y,
+                grid=GRIDS[self.base],
+                make=make,
+                epsilon=problem.epsilon,
+                delta=problem.delta,
+                relation=problem.relation,
+                expected_runs=self.expected_runs,
+                law=self.law,
+            ).model

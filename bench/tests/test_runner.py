@@ -10,8 +10,10 @@ import time
 import pytest
 
 from discreet_bench import runs as table
+from discreet_bench.benchmark import write
 from discreet_bench.experiment import Experiment, Plan
-from discreet_bench.run import narrowed, run, size
+from discreet_bench.runner import insistent_interrupts, narrowed, run, size
+from discreet_bench.solvers import solver_class, solver_names
 
 DATA = {"synthetic-l": {"rows": [400], "features": [4]}}
 OBJECTIVE = {"epsilon": [0.5, 1.0], "relation": ["add_remove"]}
@@ -92,7 +94,7 @@ def test_a_data_set_that_is_not_here_is_left_out_with_a_reason(cache, tmp_path, 
 
 
 SPENDER = '''
-from discreet_bench.solver import EstimatorSolver, parameters_of
+from discreet_bench.estimator import EstimatorSolver, parameters_of
 
 
 class Solver(EstimatorSolver):
@@ -119,7 +121,7 @@ def test_a_method_is_one_file_and_one_that_overspends_fails(cache, tmp_path):
 
 
 def test_a_large_plan_is_run_in_pieces_that_add_up(monkeypatch):
-    from discreet_bench import run as runner
+    from discreet_bench import runner
 
     monkeypatch.setattr(runner, "MOST_AT_ONCE", 5)
     wide = plan(solvers={"gd": {"iterations": [10, 20, 30], "momentum": [0.0, 0.8]}, "auto": {}})
@@ -169,7 +171,7 @@ SLOW = """
 import time
 from pathlib import Path
 from discreet_bench.experiment import Experiment, Plan
-from discreet_bench.run import run
+from discreet_bench.runner import run
 
 plan = Plan(
     data={{"synthetic-l": {{"rows": [400], "features": [4]}}}},
@@ -183,6 +185,7 @@ print(done.interrupted, len(done.runs))
 """
 
 
+@pytest.mark.process
 def test_an_interruption_keeps_what_is_done(tmp_path):
     path, cache = tmp_path / "runs.parquet", tmp_path / "cache"
     program = textwrap.dedent(SLOW).format(path=str(path), cache=str(cache))
@@ -201,3 +204,47 @@ def test_an_interruption_keeps_what_is_done(tmp_path):
     assert interrupted == "True"
     assert 4 <= int(count) < 400
     assert len(table.read(path)) == int(count)
+
+
+def swallow_one_and_wait(swallowed):
+    with insistent_interrupts():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            swallowed.append(True)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
+def test_a_swallowed_interrupt_comes_again():
+    before, swallowed = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt):
+        swallow_one_and_wait(swallowed)
+    assert len(swallowed) == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_nothing_is_raised_when_nobody_asks():
+    with insistent_interrupts():
+        time.sleep(0.3)
+
+
+def test_there_is_a_file_per_solver_and_no_other(tmp_path):
+    stale = tmp_path / "solvers" / "stale.py"
+    stale.parent.mkdir()
+    stale.touch()
+    folder = write(tmp_path)
+    files = {path.stem.replace("_", "-") for path in (folder / "solvers").glob("*.py")}
+    assert files == set(solver_names())
+    from benchopt.benchmark import Benchmark
+
+    loaded = Benchmark(folder)
+    assert {made.name for made in loaded.get_solvers()} == files
+    assert {made.name for made in loaded.get_datasets()} == {"generated", "public"}
+    for name in files:
+        assert solver_class(name).name == name
+        assert solver_class(name).__doc__
+    mtimes = {path: path.stat().st_mtime_ns for path in folder.rglob("*.py")}
+    write(tmp_path)  # nothing is written anew, so benchopt's cache stays valid
+    assert mtimes == {path: path.stat().st_mtime_ns for path in folder.rglob("*.py")}
