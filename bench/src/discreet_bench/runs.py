@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from discreet.errors import TableError
@@ -20,16 +21,20 @@ from discreet.errors import TableError
 __all__ = [
     "CELL",
     "COLUMNS",
+    "COSTS",
     "KEY",
     "MEASURES",
     "RELATIONS",
     "SHARES",
+    "TITLES",
     "VARIANTS",
     "complete",
+    "number_text",
     "read",
     "settings_of",
     "stamped",
     "tidy",
+    "title_of_column",
     "versions",
     "write",
 ]
@@ -102,6 +107,30 @@ MEASURES: dict[str, bool] = {
 }
 """Measures, and whether larger is better."""
 
+COSTS = ("seconds", "peak_mb", "epsilon_spent")
+"""Measures of cost, not of quality."""
+
+TITLES: dict[str, str] = {
+    "accuracy": "Accuracy, %",
+    "balanced_accuracy": "Balanced accuracy, %",
+    "auc": "Area under the curve",
+    "log_loss": "Log loss",
+    "r2": "R²",
+    "objective": "Objective",
+    "excess_objective": "Excess objective",
+    "gradient_norm": "Gradient norm",
+    "noisy_gradient_norm": "Noisy gradient norm",
+    "seconds": "Seconds per fit",
+    "peak_mb": "Memory growth, MiB",
+    "epsilon_spent": "ε spent",
+    "epsilon": "ε",
+    "alpha": "Penalty α",
+    "at": "Updates",
+    "n": "Training rows",
+    "d": "Columns",
+}
+"""Titles of columns in tables, on axes and on the page."""
+
 SHARES = ("accuracy", "balanced_accuracy")
 """Measures that are shares, and are shown in percent."""
 
@@ -156,6 +185,19 @@ def write(runs: pd.DataFrame, path: Path | str) -> None:
 def settings_of(text: str) -> dict[str, object]:
     """Return the parameters of the column ``setting``."""
     return dict(json.loads(text)) if text else {}
+
+
+def number_text(value: object) -> str:
+    """Return a value as in running text: 0.1, 10, 70,000."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return str(value)
+    number = float(value)
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
+def title_of_column(name: str) -> str:
+    """Return the title of a column or of a solver's parameter."""
+    return TITLES.get(name, name.replace("_", " ").capitalize())
 
 
 def complete(runs: pd.DataFrame) -> pd.DataFrame:

@@ -60,11 +60,15 @@ def solver_class(name: str) -> type[BaseSolver]:
     if name in _OWN:
         return _OWN[name]
     if name in RIVALS:
-        return type("Solver", (RivalSolver,), {"name": name, "rival": name})
+        return type("Solver", (RivalSolver,), {
+            "name": name, "rival": name, "__doc__": f"{name}, in an environment of its own.",
+        })  # fmt: skip
     base = name.removesuffix("-released")
     if base != name and base in RELEASED:
-        given = {"name": name, "method": RELEASED[base], "parameters": SETTINGS[base]}
-        return type("Solver", (ReleasedSolver,), given)
+        method = RELEASED[base]
+        return type("Solver", (ReleasedSolver,), {
+            "name": name, "method": method, "parameters": SETTINGS[base], "__doc__": method.__doc__,
+        })  # fmt: skip
     text = "The default of this library." if name == "auto" else describe(name).summary
     parameters = parameters_of(name, **_DEFAULTS.get(name, {}))
     return type("Solver", (EstimatorSolver,), {

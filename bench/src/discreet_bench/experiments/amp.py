@@ -79,7 +79,7 @@ NOTES = (
 
 
 def allowed_steps(loss: str, norm: float) -> list[float]:
-    """The steps of table II that are at most 2/β for rows of at most this norm."""
+    """Return the steps of table II that are at most 2/β for rows of at most this norm."""
     longest = 2 / (CURVATURE[loss] * (norm**2 + 1))
     return [step for step in TABLE_2["learning rate"] if step <= longest]
 
@@ -172,7 +172,7 @@ def _plans(loss: str, problems: Iterable[tuple[Mapping[str, Grid], Sequence[floa
 
 
 def _data(loss: str) -> list[tuple[Mapping[str, Grid], bool]]:
-    """The paper's data sets, and whether they have more than two classes."""
+    """Return the data sets of the paper, and whether they have more than two classes."""
     size = SYNTHETIC_H[loss]
     high = {"synthetic-h": {"rows": [size], "features": [size]}, **HIGH}
     industrial = [

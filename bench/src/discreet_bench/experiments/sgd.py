@@ -68,7 +68,7 @@ def _plan(data: Mapping[str, Grid], repeats: int, epsilon: float = EPSILON, **se
 def _curves(
     data: Mapping[str, Grid], rows: int, batches: Sequence[int], repeats: int, count: int = 9
 ) -> tuple[Plan, ...]:
-    """The objective on the way, for each batch size."""
+    """Return plans of checkpoints, one per batch size."""
     return tuple(
         _plan(data, repeats, batch_size=size, updates=marks(rows // size, count))
         for size in batches

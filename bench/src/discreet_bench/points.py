@@ -1,56 +1,65 @@
-"""From runs to what a figure shows: which lines there are, and their means with a spread."""
+"""Points of figures: from runs to lines with their means, intervals and published numbers.
+
+The static figures and the interactive charts of the report show the same points.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from discreet_bench.experiment import Experiment, Panels
-from discreet_bench.lines import named
+from discreet_bench.lines import Style, named, style
 from discreet_bench.published import published
-from discreet_bench.runs import settings_of
-from discreet_bench.statistics import LOOK, best_settings, final
+from discreet_bench.runs import number_text, settings_of
+from discreet_bench.significance import interval
+from discreet_bench.solvers import defaults
+from discreet_bench.statistics import CHECKPOINT, best_settings, final
 
-__all__ = ["Shown", "shown", "value_text"]
+__all__ = ["FEW_REPEATS", "Shown", "shown", "styles"]
 
 BUDGET = ("epsilon", "delta")
+FEW_REPEATS = 5
+"""With fewer repeats single runs are drawn instead of an interval."""
+
+MARKERS = ("o", "s", "^", "v", "D", "P", "<", "X", ">", "p", "h", "d", "8")
+DASHES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What one figure shows.
+    """Points and lines of one figure.
 
     Attributes
     ----------
     points
-        A row for each measure, data set, key and x: mean, low, high, count. ``x`` is missing where
-        a value holds for every x.
+        A row per measure, data set, key and x: mean, low, high, count, and the values of all
+        repeats. ``x`` is missing where a value holds for every x; ``low`` and ``high`` are missing
+        with fewer than `FEW_REPEATS` repeats.
     keys
-        A row for each line, by its key: ``line`` (as in `discreet_bench.lines`), ``extra`` (what
-        else makes it a line, in words) and ``reference`` (whether it is the same for every x).
+        A row per line, by its key: ``line`` (as in `discreet_bench.lines`), ``extra`` (parameters
+        that make it a line) and ``reference`` (whether it is the same for every x).
     data
         Data sets in the order of the runs, each with n and d.
     measures
         Those that have a value.
     published
-        The paper's own numbers: measure, data, key, x, value.
+        Numbers of the papers: measure, data, key, x, value.
     labels
         Names of the x values, where these are not numbers; else empty.
     spread
-        What a band is: ``"interval"`` or ``"deviation"``.
+        Meaning of bands: ``"interval"`` or ``"deviation"``.
     repeats
-        Fewest and most runs behind a point.
+        Fewest and most runs per point.
     failed
-        Number of runs without a result, and of all runs.
+        Numbers of runs without a result, and of all runs.
     loss, relation
         Of the runs.
     part
-        Which lines these are, in words, if not all.
+        Description of the lines, if not all are shown.
     """
 
     points: pd.DataFrame
@@ -68,39 +77,42 @@ class Shown:
 
     @property
     def one_x(self) -> bool:
-        """Whether every data set has one x only, so that there is nothing to join by a line."""
+        """Tell whether every data set has one x only, so that there are no lines."""
         return bool(self.points.groupby("data")["x"].nunique().max() <= 1)
 
     def x_of(self, data: str) -> str:
-        """The one x of a data set in words; nothing if it has none."""
+        """Return the text of the only x of a data set; empty if it has none."""
         values = self.points.loc[self.points["data"] == data, "x"].dropna()
         return self.x_text(values.iloc[0]) if len(values) else ""
 
     def x_text(self, x: float) -> str:
-        """A value of the x axis in words."""
-        return self.labels[int(x)] if self.labels else value_text(x)
+        """Return the text of a value of the x axis."""
+        return self.labels[int(x)] if self.labels else number_text(x)
 
 
-def shown(runs: pd.DataFrame, experiment: Experiment) -> Shown:
-    """What the figure of one loss and relation shows.
+def shown(
+    runs: pd.DataFrame, experiment: Experiment, measures: tuple[str, ...] | None = None
+) -> Shown:
+    """Return the points of one loss and relation.
 
-    A line that is not private has the same value for every ε, and so has a line that knows nothing
-    of the parameter on the x axis: these get no x. Where runs of one line and x differ in more
-    than the experiment's ``lines`` say, what they differ in makes lines too, so that a mean is
-    always one of repeats.
+    A line that is not private has the same value for every ε, and so has a line without the
+    parameter on the x axis: these get no x. Where runs of one line and x differ in more than the
+    experiment's ``lines``, these columns make lines too, so that a mean is always one of repeats.
+    ``measures`` are those of the experiment's panels unless given.
     """
     panels = experiment.panels
-    unknown = [name for name in panels.measures if name not in runs]
+    measures = panels.measures if measures is None else measures
+    unknown = [name for name in measures if name not in runs]
     if unknown:
         raise ValueError(f"The runs have no measure {unknown[0]!r}; they have {list(runs)}.")
     rows = named(runs.reset_index(drop=True))
     wanted = (panels.x, *panels.lines)
-    if "at" not in wanted and LOOK not in wanted:
+    if "at" not in wanted and CHECKPOINT not in wanted:
         rows = final(rows)
     rows, labels = _with_x(_with_settings(rows, wanted), panels)
     rows = _with_keys(rows, panels)
     spread = "deviation" if panels.x == "at" else "interval"
-    parts = [_points(rows, measure, panels.x, spread) for measure in panels.measures]
+    parts = [_points(rows, measure, panels.x, spread) for measure in measures]
     points = pd.concat(parts, ignore_index=True)
     used = set(points["key"])
     keys = rows.drop_duplicates("key").set_index("key").sort_values("order")
@@ -112,7 +124,7 @@ def shown(runs: pd.DataFrame, experiment: Experiment) -> Shown:
         points=points,
         keys=keys,
         data=_sizes(rows),
-        measures=tuple(m for m in panels.measures if (points["measure"] == m).any()),
+        measures=tuple(m for m in measures if (points["measure"] == m).any()),
         published=_published(rows, points, keys, experiment),
         labels=labels,
         spread=spread,
@@ -123,38 +135,32 @@ def shown(runs: pd.DataFrame, experiment: Experiment) -> Shown:
     )
 
 
-def value_text(value: object) -> str:
-    """A value as a reader would write it: 0.1, 10, 70,000."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        return str(value)
-    number = float(value)
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
-
-
 def _with_settings(rows: pd.DataFrame, wanted: tuple[str, ...]) -> pd.DataFrame:
     """Add a column ``set:<name>`` for each parameter that is set anywhere.
 
-    How far a run goes before it is looked at is not a setting, unless that is ``wanted``.
+    Parameters in ``wanted`` have their default where they were not set. The number of updates of a
+    checkpoint is not a setting, unless it is ``wanted``.
     """
-    texts = rows["setting"].fillna("").astype(str)
-    known: Mapping[str, dict[str, object]] = {text: settings_of(text) for text in texts.unique()}
-    names = sorted(
-        {name for settings in known.values() for name in settings} - ({LOOK} - {*wanted})
-    )
+    pairs = list(zip(rows["method"], rows["setting"].fillna("").astype(str), strict=True))
+    known = {pair: settings_of(pair[1]) for pair in dict.fromkeys(pairs)}
+    names = {name for settings in known.values() for name in settings}
+    names -= {CHECKPOINT} - {*wanted}
+    for pair, settings in known.items():
+        own = defaults(pair[0])
+        settings |= {name: own[name] for name in wanted if name in own and name not in settings}
     columns = {
-        f"set:{name}": texts.map({text: _plain(known[text].get(name)) for text in known})
-        for name in names
+        f"set:{name}": [_plain(known[pair].get(name)) for pair in pairs] for name in sorted(names)
     }
     return rows.assign(**columns)
 
 
 def _plain(value: object) -> object:
-    """A value that can be compared and grouped by; a list or table becomes text."""
+    """Return a value that can be grouped by; a list or table becomes text."""
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def _column(rows: pd.DataFrame, name: str) -> str:
-    """The column that holds what an experiment calls ``name``."""
+    """Return the column of a parameter or column ``name``."""
     if name in rows:
         return name
     if f"set:{name}" in rows:
@@ -171,7 +177,7 @@ def _with_x(rows: pd.DataFrame, panels: Panels) -> tuple[pd.DataFrame, tuple[str
     numbers = pd.to_numeric(values, errors="coerce")
     labels: tuple[str, ...] = ()
     if (numbers.isna() & values.notna()).any():
-        codes, names = pd.factorize(values.map(value_text, na_action="ignore"), sort=True)
+        codes, names = pd.factorize(values.map(number_text, na_action="ignore"), sort=True)
         numbers = pd.Series(codes, index=rows.index, dtype=float).where(codes >= 0)
         labels = tuple(names)
     elif panels.log_x:
@@ -193,7 +199,7 @@ def _with_keys(rows: pd.DataFrame, panels: Panels) -> pd.DataFrame:
     texts = []
     for column in columns:
         name = "ε" if column == "epsilon" else column.removeprefix("set:").replace("_", " ")
-        text = name + " = " + rows[column].map(value_text)
+        text = name + " = " + rows[column].map(number_text)
         silent = rows[column].isna() | (plain & (column in BUDGET))
         texts.append(text.mask(silent, ""))
     extra = pd.Series("", index=rows.index)
@@ -206,7 +212,7 @@ def _with_keys(rows: pd.DataFrame, panels: Panels) -> pd.DataFrame:
 
 
 def _undeclared(rows: pd.DataFrame, columns: list[str], x: str) -> list[str]:
-    """Columns in which runs differ that would else fall into one mean."""
+    """Return columns in which runs differ that would otherwise be averaged."""
     found: list[str] = []
     names = ["epsilon", "delta", "alpha", *(c for c in rows if c.startswith("set:"))]
     for name in names:
@@ -223,45 +229,45 @@ def _undeclared(rows: pd.DataFrame, columns: list[str], x: str) -> list[str]:
 
 
 def _sortable(column: pd.Series) -> pd.Series:
-    """Numbers by size; anything else by its text."""
+    """Sort numbers by size and anything else by its text."""
     numbers = pd.to_numeric(column, errors="coerce")
     return numbers if numbers.notna().any() else column.astype(str)
 
 
 def _points(rows: pd.DataFrame, measure: str, x: str, spread: str) -> pd.DataFrame:
-    """Mean and spread of a measure for each data set, key and x."""
+    """Return mean and interval of a measure per data set, key and x."""
     rows = rows[np.isfinite(pd.to_numeric(rows[measure], errors="coerce"))]
     rows = pd.concat([rows[~rows["grid"]], _best(rows[rows["grid"]], measure, x)])
     has_x = rows.groupby("key")["x"].transform(lambda x: x.notna().any())
     rows = rows[rows["x"].notna() | ~has_x]
-    # a reference is drawn from one value a repeat, however many ε it was run for
+    # a reference has one value per repeat, however many ε it was run for
     once = rows.groupby(["data", "key", "x", "repeat"], dropna=False)[measure].mean()
     groups = once.groupby(level=["data", "key", "x"], dropna=False, sort=False)
     table = groups.agg(["mean", "std", "count"]).reset_index()
-    if spread == "deviation":
-        half = table["std"]
-    else:
-        reach = student.ppf(0.975, np.maximum(table["count"] - 1, 1))
-        half = reach * table["std"] / np.sqrt(table["count"])
+    table["values"] = groups.agg(list).to_numpy()
+    half = table["std"].to_numpy()
+    if spread == "interval":
+        half = interval(half, table["count"].to_numpy())
+    half = np.where(table["count"] >= FEW_REPEATS, half, np.nan)
     table["low"], table["high"] = table["mean"] - half, table["mean"] + half
     table["measure"] = measure
     return table.drop(columns="std")
 
 
 def _best(grid: pd.DataFrame, measure: str, x: str) -> pd.DataFrame:
-    """The best setting of each line that was tuned with hindsight.
+    """Keep the best setting of each line that was tuned with hindsight.
 
-    Settings compete where everything that a figure tells apart is equal. Where a figure shows runs
-    on their way, the setting that ends best is followed from its start.
+    Settings compete where all else is equal. Where a figure shows checkpoints, the setting that
+    ends best is shown from its start.
     """
     if grid.empty:
         return grid
-    parts = grid.groupby(["extra"] if x in ("at", LOOK) else ["x", "extra"], dropna=False)
+    parts = grid.groupby(["extra"] if x in ("at", CHECKPOINT) else ["x", "extra"], dropna=False)
     return pd.concat([best_settings(part, measure) for _, part in parts])
 
 
 def _sizes(rows: pd.DataFrame) -> dict[str, tuple[int, int]]:
-    """Each data set's n and d, in the order of the runs; 0 where not known."""
+    """Return each data set's n and d, in the order of the runs; 0 where not known."""
     sizes = rows.groupby("data", sort=False)[["n", "d"]].median().fillna(0).astype(int)
     return {str(data): (int(n), int(d)) for data, n, d in sizes.itertuples()}
 
@@ -269,10 +275,10 @@ def _sizes(rows: pd.DataFrame) -> dict[str, tuple[int, int]]:
 def _published(
     rows: pd.DataFrame, points: pd.DataFrame, keys: pd.DataFrame, experiment: Experiment
 ) -> pd.DataFrame:
-    """The paper's own numbers for the methods that are shown, where ε or ``at`` is on the x axis.
+    """Return the papers' numbers for the methods shown, where ε or ``at`` is on the x axis.
 
-    A number stands by the first line of its method (and penalty and ε, where these make lines), if
-    that line has a point there; one of a reference stands at the largest x.
+    A number belongs to the first line of its method (and penalty and ε, where these make lines), if
+    that line has a point there; one of a reference is put at the largest x.
     """
     columns = ["measure", "data", "key", "x", "value"]
     x = experiment.panels.x
@@ -305,3 +311,64 @@ def _published(
     beside = table[~reference].merge(drawn, on=["measure", "data", "key", "x"])
     level = last.merge(drawn[["measure", "data", "key"]].drop_duplicates())
     return pd.concat([beside, level], ignore_index=True)
+
+
+def styles(keys: pd.DataFrame) -> dict[str, Style]:
+    """Return the style of every key (`Shown.keys`), the same in all figures where possible.
+
+    Lines of one method that differ in a parameter get shades of the method's colour, the fullest
+    for the largest value, and markers of their own; if there is one method only, they get colours
+    from dark to light. Two that would look the same are told apart by their markers.
+    """
+    counts = keys.groupby("line", sort=False)["extra"].transform("size")
+    varied = keys[~keys["reference"]]
+    alone = varied["line"].nunique() == 1 and len(varied) > 1
+    found: dict[str, Style] = {}
+    taken: set[tuple[str, str, str]] = set()
+    for line, group in keys.groupby("line", sort=False):
+        for place, (key, extra) in enumerate(group["extra"].items()):
+            this = style(line)
+            if extra and counts[key] > 1:
+                if alone and key in varied.index:
+                    colour = _ramp(place, len(group))
+                else:
+                    colour = _paler(this.colour, (len(group) - 1 - place) / len(group))
+                this = replace(this, colour=colour, marker=_after(this.marker, place))
+            if extra:
+                this = replace(this, title=f"{this.title}, {extra}")
+            this = _unlike(this, taken)
+            taken.add((this.colour, this.marker, this.dash))
+            found[str(key)] = this
+    return found
+
+
+def _after(marker: str, places: int) -> str:
+    start = MARKERS.index(marker) if marker in MARKERS else 0
+    return MARKERS[(start + places) % len(MARKERS)] if places else marker
+
+
+def _unlike(this: Style, taken: set[tuple[str, str, str]]) -> Style:
+    """Return the style with the next marker (then dash) that no other line has."""
+    markers = [_after(this.marker, place) for place in range(len(MARKERS))]
+    dashes = [this.dash, *(dash for dash in DASHES if dash != this.dash)]
+    for dash in dashes:
+        for marker in markers:
+            if (this.colour, marker, dash) not in taken:
+                return replace(this, marker=marker, dash=dash)
+    raise ValueError(f"Too many lines of one method to draw: {this.title}. Draw fewer settings.")
+
+
+def _paler(colour: str, share: float) -> str:
+    """Mix a colour with white; ``share`` of 1 is the palest that is readable in print."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    mixed = 0.65 * share
+    return str(to_hex((1 - mixed) * np.array(to_rgb(colour)) + mixed))
+
+
+def _ramp(place: int, number: int) -> str:
+    """Return the colours of viridis from dark to light, without its yellow."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    return str(to_hex(matplotlib.colormaps["viridis"](0.8 * place / max(number - 1, 1))))
