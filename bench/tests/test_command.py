@@ -61,7 +61,7 @@ def test_a_file_compared_with_itself_is_the_same(out, capsys):
     found = json.loads(capsys.readouterr().out)
     assert {row["verdict"] for row in found} == {"same"}
     assert run(["bench", "compare", str(out), str(out)]) == Exit.OK
-    assert "after less before" in capsys.readouterr().out
+    assert "after minus before" in capsys.readouterr().out
 
 
 def test_the_list_names_every_experiment(capsys):
