@@ -196,8 +196,8 @@ def _figure(points: Shown, experiment: Experiment) -> Figure:
                 panel.set_xlabel("")
             if not points.one_x and column == 0:
                 panel.set_ylabel(title_of_column(measure))
-    for panel in axes.ravel()[len(points.data) * len(points.measures) :]:
-        if not panel.get_label():
+    for panel in axes.ravel():
+        if not panel.get_label():  # no data set is left for it
             panel.remove()
     letters = int(width * 16)
     caption = textwrap.fill(_caption(points, limits, look, crowded), letters)
