@@ -24,7 +24,7 @@ from discreet_bench.lines import Style, honest, kind_of, named, title_of
 from discreet_bench.points import FEW_REPEATS, Shown, shown, styles
 from discreet_bench.runs import MEASURES, RELATIONS, SHARES, number_text, title_of_column
 
-__all__ = ["draw", "figures", "is_log"]
+__all__ = ["Limits", "axis_limits", "draw", "figures", "is_log"]
 
 FORMATS = ("svg", "png", "pdf")
 MOST_LINES = 14
@@ -220,13 +220,13 @@ def _panel(
     data: str,
     measure: str,
     crowded: bool,
-) -> _Limits:
+) -> Limits:
     table, marks = points.points, points.published
     table = table[(table["data"] == data) & (table["measure"] == measure)]
     marks = marks[(marks["data"] == data) & (marks["measure"] == measure)]
     scale = 100.0 if measure in SHARES else 1.0
     log = is_log(measure, table["mean"], experiment.panels.log_y)
-    limits = _limits(table, marks, measure, log, crowded)
+    limits = axis_limits(table, marks, measure, log, crowded)
     if not points.one_x:
         _x_axis(panel, points, experiment.panels.log_x and not points.labels)
         panel.set_xlabel(title_of_column(experiment.panels.x))
@@ -363,7 +363,7 @@ def is_log(measure: str, values: pd.Series, log_y: bool) -> bool:
     return bool(values.min() > 0 and values.max() > 15 * values.median())
 
 
-class _Limits(NamedTuple):
+class Limits(NamedTuple):
     """Ends of the axis of a measure, and what lies outside."""
 
     low: float
@@ -372,15 +372,15 @@ class _Limits(NamedTuple):
     below: frozenset[str]  # lines that go below the panel
 
 
-def _limits(
+def axis_limits(
     table: pd.DataFrame, marks: pd.DataFrame, measure: str, log: bool, crowded: bool
-) -> _Limits:
+) -> Limits:
     """Return limits with all means and published numbers, and as much of the bands as fits.
 
     Bands take at most a third of the panel, so that one wide band does not flatten all lines.
     """
     if table.empty:
-        return _Limits(0.0, 1.0, False, frozenset())
+        return Limits(0.0, 1.0, False, frozenset())
     scale = 100.0 if measure in SHARES else 1.0
     inner = scale * np.concatenate([table["mean"], marks["value"].astype(float)])
     outer = scale * np.concatenate([table["low"], table["high"], *table["values"]])
@@ -403,7 +403,7 @@ def _limits(
     below = frozenset(table.loc[scale * table["mean"] < low, "key"]) if floor > -np.inf else ()
     if measure in BOUNDED:
         high = min(high, scale)
-    return _Limits(*((10**low, 10**high) if log else (low, high)), cut, frozenset(below))
+    return Limits(*((10**low, 10**high) if log else (low, high)), cut, frozenset(below))
 
 
 def _floor(table: pd.DataFrame) -> float:
@@ -442,7 +442,7 @@ def _x_axis(panel: Axes, points: Shown, log: bool) -> None:
     panel.margins(x=0.08)
 
 
-def _value_axis(axis: Any, limits: _Limits, log: bool, ticks: int) -> None:
+def _value_axis(axis: Any, limits: Limits, log: bool, ticks: int) -> None:
     if not log:
         axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
         return
@@ -531,7 +531,7 @@ def _subtitle(points: Shown) -> str:
 
 
 def _caption(
-    points: Shown, limits: Sequence[_Limits], look: Mapping[str, Style], crowded: bool
+    points: Shown, limits: Sequence[Limits], look: Mapping[str, Style], crowded: bool
 ) -> str:
     """Explain points, bands and marks."""
     few, many = points.repeats

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from discreet_bench.experiment import Experiment
-from discreet_bench.figures import is_log
+from discreet_bench.figures import axis_limits, is_log
 from discreet_bench.lines import Style, kind_of, order_of
 from discreet_bench.points import FEW_REPEATS, Shown, shown, styles
 from discreet_bench.runs import MEASURES, RELATIONS, SHARES, title_of_column
@@ -37,28 +37,32 @@ def charts(runs: pd.DataFrame, experiment: Experiment) -> list[dict[str, Any]]:
         problem = f"{loss} loss, {RELATIONS.get(relation, relation)}"
         for data in points.data:
             for measure in points.measures:
-                traces = _traces(points, look, data, measure)
-                if traces:
+                table = points.points
+                table = table[(table["data"] == data) & (table["measure"] == measure)]
+                if len(table):
                     labels = {
                         "experiment": experiment.name,
                         "problem": problem,
                         "data": data,
                         "measure": title_of_column(measure),
                     }
-                    layout = _layout(points, experiment, data, measure)
+                    keys = [key for key in look if (table["key"] == key).any()]
+                    on = _first_shown(table, points, keys, measure)
+                    layout = _layout(table[table["key"].isin(on)], points, experiment, measure)
+                    traces = _traces(table, points, look, on, measure)
+                    traces += _published(points, look, data, measure)
                     found.append({"labels": labels, "traces": traces, "layout": layout})
     return found
 
 
-def _traces(points: Shown, look: dict[str, Style], data: str, measure: str) -> list[dict[str, Any]]:
-    """Return the traces of a chart: lines with bands or single runs, and published numbers."""
-    table = points.points
-    table = table[(table["data"] == data) & (table["measure"] == measure)]
+def _traces(
+    table: pd.DataFrame, points: Shown, look: dict[str, Style], on: set[str], measure: str
+) -> list[dict[str, Any]]:
+    """Return the traces of a chart: lines with bands or single runs."""
     scale = 100.0 if measure in SHARES else 1.0
     xs = sorted(table["x"].dropna().unique())
     keys = [key for key in look if (table["key"] == key).any()]
     keys.sort(key=lambda key: (*order_of(points.keys.loc[key, "line"]), look[key].title))
-    on = _first_shown(table, points, keys, measure)
     traces: list[dict[str, Any]] = []
     for key in keys:
         group, this = table[table["key"] == key].sort_values("x"), look[key]
@@ -105,12 +109,13 @@ def _traces(points: Shown, look: dict[str, Style], data: str, measure: str) -> l
                 "y": _rounded(scale * np.array([value for _, value in single])),
                 "marker": {"color": this.colour, "size": 4, "opacity": 0.5}, "hoverinfo": "skip",
             })  # fmt: skip
-    return traces + _published(points, look, data, measure, scale)
+    return traces
 
 
 def _published(
-    points: Shown, look: dict[str, Style], data: str, measure: str, scale: float
+    points: Shown, look: dict[str, Style], data: str, measure: str
 ) -> list[dict[str, Any]]:
+    scale = 100.0 if measure in SHARES else 1.0
     marks = points.published
     marks = marks[(marks["data"] == data) & (marks["measure"] == measure)]
     if marks.empty:
@@ -139,11 +144,14 @@ def _first_shown(table: pd.DataFrame, points: Shown, keys: list[str], measure: s
     return always | set(rank.nsmallest(MOST_SHOWN - 2).index) or set(keys[:MOST_SHOWN])
 
 
-def _layout(points: Shown, experiment: Experiment, data: str, measure: str) -> dict[str, Any]:
-    table = points.points
-    table = table[(table["data"] == data) & (table["measure"] == measure)]
+def _layout(
+    table: pd.DataFrame, points: Shown, experiment: Experiment, measure: str
+) -> dict[str, Any]:
+    """Return the axes, with limits that suit the lines that are shown at first."""
     better = "higher" if MEASURES.get(measure, False) else "lower"
     log_y = is_log(measure, table["mean"], experiment.panels.log_y)
+    limits = np.array(axis_limits(table, points.published.iloc[:0], measure, log_y, False)[:2])
+    limits = np.log10(limits) if log_y else limits
     xs = sorted(table["x"].dropna().unique())
     log_x = experiment.panels.log_x and not points.labels and len(xs) > 1
     x_axis: dict[str, Any] = {
@@ -157,6 +165,7 @@ def _layout(points: Shown, experiment: Experiment, data: str, measure: str) -> d
         "yaxis": {
             "title": {"text": f"{title_of_column(measure)} ({better} is better)"},
             "type": "log" if log_y else "linear",
+            "range": _rounded(limits),
         },
     }
 

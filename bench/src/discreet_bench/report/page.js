@@ -48,6 +48,7 @@ function draw() {
   const about = data.experiments[chart.labels.experiment];
   document.getElementById("question").textContent = [about.question, about.source && `Source: ${about.source}.`].filter(Boolean).join(" ");
   box.setAttribute("aria-label", `${chart.labels.measure}: ${chart.labels.data}, ${chart.labels.problem}`);
+  box.dataset.lines = traces.filter((trace) => trace.name && trace.visible === true).length;
   Plotly.react(box, traces, layout, { responsive: true, displayModeBar: false });
 }
 
@@ -56,6 +57,7 @@ if (data.charts.length) {
   for (const name of names) select[name].addEventListener("change", draw);
   addEventListener("resize", draw);
   draw();
+  box.on("plotly_legendclick", () => { Plotly.relayout(box, { "yaxis.autorange": true }); });
 } else {
   document.getElementById("charts").hidden = true;
 }
