@@ -83,7 +83,7 @@ def test_the_opening_counts_wins_and_losses():
     assert "discreet's default is the best private method in 1 of 3 comparisons by acc" in words
     assert "Median lead over the next best: 4.83 points" in words
     assert "at most 4.00 points behind (mnist, ε = 0.1, add or remove a row), signif" in words
-    assert "significantly in 0." in words
+    assert "significantly in none." in words
     assert "model without privacy: 10.00 points below it" in words
 
 

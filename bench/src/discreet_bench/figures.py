@@ -570,7 +570,8 @@ def _description(points: Shown, experiment: Experiment, figure: Figure) -> str:
     layout = f"One dot for each of {len(points.keys)} methods"
     if not points.one_x:
         log = " on a log scale" if experiment.panels.log_x and not points.labels else ""
-        layout = f"{len(points.keys)} lines against {axis}{log}"
+        count = "1 line" if len(points.keys) == 1 else f"{len(points.keys)} lines"
+        layout = f"{count} against {axis}{log}"
     about = "; ".join(filter(None, (points.part, _problem(points))))
     parts = [
         f"{experiment.title} ({about}). {layout}. Rows of panels: {measures}. Columns: {sets}."

@@ -47,7 +47,9 @@ function draw() {
   };
   const about = data.experiments[chart.labels.experiment];
   document.getElementById("question").textContent = [about.question, about.source && `Source: ${about.source}.`].filter(Boolean).join(" ");
-  box.setAttribute("aria-label", `${chart.labels.measure}: ${chart.labels.data}, ${chart.labels.problem}`);
+  const what = `${chart.labels.measure}: ${chart.labels.data}, ${chart.labels.problem}`;
+  document.getElementById("what").textContent = what;
+  box.setAttribute("aria-label", what);
   box.dataset.lines = traces.filter((trace) => trace.name && trace.visible === true).length;
   Plotly.react(box, traces, layout, { responsive: true, displayModeBar: false });
 }

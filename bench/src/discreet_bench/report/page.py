@@ -169,17 +169,17 @@ class Answer:
         )
         parts = []
         if self.first:
-            parts.append(
-                f"Median lead over the next best: {_difference(lead, measure)}; {self.significant} "
-                f"of {self.first} leads are significant."
-            )
+            tested = f"{self.significant} of {self.first} leads are significant"
+            if rows["adjusted"].isna().all():
+                tested = "with one repeat no lead can be tested"
+            parts.append(f"Median lead over the next best: {_difference(lead, measure)}; {tested}.")
         if len(behind):
             worst = rows.loc[behind.idxmax()]
             parts.append(
                 f"Elsewhere it is at most {_difference(behind.max(), measure)} behind "
                 f"({worst['data']}, ε = {worst['epsilon']:g}, "
                 f"{RELATIONS.get(worst['relation'], worst['relation'])}), significantly in "
-                f"{self.lost}."
+                f"{self.lost or 'none'}."
             )
         if math.isfinite(price):
             side = "below" if price >= 0 else "above"
