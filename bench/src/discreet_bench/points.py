@@ -318,7 +318,7 @@ def styles(keys: pd.DataFrame) -> dict[str, Style]:
 
     Lines of one method that differ in a parameter get shades of the method's colour, the fullest
     for the largest value, and markers of their own; if there is one method only, they get colours
-    from dark to light. Two that would look the same are told apart by their markers.
+    from dark to light. Two that would look the same get different markers.
     """
     counts = keys.groupby("line", sort=False)["extra"].transform("size")
     varied = keys[~keys["reference"]]

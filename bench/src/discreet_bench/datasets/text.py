@@ -54,7 +54,7 @@ def raw_fields(rule: Derivation, schema: Schema) -> list[str]:
 
 
 def _wine(batch: Batch, split: str) -> Batch:
-    """Add the colour, which only the name of the file tells."""
+    """Add the colour, which is in the name of the file only."""
     rows = len(batch["quality"])
     return {**batch, "colour": pa.array(np.full(rows, split), pa.string())}
 

@@ -1,4 +1,4 @@
-"""The default of this library against every other method, as it comes and tuned."""
+"""The default of this library against every other method, with defaults and tuned."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "to the longest possible row; the default scales rows by its own rule.",
             "Lines that are tuned with hindsight show the best of at most eight settings by the "
             "test rows: no private method may choose like this.",
-            "Methods with a proof for the replacement of a row only run under that relation only. "
+            "Methods with a proof for replace-one only run under that relation only. "
             "The strongly convex P-SCPSGD has the penalty 0.01, as its noise is divided by it.",
-            "What the papers' public code does, written again here, is run and marked: it does not "
-            "keep the ε that stands over the column.",
+            "The papers' public code, reconstructed here, is run and marked: it does not keep the "
+            "ε of its column.",
         ),
     ),
 )

@@ -81,8 +81,8 @@ NOTES = (
     "DP-AGD, SGD and the baselines see rows as encoded; ObjPert and OutPert rows of norm at most "
     "1, which their proofs need. The paper's clip for SGD is not stated: it is that of DP-AGD.",
     "α is 1e-4 for all; the paper tunes it with the data and does not print it.",
-    "The paper's tuning of OutPert and of the iterations of SGD is not printed: a grid stands in "
-    "for it, and what is shown of it is marked as tuned with hindsight.",
+    "The paper's tuning of OutPert and of the iterations of SGD is not printed: a grid is "
+    "used instead, and its best setting is marked as tuned with hindsight.",
     "ObjPert and OutPert have no proof for the hinge: in SVM experiments they minimise the Huber "
     "hinge (h = 0.1).",
 )
