@@ -84,7 +84,7 @@ def _mini_batching(
         name=f"sgd-fig{number}",
         title=f"Laplace SGD on {name}: batches of {sizes} rows, update by update",
         source=f"{PAPER}, figure {number}",
-        question="Does noise once a batch, instead of once a row, close the gap to SGD without it?",
+        question="Does noise once per batch, not once per row, close the gap to SGD without it?",
         plans=_curves(data, rows, batches, REPEATS),
         quick=_curves(SMALL, SMALL_ROWS, batches, QUICK_REPEATS, count=5),
         panels=Panels(x="at", measures=("objective",), lines=("batch_size",)),
