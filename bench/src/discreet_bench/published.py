@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["PUBLISHED", "Published", "entries", "published"]
 
@@ -104,20 +105,9 @@ def entries(
     )
 
 
-def published(
-    experiment: str,
-    data: str,
-    loss: str,
-    epsilon: float,
-    measure: str,
-    *,
-    alpha: float | None = None,
-    at: float | None = None,
-    relation: str | None = None,
-) -> dict[str, float]:
-    """Return the papers' numbers for a problem, by method; see `entries`."""
-    found = entries(experiment, data, loss, epsilon, measure, alpha=alpha, at=at, relation=relation)
-    return {entry.method: entry.value for entry in found}
+def published(*problem: Any, **which: Any) -> dict[str, float]:
+    """Return the papers' numbers for a problem, by method; parameters as for `entries`."""
+    return {entry.method: entry.value for entry in entries(*problem, **which)}
 
 
 def _matches(printed: float | None, asked: float | None) -> bool:
