@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-process lint check-slow bench bench-speed clean
+.PHONY: help demo test test-process test-bench lint check-slow bench bench-speed clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -10,8 +10,9 @@ help:
 	@echo "make test-process tests that start other processes or a browser"
 	@echo "make lint         ruff, mypy --strict on trusted packages, and the import contracts"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
-	@echo "make bench        run the quick form of every experiment on the data at hand, and report"
-	@echo "make bench-speed  speed and memory against plain NumPy, as ratios in one run"
+	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
+	@echo "make bench        run the quick form of every experiment and make a page of the results"
+	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
 
 .venv/bin/python:
 	@echo "== Setting up a Python environment in .venv (once)"
@@ -41,7 +42,10 @@ test: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-process: .venv/.developer
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "process or browser"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "process or browser" tests bench/tests
+
+test-bench: .venv/.developer
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest bench/tests -n 2 --dist loadfile
 
 lint: .venv/.developer
 	$(BIN)/ruff check .
@@ -57,11 +61,7 @@ bench: .venv/.bench
 	$(BIN)/discreet bench report out/bench --output out/bench/report.html --force
 
 bench-speed: .venv/.bench
-	$(BIN)/python -m bench.studies.speed
-	$(BIN)/python -m bench.studies.descent_speed
-	$(BIN)/python -m bench.studies.frank_wolfe_speed
-	$(BIN)/python -m bench.studies.minimise_speed
-	$(BIN)/python -m bench.studies.tables_speed
+	$(BIN)/python -m discreet_bench.speed
 
 clean:
 	rm -rf .venv out

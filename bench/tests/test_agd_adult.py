@@ -1,14 +1,13 @@
 """DP-AGD on real data: run by `make check-slow` when DISCREET_DATA names the folder."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from bench.studies import adult
 from discreet import AGD, LinearSVC, LogisticRegression
+from discreet_bench import datasets
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,7 +20,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def data():
-    return adult.load(Path(os.environ["DISCREET_DATA"]))
+    found = datasets.load("adult", sparse=False, dtype="float64")
+    return found.X, found.y.astype(int)
 
 
 def test_the_loader_counts_right(data):

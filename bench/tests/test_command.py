@@ -61,7 +61,7 @@ def test_a_file_compared_with_itself_is_the_same(out, capsys):
     found = json.loads(capsys.readouterr().out)
     assert {row["verdict"] for row in found} == {"same"}
     assert run(["bench", "compare", str(out), str(out)]) == Exit.OK
-    assert "after less before" in capsys.readouterr().out
+    assert "after minus before" in capsys.readouterr().out
 
 
 def test_the_list_names_every_experiment(capsys):
@@ -106,7 +106,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, capsys):
 def test_an_overspending_method_ends_with_the_exit_code_of_privacy(tmp_path, capsys):
     file = tmp_path / "spender.py"
     file.write_text(
-        "from discreet_bench.solver import EstimatorSolver, parameters_of\n\n\n"
+        "from discreet_bench.estimator import EstimatorSolver, parameters_of\n\n\n"
         "class Solver(EstimatorSolver):\n"
         '    """Spends too much."""\n\n'
         '    name = "spender"\n    solver = "gd"\n    parameters = parameters_of("gd")\n\n'

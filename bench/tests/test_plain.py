@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from discreet import LogisticRegression
 from discreet.objectives import Logistic
 from discreet.solvers import Progress
-from discreet_bench.plain import fixed_steps, looked_at, sgd_without_noise
+from discreet_bench.plain import checkpoints, fixed_steps, sgd_without_noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state fixes the noise")
 
@@ -72,9 +72,8 @@ def test_sgd_is_what_its_definition_says(
     total = passes * (N // batch) if updates is None else updates
     smoothness = ALPHA if norm is None else (norm**2 + intercept) / 4 + ALPHA
     steps = np.minimum(10 / np.sqrt(np.arange(1, total + 1)), 1 / smoothness)
-    assert walk.updates == total
     expected = by_hand(batch, steps, passes, 5, intercept, norm)
-    np.testing.assert_allclose(walk.weights, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(walk, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_strong_steps_are_one_over_alpha_t_but_never_too_long() -> None:
@@ -90,7 +89,7 @@ def test_strong_steps_are_one_over_alpha_t_but_never_too_long() -> None:
     )
     steps = np.minimum(1 / (ALPHA * np.arange(1, N + 1)), 1 / (0.25 + ALPHA))
     expected = by_hand(1, steps, 1, 1, intercept=False, norm=1.0)
-    np.testing.assert_allclose(walk.weights, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(walk, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -121,21 +120,21 @@ def noisy_descent(epsilon: float) -> tuple[list[Progress], LogisticRegression]:
     return seen, model.fit(X, Y)
 
 
-def test_noisy_descent_is_looked_at_where_its_gradients_were_measured() -> None:
-    """With next to no noise, the noisy gradients are the true ones at the stations."""
+def test_noisy_descent_is_checkpoints_where_its_gradients_were_measured() -> None:
+    """With next to no noise, the noisy gradients are the true ones at the points."""
     seen, model = noisy_descent(1e6)
-    stations = looked_at(seen)
-    assert [station["at"] for station in stations] == list(range(6))
-    assert not stations[0]["weights"].any()
+    points = checkpoints(seen)
+    assert [point["at"] for point in points] == list(range(6))
+    assert not points[0]["weights"].any()
     rows = np.hstack([X, np.ones((N, 1))])
     weights = np.zeros(D + 1)
-    for station in stations:
-        np.testing.assert_allclose(station["weights"], weights, atol=1e-2)
+    for point in points:
+        np.testing.assert_allclose(point["weights"], weights, atol=1e-2)
         slopes = -Y / (1 + np.exp(Y * (rows @ weights)))
         lengths = np.abs(slopes) * np.linalg.norm(rows, axis=1)
         slopes /= np.maximum(lengths / 3.0, 1.0)
         gradient = rows.T @ slopes / N + ALPHA * weights
-        assert station["noisy_gradient_norm"] == pytest.approx(np.linalg.norm(gradient), abs=1e-2)
+        assert point["noisy_gradient_norm"] == pytest.approx(np.linalg.norm(gradient), abs=1e-2)
         weights = weights - 0.5 * gradient
     end = np.append(model.coef_, model.intercept_)
     np.testing.assert_allclose(end, weights, atol=1e-2)
@@ -154,5 +153,5 @@ def test_noise_hides_the_gradient() -> None:
     squares is below 9 has a chance of P(χ² with 30 degrees < 0.6) < 1e-20.
     """
     seen, _ = noisy_descent(0.01)
-    lengths = np.array([station["noisy_gradient_norm"] for station in looked_at(seen)])
+    lengths = np.array([point["noisy_gradient_norm"] for point in checkpoints(seen)])
     assert np.mean(lengths**2) > 9.0

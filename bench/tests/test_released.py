@@ -3,9 +3,7 @@
 Statistical tests have fixed seeds; their chance of a false alarm with another seed is stated.
 """
 
-import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,17 +18,10 @@ from discreet.core.sampling import poisson_index
 from discreet.objectives import HuberHinge, Logistic
 from discreet.solvers import OutPert
 from discreet_bench.released import RELEASED, Released, agd, amp, frank_wolfe, objpert, outpert, sgd
-from discreet_bench.released.linear import rows_of
+from discreet_bench.released.common import rows_of
+from discreet_bench.solvers import solver_class
 
-SOLVERS = Path(__file__).parents[2] / "benchmarks" / "private_erm" / "solvers"
-FILES = {
-    "agd_released": agd,
-    "amp_released": amp,
-    "frank_wolfe_released": frank_wolfe,
-    "objpert_released": objpert,
-    "outpert_released": outpert,
-    "sgd_released": sgd,
-}
+FILES = {f"{name}-released": method for name, method in RELEASED.items()}
 CASES = [(name, loss) for name, method in RELEASED.items() for loss in method.LOSSES]
 
 
@@ -172,7 +163,7 @@ def test_the_intercept_is_not_penalised():
     found = objpert.fit(X, y, **asked(epsilon=epsilon, alpha=0.01)).weights
     rows = rows_of(X, length=1.0)
     np.testing.assert_allclose(rows.norms(), 1.0)
-    tilt = objpert.tilt_of(np.random.default_rng(0), epsilon, delta, rows.size)
+    tilt = objpert.perturbation_of(np.random.default_rng(0), epsilon, delta, rows.size)
     slopes = Logistic().derivative(rows.margins(found), y)
     left = rows.combine(slopes) + tilt
     ridge = 2000 * 0.01
@@ -188,7 +179,7 @@ def test_a_row_more_puts_intercepts_within_reach():
     more = np.append(without[0], [[math.sqrt(3)]], axis=0), np.ones(n + 1)  # c = 1/2
     seen = 0
     for seed in range(2000):
-        tilt = objpert.tilt_of(np.random.default_rng(seed), epsilon, delta, 2)
+        tilt = objpert.perturbation_of(np.random.default_rng(seed), epsilon, delta, 2)
         if not (0 < tilt[-1] < 0.25 and tilt[0] > 1):
             continue
         given = asked(epsilon=epsilon, loss="huber-hinge", seed=seed)
@@ -208,7 +199,7 @@ def test_objective_perturbation_spends_more_than_it_claims(epsilon):
 
 def test_pure_noise_of_objective_perturbation_has_gamma_length():
     rng = np.random.default_rng(3)
-    lengths = [np.linalg.norm(objpert.tilt_of(rng, 0.5, 0.0, 6)) for _ in range(2000)]
+    lengths = [np.linalg.norm(objpert.perturbation_of(rng, 0.5, 0.0, 6)) for _ in range(2000)]
     # mean 6·2/0.5 = 24, standard deviation of the mean 4·√6/√2000 = 0.22: false alarm 6e-7
     assert abs(np.mean(lengths) - 24) < 5 * 0.22
 
@@ -309,7 +300,7 @@ def test_whoever_tries_all_noises_tells_neighbours_apart():
 
 def test_smoothness_is_the_same_for_every_loss(monkeypatch):
     X, y = table(n=2000)
-    monkeypatch.setattr(amp, "spread", lambda _: 0.0)  # no noise: the penalty shows
+    monkeypatch.setattr(amp, "gaussian_factor", lambda _: 0.0)  # no noise: the penalty shows
     rows = rows_of(X, longest=1.0)
     for loss in (Logistic(), HuberHinge()):
         weights = amp.fit(X, y, **asked(loss=loss.name, alpha=0.0)).weights
@@ -341,7 +332,7 @@ def test_noise_is_scaled_for_all_rows_although_batches_are_used(monkeypatch):
     )
     take = frank_wolfe.rows_of(X).__class__.take
     monkeypatch.setattr(
-        "discreet_bench.released.linear.Rows.take",
+        "discreet_bench.released.common.Rows.take",
         lambda rows, which: sizes.append(len(which)) or take(rows, which),
     )
     found = frank_wolfe.fit(X, y, **asked())
@@ -374,12 +365,8 @@ def test_sampling_gives_the_noise_back_for_small_epsilon_only():
 # -- in the benchmark
 
 
-def solver_of(file):
-    pytest.importorskip("benchopt")
-    spec = importlib.util.spec_from_file_location(file, SOLVERS / f"{file}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Solver.get_instance()
+def solver_of(name):
+    return solver_class(name).get_instance()
 
 
 def problem(method, classes=2, **other):
@@ -424,7 +411,7 @@ def test_runs_as_a_solver(file, classes):
 
 
 def test_what_the_claim_is_not_about_is_skipped():
-    solver = solver_of("amp_released")
+    solver = solver_of("amp-released")
     assert solver.skip(**problem(amp, loss="hinge"))[0]
     assert "replace_one" in solver.skip(**problem(amp, relation="add_remove"))[1]
     assert solver.skip(**problem(amp, intercept=False))[0]
@@ -435,7 +422,7 @@ def test_a_failure_is_the_result(monkeypatch):
         raise RuntimeError("The optimiser gave up. More about it.")
 
     monkeypatch.setattr(amp, "fit", fails)
-    solver = solver_of("amp_released")
+    solver = solver_of("amp-released")
     solver.set_objective(**problem(amp))
     solver.run(None)
     result = solver.get_result()

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet_bench.lines import named
+from discreet_bench.experiments import EXPERIMENTS
 from discreet_bench.report import report
-from discreet_bench.report.curves import curves
+from discreet_bench.report.charts import charts
 
 from .frames import frame, repeated, together
-from .made_runs import NASTY, made_runs, nasty
+from .made_runs import NASTY, nasty
 
 
 class Tags(HTMLParser):
@@ -40,16 +40,24 @@ class Tags(HTMLParser):
 
 
 def data_of(page):
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    found = re.search(
+        r'<script type="application/json" id="page-data">(.*?)</script>', page, re.DOTALL
+    )
     return json.loads(found.group(1))
+
+
+def chart_of(page, **labels):
+    """The one chart with these labels, and its lines by name."""
+    [chart] = [
+        chart for chart in data_of(page)["charts"] if labels.items() <= chart["labels"].items()
+    ]
+    return chart, {trace["name"]: trace for trace in chart["traces"] if "name" in trace}
 
 
 def test_the_page_is_one_file_in_good_order(page):
     found = Tags(page)
     assert "default-src 'none'" in page
-    addresses = set(re.findall(r"https?://[^\"' ]+", page))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
-    assert found.tags.count("h1") == found.tags.count("main") == found.tags.count("nav") == 1
+    assert found.tags.count("h1") == found.tags.count("main") == 1
     levels = [int(tag[1]) for tag in found.tags if re.fullmatch("h[1-6]", tag)]
     assert max(np.diff(levels)) <= 1
     assert len(set(found.ids)) == len(found.ids)
@@ -72,12 +80,11 @@ def test_the_opening_counts_wins_and_losses():
         problem("mnist", [0.80, 0.80, 0.80], [0.84, 0.85, 0.83], epsilon=0.1),
     )
     words = Tags(report(runs, title="t", commands={})).text
-    assert "discreet's default is the best private method in 1 of 3 comparisons, by 4.83" in words
-    assert "It is worse in 2, significantly in none:" in words
-    assert "There the best is DP-AGD (2)." in words
-    assert "2.50 points behind in the median, and 4.00 points at most" in words
-    assert "(mnist, logistic loss, ε = 0.1, add or remove a row)" in words
-    assert "default is 10.00 points worse than the model without privacy" in words
+    assert "discreet's default is the best private method in 1 of 3 comparisons by acc" in words
+    assert "Median lead over the next best: 4.83 points" in words
+    assert "at most 4.00 points behind (mnist, ε = 0.1, add or remove a row), signif" in words
+    assert "significantly in none." in words
+    assert "model without privacy: 10.00 points below it" in words
 
 
 def test_a_lone_method_has_won_nothing():
@@ -86,83 +93,90 @@ def test_a_lone_method_has_won_nothing():
 
 
 def test_the_numbers_are_those_of_the_runs(runs, page):
-    data = data_of(page)
-    (experiment,) = data["experiments"]
-    panel = next(
-        p for p in experiment["panels"] if (p["data"], p["relation"]) == ("adult", "replace_one")
-    )
+    problem = "logistic loss, replace a row"
+    _, lines = chart_of(page, data="adult", problem=problem, measure="Accuracy, %")
     cell = runs[(runs["data"] == "adult") & (runs["relation"] == "replace_one")]
-    places = {line["title"]: k for k, line in enumerate(data["lines"])}
-    (series,) = [s for s in panel["series"] if s["line"] == places["H-F AMP"]]
     kept = (cell["method"] == "amp-hf") & (cell["variant"] == "private")
-    told = cell[kept].groupby("epsilon")["accuracy"].agg(["mean", "std", "count"])
-    x, mean, sd, count = series["points"]["accuracy"]
-    assert x == list(told.index)
-    np.testing.assert_allclose(mean, told["mean"], rtol=1e-4)
-    np.testing.assert_allclose(sd, told["std"], rtol=1e-2)
-    assert count == [5, 5]
-    assert data["quantiles"]["5"] == pytest.approx(stats.t.ppf(0.975, 4), abs=1e-4)
-
-    (grid,) = [s for s in panel["series"] if s["line"] == places[TUNED]]
+    found = cell[kept].groupby("epsilon")["accuracy"].agg(["mean", "std", "count"])
+    line = lines["H-F AMP"]
+    assert line["x"] == list(found.index)
+    np.testing.assert_allclose(line["y"], 100 * found["mean"], rtol=1e-4)
+    half = stats.t.ppf(0.975, 4) * found["std"].iloc[0] / np.sqrt(5)
+    low, high = (100 * (found["mean"].iloc[0] + side * half) for side in (-1, 1))
+    assert line["customdata"][0] == f"[{low:.4g}, {high:.4g}], 5 repeats"
     kept = (cell["method"] == "agd") & (cell["tuning"] == "grid")
-    means = cell[kept].groupby(["epsilon", "setting"])["accuracy"].mean()
+    means = cell[kept].groupby(["epsilon", "setting"])["accuracy"].mean().groupby("epsilon").max()
     np.testing.assert_allclose(
-        grid["points"]["accuracy"][1], means.groupby("epsilon").max(), rtol=1e-4
+        lines["DP-AGD, tuned with hindsight, not private"]["y"], 100 * means, rtol=1e-4
     )
-    cost = cell[kept].groupby("epsilon")["seconds"].mean()  # of all that was tried
-    np.testing.assert_allclose(grid["points"]["seconds"][1], cost, rtol=1e-4)
-    assert any(star[0] == "AMP" and star[3] == 0.791 for star in panel["published"]["accuracy"])
+    stars = lines["published in papers"]
+    assert (79.1, "AMP") in list(zip(stars["y"], stars["text"], strict=True))
 
 
-TUNED = "DP-AGD, tuned with hindsight, not private"
+def test_published_numbers_hold_for_their_relation_only(page):
+    problem = "logistic loss, add or remove a row"
+    _, lines = chart_of(page, data="adult", problem=problem, measure="Accuracy, %")
+    assert lines["published in papers"]["text"] == ["Non-private"]
+
+
+def test_a_crowded_chart_starts_with_the_best_private_lines(page):
+    chart, lines = chart_of(
+        page, data="adult", problem="logistic loss, add or remove a row", measure="Accuracy, %"
+    )
+    on = {name for name, line in lines.items() if line.get("visible") is True}
+    assert {"discreet", "Non-private"} <= on
+    assert len(on) <= 9
+    assert not any("not private" in name for name in on)
+    assert all(line["visible"] == "legendonly" for name, line in lines.items()
+               if name not in on and "visible" in line)  # fmt: skip
+    low, high = chart["layout"]["yaxis"]["range"]
+    assert 50 < low < high <= 100
+
+
+def test_few_repeats_are_single_runs():
+    runs = together(*(repeated([0.7, 0.8], epsilon=epsilon) for epsilon in (0.1, 1.0)))
+    [chart] = charts(runs.assign(experiment="trial"), EXPERIMENTS["auto-table"])
+    line, dots = chart["traces"]
+    assert line["y"] == [75.0, 75.0]
+    assert "fill" not in dots
+    assert sorted(dots["y"]) == [70.0, 70.0, 80.0, 80.0]
+
+
+def test_wide_bands_do_not_squeeze_the_lines():
+    near = [repeated([0.8] * 5, epsilon=epsilon) for epsilon in (1.0, 2.0)]
+    wild = repeated([0.1, 0.2, 0.9, 1.0, 1.0], method="gd", epsilon=1.0)
+    [chart] = charts(together(*near, wild), EXPERIMENTS["auto-table"])
+    low, high = chart["layout"]["yaxis"]["range"]
+    assert 50 < low < high <= 100
 
 
 def test_an_experiments_own_axis_is_used():
-    def looked(batch, values):
+    def checkpoint(batch, values):
         return repeated(
-            values, experiment="sgd-updates", method="laplace-sgd", at=[10.0, 20.0, 10.0, 20.0],
-            repeat=[0, 0, 1, 1], setting=json.dumps({"batch_size": batch}), objective=values,
+            values, method="laplace-sgd", at=[10.0, 20.0, 10.0, 20.0], repeat=[0, 0, 1, 1],
+            setting=json.dumps({"batch_size": batch}), objective=values,
         )  # fmt: skip
 
-    from discreet_bench.experiments import EXPERIMENTS
-
-    name = next(n for n, e in EXPERIMENTS.items() if e.panels.lines == ("batch_size",))
-    runs = together(looked(1, [0.5, 0.4, 0.7, 0.2]), looked(5, [0.3, 0.2, 0.3, 0.2]))
+    experiment = next(e for e in EXPERIMENTS.values() if e.panels.lines == ("batch_size",))
+    runs = together(checkpoint(2, [0.5, 0.4, 0.7, 0.2]), checkpoint(5, [0.3, 0.2, 0.3, 0.2]))
     level = repeated([0.1, 0.1], method="nonprivate", variant="not private", objective=[0.1, 0.1])
-    runs = named(together(runs, level).assign(experiment=name))
-    (told,) = curves(runs, sorted(runs["line"].unique()))
-    assert told["x"] == "at"
-    (panel,) = told["panels"]
-    assert panel["facet"] == {"epsilon": 1.0}
-    one, five, plain = (s["points"]["objective"] for s in panel["series"])
-    assert [s["extra"] for s in panel["series"]] == ["batch_size = 1", "batch_size = 5", ""]
-    assert (one[0], one[1]) == ([10.0, 20.0], [0.6, 0.3])
-    assert five[1] == [0.3, 0.2]
-    assert plain[0] == [None]  # no updates: the same all along
-
-
-def test_settings_that_meet_are_lines_of_their_own():
-    parts = [
-        repeated([0.8, 0.9], setting=json.dumps({"splits": 20}), epsilon=1.0),
-        repeated([0.6, 0.7], setting=json.dumps({"splits": 60}), epsilon=1.0),
-    ]
-    runs = named(together(*parts))
-    (told,) = curves(runs, list(runs["line"].unique()))
-    assert [s["extra"] for s in told["panels"][0]["series"]] == ["splits = 20", "splits = 60"]
-    apart = named(together(parts[0], parts[1].assign(epsilon=2.0)))
-    (told,) = curves(apart, list(apart["line"].unique()))
-    (series,) = told["panels"][0]["series"]
-    assert series["points"]["accuracy"][0] == [1.0, 2.0]
+    found = charts(together(runs, level), experiment)
+    [chart] = [one for one in found if one["labels"]["measure"] == "Objective"]
+    assert chart["layout"]["xaxis"]["title"] == {"text": "Updates"}
+    two, five, plain = (trace for trace in chart["traces"] if "name" in trace)
+    assert two["name"] == "Laplace SGD, batch size = 2"
+    assert (two["x"], two["y"]) == ([10.0, 20.0], [0.6, 0.3])
+    assert five["y"] == [0.3, 0.2]
+    assert (plain["x"], plain["y"]) == ([10.0, 20.0], [0.1, 0.1])  # the same all along
 
 
 def test_promises_are_told_as_they_are(page):
     words = Tags(page).text
-    assert "not private as released: true ε = 0.185 where 0.05 was asked for" in words
-    assert "Not private as released: true ε = 0.185 (asked for: 0.05), 0.37" in words
+    assert "not private as released: true ε = 0.185 instead of 0.05" in words
     assert words.count("claim of that library, not recomputed") >= 3
     assert "(0.1, 7.6e-10)-DP under add_remove neighbours." in words
     assert "spent more than allowed" not in words
-    assert "runs are private, choosing among them was not" in words
+    assert "runs are private, the choice among them is not" in words
 
 
 def test_a_broken_promise_is_marked():
@@ -200,22 +214,15 @@ def test_nothing_to_report_is_refused_and_failures_alone_are_not():
 def test_curves_and_measures_of_baselines_alone_have_no_leaderboard():
     curve = repeated([0.8, 0.9], at=[1.0, 2.0], repeat=0, seed=0)
     words = Tags(report(curve, title="t", commands={})).text
-    assert "These runs show how methods go on their way" in words
+    assert "These runs are checkpoints or sweeps of settings" in words
     plain = repeated([0.9], method="majority", variant="not private", objective=0.5)
     page = report(together(repeated([0.8]), plain), title="t", commands={})
-    assert {row["measure"] for row in data_of(page)["board"]} == {"accuracy"}
+    assert Tags(page).text.count("comparisons by") == 0  # nothing but accuracy, of one method
 
 
-@pytest.mark.slow
-def test_ten_thousand_runs_fit_in_two_megabytes():
-    runs = made_runs(repeats=9)
-    assert len(runs) >= 10_000
-    assert len(report(runs, title="t", commands={}).encode()) < 2_000_000
-
-
-def test_a_thousand_runs_fit_in_a_fifth_of_a_megabyte(runs, page):
+def test_the_data_of_a_thousand_runs_are_small(runs, page):
     assert len(runs) > 1000
-    assert len(page.encode()) < 200_000
+    assert len(json.dumps(data_of(page))) < 400_000
 
 
 def test_names_cannot_become_elements(runs):
@@ -223,15 +230,7 @@ def test_names_cannot_become_elements(runs):
     page = report(nasty(runs), title=NASTY, commands={"amp-fig1": NASTY})
     found = Tags(page)
     assert "img" not in found.tags
-    assert found.tags.count("script") == 2
+    assert found.tags.count("script") == 3
     assert found.text.count("<img src=x") > 5
-
-
-def test_numbers_that_hold_everywhere_have_one_star(page):
-    (experiment,) = data_of(page)["experiments"]
-    for panel in experiment["panels"]:
-        stars = panel["published"].get("accuracy", [])
-        assert sum(star[0] == "Non-private" for star in stars) == 1
-        others = [star for star in stars if star[0] != "Non-private"]
-        if panel["relation"] == "add_remove":
-            assert others == []  # that paper replaces a row
+    assert all("<" not in trace.get("name", "") for c in data_of(page)["charts"]
+               for trace in c["traces"])  # fmt: skip

@@ -10,8 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet_bench import rivals
-from discreet_bench.rivals import call, environments
-from discreet_bench.rivals.catalogue import RIVALS, Rival
+from discreet_bench.rivals import RIVALS, Rival, environments, solver
 
 SCRIPT = """
 import os, sys, time, warnings
@@ -38,8 +37,8 @@ def claim(request, model):
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
     """A rival whose Python is this one and whose fit is a line of text."""
-    monkeypatch.setattr(call, "python_of", lambda rival: Path(sys.executable))
-    monkeypatch.setattr(call, "ready", lambda rival: None)
+    monkeypatch.setattr(solver, "python_of", lambda rival: Path(sys.executable))
+    monkeypatch.setattr(solver, "ready", lambda rival: None)
 
     def make(line="pass", **more):
         script = tmp_path / "script.py"
@@ -77,7 +76,7 @@ def problem(**changes):
 
 def test_a_fit_comes_back_with_scores_and_what_was_set(fake, rows):
     X, y, X_test = rows
-    answer = call.fit(fake(), X, y, X_test, **problem(seed=3, alpha=0.5))
+    answer = rivals.fit(fake(), X, y, X_test, **problem(seed=3, alpha=0.5))
     np.testing.assert_allclose(answer.scores, np.tile([1 - y.mean(), y.mean()], (7, 1)))
     assert 0 <= answer.seconds < 5
     assert answer.settings == {
@@ -88,41 +87,41 @@ def test_a_fit_comes_back_with_scores_and_what_was_set(fake, rows):
 
 
 def test_only_the_fit_is_timed(fake, rows):
-    slow_fit = call.fit(fake("time.sleep(0.5)"), *rows, **problem())
+    slow_fit = rivals.fit(fake("time.sleep(0.5)"), *rows, **problem())
     assert slow_fit.seconds >= 0.5
     script = fake().script
     text = script.read_text().replace("LIBRARIES", "time.sleep(0.5)\nLIBRARIES", 1)
     text = text.replace("    return np.tile", "    time.sleep(0.5)\n    return np.tile")
     script.write_text(text)
-    slow_rest = call.fit(Rival("fake", (), (), script), *rows, **problem())
+    slow_rest = rivals.fit(Rival("fake", (), (), script), *rows, **problem())
     assert slow_rest.seconds < 0.4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 def test_memory_of_the_fit_is_measured(fake, rows):
-    grown = call.fit(fake("np.ones(50 << 17).sum()"), *rows, **problem())  # 50 MiB
+    grown = rivals.fit(fake("np.ones(50 << 17).sum()"), *rows, **problem())  # 50 MiB
     assert 45 < grown.peak_mb < 80
 
 
 def test_a_class_without_training_rows_gets_a_column(fake, rows):
     X, y, X_test = rows
-    answer = call.fit(fake(), X, y, X_test, classes=4, **problem())
+    answer = rivals.fit(fake(), X, y, X_test, classes=4, **problem())
     assert answer.scores.shape == (7, 4)
     assert np.all(answer.scores[:, 2:] == 0)
 
 
 def test_the_library_s_warnings_are_kept(fake, rows):
     line = "[warnings.warn('take care', UserWarning) for _ in range(3)]"
-    assert call.fit(fake(line), *rows, **problem()).settings["warnings"] == [
+    assert rivals.fit(fake(line), *rows, **problem()).settings["warnings"] == [
         "UserWarning: take care"
     ]
 
 
 def test_a_given_norm_is_passed_on_and_an_infinite_one_comes_from_the_bounds(fake, rows):
-    given = call.fit(fake(), *rows, max_norm=1.5, **problem())
+    given = rivals.fit(fake(), *rows, max_norm=1.5, **problem())
     assert given.settings["max_norm"] == 1.5
     bounds = [[-2.0, 1.0], [0.0, 1.0], [0.0, 2.0]]
-    found = call.fit(fake(), *rows, max_norm=np.inf, **problem(bounds=bounds))
+    found = rivals.fit(fake(), *rows, max_norm=np.inf, **problem(bounds=bounds))
     assert found.settings["max_norm"] == pytest.approx(3.0)
 
 
@@ -130,51 +129,51 @@ def test_a_given_norm_is_passed_on_and_an_infinite_one_comes_from_the_bounds(fak
     ("line", "said"),
     [
         ("raise ValueError('no such thing\\nand more')", "fake failed: ValueError: no such thing"),
-        ("os._exit(3)", "fake failed: it ended with code 3 and said nothing"),
+        ("os._exit(3)", "fake failed: it ended with code 3 and no message"),
         ("sys.exit('gone')", "fake failed: gone"),
     ],
 )
 def test_a_failed_fit_says_why(fake, rows, line, said):
     with pytest.raises(RuntimeError, match="fake failed") as caught:
-        call.fit(fake(line), *rows, **problem())
+        rivals.fit(fake(line), *rows, **problem())
     assert str(caught.value) == said
 
 
 def test_scores_that_are_not_numbers_are_refused(fake, rows):
     with pytest.raises(RuntimeError, match="not all finite"):
-        call.fit(fake("return np.array([np.nan, 1.0])"), *rows, **problem())
+        rivals.fit(fake("return np.array([np.nan, 1.0])"), *rows, **problem())
 
 
 def test_a_fit_that_takes_too_long_is_ended(fake, rows):
     with pytest.raises(TimeoutError, match=r"fake took more than 0\.5 seconds"):
-        call.fit(fake("time.sleep(60)"), *rows, timeout=0.5, **problem())
+        rivals.fit(fake("time.sleep(60)"), *rows, timeout=0.5, **problem())
 
 
 def test_nothing_of_this_process_leaks_into_the_rival_s(fake, rows, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "intruder.py").touch()
     with pytest.raises(RuntimeError, match="No module named 'intruder'"):
-        call.fit(fake("import intruder"), *rows, **problem())
+        rivals.fit(fake("import intruder"), *rows, **problem())
 
 
 def test_sparse_rows_are_the_same_as_dense_ones(fake, rows):
     X, y, X_test = rows
     line = "return np.array([X.sum(), X[5, 1]]) "
-    dense = call.fit(fake(line), X, y, X_test, **problem())
-    sparse = call.fit(fake(line), sp.csr_array(X), y, sp.csr_array(X_test), **problem())
+    dense = rivals.fit(fake(line), X, y, X_test, **problem())
+    sparse = rivals.fit(fake(line), sp.csr_array(X), y, sp.csr_array(X_test), **problem())
     np.testing.assert_array_equal(sparse.scores, dense.scores)
 
 
 def test_sparse_rows_that_are_too_large_are_refused(fake):
     X = sp.csr_array((1_000_000, 100_000))
     with pytest.raises(ValueError, match=r"sparse rows are 745\.1 GiB as a dense array"):
-        call.fit(fake(), X, np.arange(1_000_000) % 2, X, **problem(bounds=np.zeros((100_000, 2))))
+        rivals.fit(fake(), X, np.arange(1_000_000) % 2, X, **problem(bounds=np.zeros((100_000, 2))))
 
 
 @pytest.mark.parametrize("bounds", [[[0.0, 1.0]] * 2, [[0.0, np.inf]] * 3])
 def test_bounds_must_fit_the_columns(fake, rows, bounds):
     with pytest.raises(ValueError, match="3 pairs of finite numbers are needed"):
-        call.fit(fake(), *rows, **problem(bounds=bounds))
+        rivals.fit(fake(), *rows, **problem(bounds=bounds))
 
 
 def test_a_rival_that_is_not_installed_is_named(rows, cache):
@@ -244,14 +243,14 @@ def test_the_folder_is_named_or_in_the_cache(monkeypatch, tmp_path):
     assert rivals.folder() == Path("~/elsewhere").expanduser()
 
 
+@pytest.mark.process
 def test_programs_side_by_side_make_one_environment(cache, tmp_path):
     wheel(tmp_path / "wheels")
     tiny = Rival("tiny", ("tinyrival>=1",), ("tinyrival",), tmp_path / "none.py")
     assert "tiny is not installed" in rivals.ready(tiny)
-    said, found = [], []
+    found = []
     threads = [
-        threading.Thread(target=lambda: found.append(rivals.install(tiny, progress=said.append)))
-        for _ in range(2)
+        threading.Thread(target=lambda: found.append(rivals.install(tiny))) for _ in range(2)
     ]
     for thread in threads:
         thread.start()
@@ -259,15 +258,13 @@ def test_programs_side_by_side_make_one_environment(cache, tmp_path):
         thread.join()
     assert found == [None, None]
     assert rivals.ready(tiny) is None
-    assert [path.name for path in cache.iterdir()] == [environments._place(tiny)]
-    assert said.count("tiny: installing tinyrival>=1") == 2
-    said.clear()
-    assert rivals.install(tiny, progress=said.append) is None
-    assert said == []  # it is there: nothing to do
+    assert [path.name for path in cache.iterdir()] == [environments._name(tiny)]
+    assert rivals.install(tiny) is None
     newer = Rival("tiny", ("tinyrival>=2",), ("tinyrival",), tmp_path / "none.py")
     assert rivals.ready(newer) is not None
 
 
+@pytest.mark.process
 def test_a_failed_install_leaves_nothing_and_says_why(cache, tmp_path):
     missing = Rival("gone", ("no-such-package-anywhere",), ("gone",), tmp_path / "none.py")
     reason = rivals.install(missing)
@@ -276,6 +273,7 @@ def test_a_failed_install_leaves_nothing_and_says_why(cache, tmp_path):
     assert rivals.ready(missing) is not None
 
 
+@pytest.mark.process
 def test_a_package_that_cannot_be_imported_is_not_kept(cache, tmp_path):
     wheel(tmp_path / "wheels", text="raise ImportError('needs an older friend')\n")
     broken = Rival("broken", ("tinyrival",), ("tinyrival",), tmp_path / "none.py")
@@ -295,9 +293,7 @@ def test_a_folder_that_cannot_be_made_is_a_reason(monkeypatch, tmp_path):
 
 
 def solver_of(name):
-    from discreet_bench.rivals.solver import RivalSolver
-
-    return type("Solver", (RivalSolver,), {"name": name, "rival": name})()
+    return type("Solver", (rivals.RivalSolver,), {"name": name, "rival": name})()
 
 
 def objective(rows, **changes):
@@ -309,7 +305,6 @@ def objective(rows, **changes):
 
 
 def test_a_solver_skips_with_a_reason(rows, cache):
-    pytest.importorskip("benchopt")
     skipped, reason = solver_of("diffprivlib").skip(**objective(rows))
     assert skipped
     assert "claims replace_one only" in reason
@@ -319,9 +314,6 @@ def test_a_solver_skips_with_a_reason(rows, cache):
 
 
 def test_a_solver_hands_over_scores_and_the_claim(rows, fake, monkeypatch):
-    pytest.importorskip("benchopt")
-    from discreet_bench.rivals import solver
-
     monkeypatch.setattr(solver, "ready", lambda rival: None)
     monkeypatch.setitem(RIVALS, "fake", fake())
     made = solver_of("fake")

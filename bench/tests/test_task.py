@@ -9,12 +9,9 @@ import scipy.sparse as sp
 
 from discreet import LogisticRegression
 from discreet_bench.data import Table, generated
-from discreet_bench.measures import classification, gradient, loss_of, objective
-from discreet_bench.minimum import minimum
+from discreet_bench.measures import classification, gradient, loss_of, minimum, objective
 from discreet_bench.problem import Problem, Result
-from discreet_bench.promise import OVERSPENT
-from discreet_bench.splits import Splits
-from discreet_bench.task import Task, delta_for
+from discreet_bench.task import OVERSPENT, Splits, Task, delta_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 

@@ -1,5 +1,5 @@
-"""The benchmark: experiments by name, their runs, and what is made of them.
+"""The benchmark: experiments by name, their runs, and tables, figures and a page of the results.
 
-The runs are made by benchopt from ``benchmarks/private_erm`` (one file a method); this room holds
-what those files share, and everything after the running.
+benchopt makes the runs (`benchmark`, `runner`); `solvers` has the methods, `datasets` the data
+sets, `runs` the columns of the results.
 """

@@ -1,88 +1,190 @@
-"""``discreet bench``: run the experiments, and make tables, figures and a page of what came out."""
+"""``discreet bench`` and ``discreet datasets``, the commands that this package adds."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import AsJson, DataDir, Force, check_output
+from discreet.cli.options import AsJson, Force, check_output
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
 
-    from discreet_bench.experiment import Experiment
-    from discreet_bench.run import Done
+    from discreet_bench.experiment import Experiment, Plan
+    from discreet_bench.runner import Done, Status
 
-__all__ = ["app"]
+__all__ = ["app", "datasets"]
 
 app = typer.Typer(
-    help="Rerun the experiments of the papers and of this library, and show what came out.",
+    help="Rerun the experiments of the papers and of this library, and show the results.",
     no_args_is_help=True,
 )
 
 OUT = Path("out") / "bench"
 RESULTS, PAGE = "runs.parquet", "report.html"
 LINE_EVERY = 30.0
-"""Seconds between lines in a log file, where there is no bar."""
+"""Seconds between progress lines in a log file, which has no bar."""
 
 
-def _complete(incomplete: str) -> list[str]:
+def _complete_experiments(incomplete: str) -> list[str]:
     from discreet_bench.experiments import EXPERIMENTS
 
     return [name for name in (*EXPERIMENTS, "all") if name.startswith(incomplete)]
 
 
+def _complete_datasets(incomplete: str) -> list[str]:
+    from discreet_bench.datasets import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder of data sets (else the variable DISCREET_DATA)."),
+]
+
+
+# -- discreet datasets
+
+
+def datasets(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Describe this one.", autocompletion=_complete_datasets),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the public schema of its file, or of --table."),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the table to this CSV file.")
+    ] = None,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Download it to the cache and check it.")
+    ] = False,
+    data_dir: DataDir = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the named data sets, or describe one: content, size, licence, source, and files.
+
+    Example: discreet datasets adult --schema adult.toml --table adult.csv
+    """
+    from discreet_bench import datasets as sets
+    from discreet_bench.datasets.catalogue import nearest
+
+    screen = Screen(as_json=as_json)
+    if data_dir is not None and not data_dir.is_dir():
+        raise Problem(Exit.USAGE, f"--data-dir {data_dir}: there is no such folder.")
+    if name is None:
+        if schema or table or fetch:
+            raise Problem(Exit.USAGE, "--schema, --table and --fetch need the name of a data set.")
+        _list_datasets(screen, [sets.describe(each, data_dir=data_dir) for each in sets.names()])
+        return
+    if name not in sets.names():
+        raise Problem(Exit.USAGE, f"unknown data set {name!r}; {nearest(name, sets.names())}")
+    check_output(schema, force, option="--schema")
+    check_output(table, force, option="--table")
+    if schema is not None:
+        _write_schema(name, schema, of_publisher=table is None)
+    try:
+        if fetch:
+            with screen.waiting(f"getting {name}"):
+                sets.load(name, data_dir=data_dir)
+        if table is not None:
+            from pyarrow import csv
+
+            with screen.waiting(f"reading {name}"):
+                csv.write_csv(sets.table(name, data_dir=data_dir), table)
+    except FileNotFoundError as error:  # its text has the remedy
+        raise Problem(Exit.DATA, str(error)) from None
+    except ValueError as error:
+        raise Problem(Exit.USAGE, str(error)) from None
+    found = sets.describe(name, data_dir=data_dir)
+    screen.result(dataclasses.asdict(found), str(found))
+    for path in filter(None, (schema, table)):
+        screen.note(f"Written: {path}")
+
+
+def _list_datasets(screen: Screen, found: Sequence[Any]) -> None:
+    from rich.table import Table
+
+    listed = Table(title="Data sets (more about one: discreet datasets NAME)")
+    listed.add_column("name", no_wrap=True)
+    for heading in ("content", "rows", "columns", "task", "on this machine"):
+        listed.add_column(heading, justify="right" if heading in ("rows", "columns") else "left")
+    for one in found:
+        here = "yes" if one.available else ""
+        listed.add_row(one.name, one.title, f"{one.rows:,}", f"{one.features:,}", one.task, here)
+    screen.result([dataclasses.asdict(one) for one in found], listed)
+
+
+def _write_schema(name: str, path: Path, *, of_publisher: bool) -> None:
+    """Write a schema for the publisher's file, or for the table that ``--table`` writes."""
+    from discreet.files import replacing
+    from discreet.tables import FileFormat
+    from discreet_bench.datasets import schema
+
+    made = schema(name)
+    if made is None:
+        raise Problem(Exit.USAGE, f"{name!r} is a table of numbers that needs no schema.")
+    if not of_publisher:
+        made = dataclasses.replace(made, file=FileFormat())
+    with replacing(path) as stream:
+        stream.write(made.to_toml())
+
+
+# -- discreet bench
+
+
 @app.command("list")
 def list_experiments(as_json: AsJson = False) -> None:
-    """List the experiments: what each asks, and whether its data are here.
+    """List the experiments: content, numbers of runs, and data sets that are missing.
 
     Example: discreet bench list
     """
     from rich.table import Table
 
+    from discreet_bench.data import available
     from discreet_bench.experiments import EXPERIMENTS
 
-    _needs_benchopt()
-    screen = Screen(as_json=as_json)
     table = Table(title="Experiments (discreet bench run NAME --quick, or without --quick in full)")
     table.add_column("name", no_wrap=True)
-    for heading in ("what it shows", "source", "runs", "quick", "data not here"):
+    for heading in ("content", "source", "runs", "quick", "missing data"):
         table.add_column(heading, justify="right" if heading in ("runs", "quick") else "left")
-    told = []
+    found = []
     for experiment in EXPERIMENTS.values():
-        full, quick = _count(experiment.plans), _count(experiment.quick)
-        missing = _missing(experiment)
+        sets = dict.fromkeys(name for plan in experiment.plans for name in plan.data)
+        one = {
+            "name": experiment.name,
+            "title": experiment.title,
+            "source": experiment.source,
+            "question": experiment.question,
+            "runs": _count(experiment.plans),
+            "quick_runs": _count(experiment.quick),
+            "missing_data": [name for name in sets if available(name) is not None],
+            "notes": list(experiment.notes),
+        }
+        found.append(one)
         table.add_row(
             experiment.name,
             experiment.title,
             experiment.source,
-            f"{full:,}",
-            f"{quick:,}",
-            ", ".join(missing),
+            f"{one['runs']:,}",
+            f"{one['quick_runs']:,}",
+            ", ".join(one["missing_data"]),
         )
-        told.append(
-            {
-                "name": experiment.name,
-                "title": experiment.title,
-                "source": experiment.source,
-                "question": experiment.question,
-                "runs": full,
-                "quick_runs": quick,
-                "missing_data": missing,
-                "notes": list(experiment.notes),
-            }
-        )
-    screen.result(told, table)
+    Screen(as_json=as_json).result(found, table)
 
 
 @app.command("run")
@@ -92,19 +194,19 @@ def run_experiments(
         typer.Argument(
             metavar="NAME…",
             help="Experiments (see: discreet bench list), or all.",
-            autocompletion=_complete,
+            autocompletion=_complete_experiments,
         ),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="In small: at most two minutes an experiment.")
+        bool, typer.Option("--quick", help="A small form: at most two minutes per experiment.")
     ] = False,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Splits, each with fresh noise, instead of its own.")
+        int | None, typer.Option(min=1, help="Number of splits, each with fresh noise.")
     ] = None,
     data: Annotated[list[str] | None, typer.Option(help="Only this data set; repeatable.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; repeatable.")] = None,
     epsilon: Annotated[
-        list[float] | None, typer.Option(help="This ε instead of its own; repeatable.")
+        list[float] | None, typer.Option(help="This ε instead of the experiment's; repeatable.")
     ] = None,
     relation: Annotated[
         list[Relation] | None, typer.Option(help="Only this relation; repeatable.")
@@ -114,32 +216,31 @@ def run_experiments(
         typer.Option(help="A further method: a Python file with a class Solver; repeatable."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes side by side; by default as many as cores.")
+        int | None, typer.Option(min=1, help="Processes side by side; default: number of cores.")
     ] = None,
     data_dir: DataDir = None,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch data sets that are not here.")
+        bool, typer.Option("--download", help="Download data sets that are missing.")
     ] = False,
     install_rivals: Annotated[
         bool,
         typer.Option(
             "--install-rivals",
-            help="Set up other libraries, each in an environment of its own; without it they run "
-            "only where that was done before.",
+            help="Install other libraries, each in an environment of its own; without it they run "
+            "only where they are installed already.",
         ),
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for what comes out.")] = OUT,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = OUT,
 ) -> None:
-    """Run experiments; what is done is kept, and not run again.
+    """Run experiments; finished runs are kept and not run again.
 
     Each experiment gets a folder in --out with its runs (Parquet), tables (Markdown, CSV, LaTeX),
-    figures (SVG, PNG) and a page. Ctrl-C keeps what is done; the same command goes on from there.
+    figures (SVG, PNG) and a page. Ctrl-C keeps finished runs; the same command continues.
 
     Example: discreet bench run dpagd-fig2 --quick --jobs 2
     """
-    from discreet_bench.run import narrowed
+    from discreet_bench.runner import narrowed
 
-    _needs_benchopt()
     screen = Screen()
     chosen = _chosen(names)
     if data_dir is not None:
@@ -147,11 +248,9 @@ def run_experiments(
             raise Problem(Exit.USAGE, f"--data-dir {data_dir}: there is no such folder.")
         os.environ["DISCREET_DATA"] = str(data_dir.resolve())
     os.environ["DISCREET_DOWNLOAD"] = "1" if download else "0"
+    files = [_solver_file(file) for file in solver_file or []]
     if install_rivals:
         _install_rivals(screen)
-    jobs = jobs or os.cpu_count() or 1
-    relations = [str(each) for each in relation or []]
-    files = [_solver_file(file) for file in solver_file or []]
     failures: list[str] = []
     for experiment in chosen:
         plans = narrowed(
@@ -160,29 +259,34 @@ def run_experiments(
             data=data or (),
             methods=method or (),
             epsilons=epsilon or (),
-            relations=relations,
+            relations=[str(each) for each in relation or []],
             files=files,
         )
         if not plans:
-            screen.note(f"{experiment.name}: nothing is left of it with these options.")
+            screen.note(f"{experiment.name}: no runs are left with these options.")
             continue
         folder = out / (experiment.name + ("-quick" if quick else ""))
-        done = _run_one(screen, experiment, plans, folder, jobs=jobs, cache=out / "cache")
+        done = _run(screen, experiment, plans, folder, jobs or os.cpu_count() or 1, out / "cache")
         failures += done.failures
-        _tell(screen, experiment, done, folder)
-        if not done.runs.empty:
+        for name, reason in done.skipped.items():
+            text = reason if name.split(":")[0] in reason else f"{name}: {reason}"
+            screen.note(f"Left out: {text}.")
+        if done.runs.empty:
+            screen.note(f"{experiment.name}: no runs.")
+        else:
+            refused = int((done.runs["problem"] != "").sum())
+            text = f"{experiment.name}: {len(done.runs):,} runs in {folder / RESULTS}"
+            screen.note(text + (f", {refused:,} of them refusals or errors." if refused else "."))
             commands = {experiment.name: _command(experiment, quick, done.runs)}
-            _write_all(screen, done.runs, [experiment], folder, commands)
+            _write_all(screen, done.runs, [experiment], folder / PAGE, experiment.title, commands)
         if done.interrupted:
             raise Problem(
                 Exit.INTERRUPTED,
                 f"Interrupted. {len(done.runs):,} runs are kept in {folder / RESULTS}; the same "
-                "command goes on from there.",
+                "command continues from there.",
             )
     if failures:
-        raise Problem(
-            Exit.PRIVACY, "Runs that failed their judgement:\n  " + "\n  ".join(failures[:10])
-        )
+        raise Problem(Exit.PRIVACY, "Runs that spent too much:\n  " + "\n  ".join(failures[:10]))
 
 
 @app.command("report")
@@ -195,87 +299,73 @@ def make_report(
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Private linear models",
     force: Force = False,
 ) -> None:
-    """Make one page of runs: a leaderboard, curves to explore, what each method promises.
+    """Make one page of runs: comparisons, interactive charts, and the guarantee of each method.
 
-    The page is one file that loads nothing else. Tables and figures are written beside it.
+    The page is one file that loads nothing else. Tables and figures are written next to it.
 
     Example: discreet bench report out/bench -o report.html
     """
     from discreet_bench.experiments import EXPERIMENTS
+    from discreet_bench.runs import read
 
-    screen = Screen()
     found = _files(files)
     output.parent.mkdir(parents=True, exist_ok=True)
     check_output(output, force, *found)
-    runs = _read(found)
+    runs = read(*found)
     known = [EXPERIMENTS[name] for name in dict.fromkeys(runs["experiment"]) if name in EXPERIMENTS]
-    quick = {path.parent.name.removesuffix("-quick") for path in found if _is_quick(path)}
-    commands = {each.name: _command(each, each.name in quick, runs) for each in known}
-    _write_all(screen, runs, known, output.parent, commands, page=output, title=title)
+    folders = {path.parent.name for path in found}
+    commands = {one.name: _command(one, f"{one.name}-quick" in folders, runs) for one in known}
+    _write_all(Screen(), runs, known, output, title, commands)
 
 
 @app.command("compare")
 def compare_runs(
     before: Annotated[Path, typer.Argument(help="A file of runs, or a folder that holds some.")],
     after: Annotated[Path, typer.Argument(help="Another.")],
-    measure: Annotated[str, typer.Option(help="What to compare.")] = "accuracy",
+    measure: Annotated[str, typer.Option(help="Measure to compare.")] = "accuracy",
     as_json: AsJson = False,
 ) -> None:
-    """Compare two files of runs: what became better or worse, beyond chance.
+    """Compare two files of runs: significant improvements and losses.
 
-    Example: discreet bench compare benchmarks/results/runs.parquet out/bench/auto-table
+    Example: discreet bench compare bench/results/runs.parquet out/bench/auto-table
     """
     from rich.table import Table
 
     from discreet_bench.lines import title_of
-    from discreet_bench.runs import MEASURES
+    from discreet_bench.runs import MEASURES, read
     from discreet_bench.statistics import compare
 
     if measure not in MEASURES:
         raise Problem(Exit.USAGE, f"--measure must be one of {', '.join(MEASURES)}.")
-    screen = Screen(as_json=as_json)
-    found = compare(_read(_files([before])), _read(_files([after])), measure)
+    found = compare(read(*_files([before])), read(*_files([after])), measure)
     if found.empty:
         raise Problem(
             Exit.DATA, "The two have no experiment, data set, budget and method in common."
         )
-    table = Table(title=f"{measure}: after less before (95 % interval)")
-    for heading in ("data", "loss", "relation"):
-        table.add_column(heading)
-    table.add_column("ε", justify="right")
-    table.add_column("method")
-    for heading in ("before", "after", "difference"):
-        table.add_column(heading, justify="right")
-    table.add_column("verdict")
+    table = Table(title=f"{measure}: after minus before (95 % confidence interval)")
+    right = ("ε", "before", "after", "difference")
+    for heading in ("data", "loss", "relation", "ε", "method", *right[1:], "verdict"):
+        table.add_column(heading, justify="right" if heading in right else "left")
     for row in found.to_dict("records"):
         between = f"{row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
         cells = [row["data"], row["loss"], row["relation"], f"{row['epsilon']:g}"]
         cells += [title_of(row["line"]), f"{row['before']:.4f}", f"{row['after']:.4f}"]
         table.add_row(*cells, between.replace("+nan", "–"), row["verdict"])
-    told = found.astype(object).where(found.notna(), None).to_dict("records")
-    screen.result(told, table)
-
-
-def _needs_benchopt() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("benchopt") is None or find_spec("pandas") is None:
-        raise Problem(
-            Exit.USAGE, "The benchmark needs more packages: pip install 'discreet[bench]'."
-        )
+    records = found.astype(object).where(found.notna(), None).to_dict("records")
+    Screen(as_json=as_json).result(records, table)
 
 
 def _solver_file(file: Path) -> str:
-    """A file with a method of one's own, under a name of its own."""
-    from discreet_bench.solvers import descriptions
+    """Check the file of a user's own method: it must exist and have a name of its own."""
+    from discreet_bench.solvers import solver_names
 
     if not file.is_file():
         raise Problem(Exit.USAGE, f"--solver-file {file}: there is no such file.")
     named = re.search(r"^\s+name\s*=\s*[\"'](.+?)[\"']", file.read_text(), re.MULTILINE)
-    if named and named[1] in descriptions():
+    if named and named[1] in solver_names():
         raise Problem(
             Exit.USAGE,
-            f"--solver-file {file}: the benchmark has a method {named[1]!r}; name yours otherwise.",
+            f"--solver-file {file}: the benchmark has a method {named[1]!r}; choose another name.",
         )
     return str(file.resolve())
 
@@ -285,28 +375,20 @@ def _chosen(names: Sequence[str]) -> list[Experiment]:
 
     if "all" in names:
         return list(EXPERIMENTS.values())
-    return [find(name) for name in dict.fromkeys(names)]
+    try:
+        return [find(name) for name in dict.fromkeys(names)]
+    except ValueError as error:
+        raise Problem(Exit.USAGE, str(error)) from None
 
 
-def _count(plans: Sequence[object]) -> int:
-    from discreet_bench.run import size
+def _count(plans: Sequence[Plan]) -> int:
+    from discreet_bench.runner import size
 
-    return sum(size(plan) for plan in plans)  # type: ignore[arg-type]
-
-
-def _missing(experiment: Experiment) -> list[str]:
-    from discreet_bench.data import available
-
-    names = dict.fromkeys(name for plan in experiment.plans for name in plan.data)
-    return [name for name in names if available(name) is not None]
-
-
-def _is_quick(path: Path) -> bool:
-    return path.parent.name.endswith("-quick")
+    return sum(size(plan) for plan in plans)
 
 
 def _command(experiment: Experiment, quick: bool, runs: pd.DataFrame) -> str:
-    """The command that makes such runs, narrowed as they are."""
+    """Return the command that makes such runs."""
     runs = runs[runs["experiment"] == experiment.name]
     plans = experiment.quick if quick else experiment.plans
     words = ["discreet bench run", experiment.name, *(["--quick"] if quick else [])]
@@ -322,19 +404,18 @@ def _command(experiment: Experiment, quick: bool, runs: pd.DataFrame) -> str:
     return " ".join(words)
 
 
-def _run_one(
+def _run(
     screen: Screen,
     experiment: Experiment,
-    plans: Sequence[object],
+    plans: Sequence[Plan],
     folder: Path,
-    *,
     jobs: int,
     cache: Path,
 ) -> Done:
-    """Run one experiment under a bar that tells how long it will take."""
+    """Run one experiment with a progress bar and the remaining time."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from discreet_bench.run import Status, run
+    from discreet_bench.runner import run
 
     columns = (
         TextColumn("{task.description}"),
@@ -346,31 +427,18 @@ def _run_one(
     hidden = not screen.people.is_terminal
     with Progress(*columns, console=screen.people, disable=hidden) as bars:
         task = bars.add_task(experiment.name, total=_count(plans), left="")
-
         last = time.monotonic()
 
         def watch(status: Status) -> None:
             nonlocal last
+            now = f"{experiment.name} · {status.now}"
             left = "" if status.seconds_left is None else f"{_time(status.seconds_left)} left"
-            if not screen.people.is_terminal and time.monotonic() - last > LINE_EVERY:
+            if hidden and time.monotonic() - last > LINE_EVERY:
                 last = time.monotonic()
-                done = f"{status.done:,} of {status.total:,} runs"
-                screen.note(f"{experiment.name} · {status.now}: {done}, {left}")
-            bars.update(
-                task,
-                completed=status.done,
-                description=f"{experiment.name} · {status.now}",
-                left=left,
-            )
+                screen.note(f"{now}: {status.done:,} of {status.total:,} runs, {left}")
+            bars.update(task, completed=status.done, description=now, left=left)
 
-        return run(
-            experiment,
-            plans,  # type: ignore[arg-type]
-            folder / RESULTS,
-            jobs=jobs,
-            cache=cache,
-            watch=watch,
-        )
+        return run(experiment, plans, folder / RESULTS, jobs=jobs, cache=cache, watch=watch)
 
 
 def _time(seconds: float) -> str:
@@ -379,73 +447,47 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _tell(screen: Screen, experiment: Experiment, done: Done, folder: Path) -> None:
-    for name, reason in done.skipped.items():
-        told = reason if name.split(":")[0] in reason else f"{name}: {reason}"
-        screen.note(f"Left out: {told}.")
-    if done.runs.empty:
-        screen.note(f"{experiment.name}: no runs.")
-        return
-    refused = int((done.runs["problem"] != "").sum())
-    told = f"{experiment.name}: {len(done.runs):,} runs in {folder / RESULTS}"
-    screen.note(told + (f", {refused:,} of them refusals or errors." if refused else "."))
-
-
 def _write_all(
     screen: Screen,
     runs: pd.DataFrame,
     experiments: Sequence[Experiment],
-    folder: Path,
+    page: Path,
+    title: str,
     commands: dict[str, str],
-    *,
-    page: Path | None = None,
-    title: str | None = None,
 ) -> None:
-    """Tables, figures and the page."""
+    """Write tables, figures and the page."""
     from discreet.files import replacing
     from discreet_bench import figures, tables
     from discreet_bench.report import report
 
-    page = page or folder / PAGE
     for experiment in experiments:
         part = runs[runs["experiment"] == experiment.name]
         with screen.waiting(f"tables and figures of {experiment.name}"):
-            tables.write_all(part, experiment, folder)
-            figures.draw(part, experiment, folder)
-    heading = title or " · ".join(each.title for each in experiments)
-    with replacing(page) as stream:
-        stream.write(report(runs, title=heading, commands=commands))
+            tables.write_all(part, experiment, page.parent)
+            figures.draw(part, experiment, page.parent)
+    with screen.waiting("page"), replacing(page) as stream:
+        stream.write(report(runs, title=title, commands=commands))
     screen.note(f"Page: {page}")
 
 
 def _files(given: Sequence[Path]) -> list[Path]:
+    """Return files of runs, and those in folders."""
     found: list[Path] = []
     for path in given:
-        if path.is_dir():
-            inside = sorted(path.rglob(RESULTS))
-            if not inside:
-                raise Problem(Exit.DATA, f"{path} holds no {RESULTS}; run an experiment first.")
-            found += inside
-        elif path.is_file():
-            found.append(path)
-        else:
+        inside: list[Any] = sorted(path.rglob(RESULTS)) if path.is_dir() else [path]
+        if not inside:
+            raise Problem(Exit.DATA, f"{path} holds no {RESULTS}; run an experiment first.")
+        if not path.exists():
             raise Problem(Exit.DATA, f"{path}: there is no such file or folder.")
+        found += inside
     return found
 
 
-def _read(files: Sequence[Path]) -> pd.DataFrame:
-    from discreet_bench.runs import read
-
-    return read(*files)
-
-
 def _install_rivals(screen: Screen) -> None:
-    from discreet_bench.rivals.environments import RIVALS, install, ready
+    from discreet_bench.rivals import RIVALS, install
 
     for rival in RIVALS.values():
-        if ready(rival) is None:
-            continue
-        with screen.waiting(f"setting up {rival.name}"):
+        with screen.waiting(f"installing {rival.name}"):
             reason = install(rival)
         if reason is not None:
             screen.note(f"{rival.name} will be left out: {reason}")

@@ -1,4 +1,4 @@
-"""The data sets of the benchmark, cut and brought to the form that its objective takes."""
+"""Data sets of the benchmark, cut to size, in the form that its objective takes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import psutil
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.tables.columns import Numeric
-from discreet.tables.schema import Schema
+from discreet.tables import Numeric, Schema
 from discreet_bench import datasets, synthetic
-from discreet_bench.datasets.entries import entry
+from discreet_bench.datasets.catalogue import entry
 from discreet_bench.datasets.sources import where
 
-__all__ = ["GENERATED", "Table", "available", "generated", "public", "too_large"]
+__all__ = ["GENERATED", "Table", "available", "generated", "norms", "public", "too_large"]
 
-_BYTES_A_VALUE = 20
+_BYTES_PER_VALUE = 20
 """Of a generated table: drawn as doubles, kept as floats, and split into training and test rows."""
 
 DENSE_COLUMNS = 1000
-"""Tables of at most so many columns are kept dense."""
+"""Tables of at most this many columns are kept dense."""
 
 GENERATED: dict[str, Callable[..., Any]] = {
     "synthetic-l": synthetic.synthetic_low,
@@ -32,8 +32,8 @@ GENERATED: dict[str, Callable[..., Any]] = {
     "sphere": synthetic.sphere,
     "industrial": synthetic.synthetic_low,
 }
-"""Data sets that are made on the spot. ``industrial`` stands in for production data that nobody
-else has: the recipe of Synthetic-L, as many rows and columns as asked for."""
+"""Generated data sets. ``industrial`` replaces production data that are not public: the recipe of
+Synthetic-L with any number of rows and columns."""
 
 _SOURCES = {"mnist-zero": "mnist"}
 FEATURES = {"synthetic-l": 20, "synthetic-h": 5000, "sphere": 5, "industrial": 23}
@@ -47,7 +47,7 @@ class Table:
     Attributes
     ----------
     name
-        What it is called, with its cut: ``"kddcup99 (70,000 rows)"``.
+        Its name, with its cut: ``"kddcup99 (70,000 rows)"``.
     X, y
         Rows, dense or CSR, and class codes 0, 1, … or real targets.
     n_classes
@@ -70,7 +70,7 @@ class Table:
 
 
 def available(data: str) -> str | None:
-    """Why a data set cannot be had here without a download, or None if it can."""
+    """Return why a data set cannot be loaded without a download, or None if it can."""
     source = _SOURCES.get(data, data)
     if data in GENERATED or where(entry(source)) not in ("download", "by hand"):
         return None
@@ -81,13 +81,13 @@ def available(data: str) -> str | None:
 
 
 def too_large(data: str, grid: Mapping[str, Sequence[Any]]) -> str | None:
-    """Why a generated data set cannot be made in this machine's memory, or None if it can."""
+    """Return why a generated data set does not fit this machine's memory, or None."""
     if data not in GENERATED:
         return None
     rows = max(count or ROWS[data] for count in grid.get("rows", [None]))
     features = max(count or FEATURES[data] for count in grid.get("features", [None]))
-    needed = rows * features * _BYTES_A_VALUE / 2**30
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    needed = rows * features * _BYTES_PER_VALUE / 2**30
+    here = psutil.virtual_memory().total / 2**30
     if needed <= here:
         return None
     return (
@@ -98,16 +98,16 @@ def too_large(data: str, grid: Mapping[str, Sequence[Any]]) -> str | None:
 
 @lru_cache(maxsize=1)  # a worker's runs come data set by data set
 def public(data: str, rows: int | None, columns: int | None, unit: bool) -> Table:
-    """A public data set.
+    """Load a public data set.
 
     Parameters
     ----------
     data : str
         A name of `discreet_bench.datasets`, or ``"mnist-zero"``: the digit 0 against the rest.
     rows : int or None
-        Keep so many, picked at random once and for all.
+        Keep this many, picked at random once and for all.
     columns : int or None
-        Keep so many, likewise.
+        Keep this many, likewise.
     unit : bool
         Take numbers as they are and divide every row by its norm, instead of the public scaling.
     """
@@ -148,7 +148,7 @@ def public(data: str, rows: int | None, columns: int | None, unit: bool) -> Tabl
 
 @lru_cache(maxsize=1)
 def generated(data: str, rows: int | None, features: int | None, seed: int) -> Table:
-    """A data set that is made here, the same for the same seed."""
+    """Generate a data set, the same for the same seed."""
     n, d = rows or ROWS[data], features or FEATURES[data]
     X, y = GENERATED[data](n, d, seed=seed)
     X = X.astype(np.float32)
@@ -164,20 +164,25 @@ def _noted(name: str, note: str) -> str:
     return f"{name[:-1]}, {note})" if name.endswith(")") else f"{name} ({note})"
 
 
-def _unit_rows(X: Any) -> Any:
+def norms(X: Any) -> NDArray[Any]:
+    """Return the Euclidean norm of each row, dense or CSR."""
     if sp.issparse(X):
-        norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        return sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-30)) @ X)
-    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-30)
+        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    return np.linalg.norm(X, axis=1)
+
+
+def _unit_rows(X: Any) -> Any:
+    scale = np.maximum(norms(X), 1e-30)
+    return sp.csr_array(sp.diags_array(1 / scale) @ X) if sp.issparse(X) else X / scale[:, None]
 
 
 def _bounds(columns: int, *, signed: bool) -> NDArray[np.float64]:
-    """Schemas encode to [0, 1]; what is generated, or has no schema, lies in [-1, 1]."""
+    """Return bounds: [0, 1] for schemas, [-1, 1] for generated data and data without a schema."""
     return np.tile([-1.0 if signed else 0.0, 1.0], (columns, 1))
 
 
 def _unscaled(schema: Schema) -> Schema:
-    """The same schema with numbers left as they are."""
+    """Return the schema with numbers left as they are."""
     columns = {
         name: Numeric() if isinstance(column, Numeric) else column
         for name, column in schema.columns.items()

@@ -1,17 +1,28 @@
-"""An experiment: what to run, and how to show it.
+"""Experiments as data: which runs to make, and how to show them.
 
-An experiment is a few plans. A plan is a product, which benchopt runs: data sets × objectives ×
-solvers × repeats. Names of data sets and solvers are those of the files in
-``benchmarks/private_erm``; their parameters are given as lists of values to try.
+An experiment is a few plans. A plan is a product that benchopt runs: data sets × objectives ×
+solvers × repeats. Parameters are given as lists of values to try.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Experiment", "Panels", "Plan"]
+__all__ = [
+    "BOTH",
+    "SMALL_ADULT",
+    "SMALL_H",
+    "SMALL_L",
+    "Experiment",
+    "Grid",
+    "Panels",
+    "Plan",
+    "each",
+    "objective",
+    "sgd_family",
+]
 
 Grid = Mapping[str, Sequence[Any]]
 """Parameters, each with the values to try."""
@@ -34,8 +45,8 @@ class Plan:
     repeats
         Number of splits, each with fresh noise.
     tuning
-        ``"grid"`` if the settings are a grid of which a reader is meant to take the best: what is
-        shown of it is marked as tuned with hindsight, which is not private.
+        ``"grid"`` if the settings are a grid of which the best is shown, marked as tuned with
+        hindsight, which is not private.
     """
 
     data: Mapping[str, Grid]
@@ -47,18 +58,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Panels:
-    """How an experiment is drawn: one panel a data set and measure.
+    """Layout of an experiment's figure: one panel per data set and measure.
 
     Attributes
     ----------
     x
         A column of the runs, or a solver's parameter: ``"epsilon"``, ``"at"``, ``"splits"``.
     measures
-        Columns of the runs, a row of panels each.
+        Columns of the runs, one row of panels each.
     log_x, log_y
         Scales.
     lines
-        What makes a line besides the method: parameters or columns.
+        Parameters or columns that make a line besides the method.
     """
 
     x: str = "epsilon"
@@ -70,26 +81,26 @@ class Panels:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of a paper, or of ours.
+    """An experiment of a paper, or of this library.
 
     Attributes
     ----------
     name
         Such as ``"dpagd-fig2"``.
     title
-        What it shows, in a line.
+        Its content in a line.
     source
         Paper and figure or table.
     question
-        What it asks, in plain words.
+        The question it answers.
     plans
         The paper's own settings.
     quick
-        The same in small: at most two minutes on two cores, with generated data among it.
+        A small form: at most two minutes on two cores, with generated data among its data sets.
     panels
-        How it is drawn.
+        Layout of its figure.
     notes
-        What differs from the paper, and why.
+        Differences from the paper, with reasons.
     """
 
     name: str
@@ -100,3 +111,57 @@ class Experiment:
     quick: tuple[Plan, ...]
     panels: Panels = field(default_factory=Panels)
     notes: tuple[str, ...] = ()
+
+
+BOTH = ("tight", "published")
+"""Calibrations: the least noise that a sound accountant allows, and the paper's own constants."""
+
+SMALL_L: Mapping[str, Grid] = {"synthetic-l": {"rows": [3000], "features": [20]}}
+SMALL_H: Mapping[str, Grid] = {"synthetic-h": {"rows": [400], "features": [400]}}
+SMALL_ADULT: Mapping[str, Grid] = {"adult": {"rows": [4000]}}
+"""Data sets of the quick forms. Adult is skipped where its files are missing."""
+
+
+def objective(
+    epsilon: Sequence[float],
+    delta: float | str,
+    *,
+    relation: Sequence[str],
+    loss: str = "logistic",
+    alpha: Sequence[float] = (1e-4,),
+    test: str = "80/20",
+    rows: str = "encoded",
+    intercept: bool = True,
+) -> Grid:
+    """Return the parameters of the objective, all of them spelt out."""
+    return {
+        "epsilon": list(epsilon),
+        "delta": [delta],
+        "relation": list(relation),
+        "loss": [loss],
+        "alpha": list(alpha),
+        "test": [test],
+        "rows": [rows],
+        "intercept": [intercept],
+    }
+
+
+def each(solvers: Iterable[str], **parameters: Sequence[Any]) -> dict[str, Grid]:
+    """Give several solvers the same parameters."""
+    return {name: dict(parameters) for name in solvers}
+
+
+def sgd_family(
+    published: Sequence[str], calibrations: Sequence[str] = BOTH, **parameters: Sequence[Any]
+) -> dict[str, Grid]:
+    """Return SGD once with the tight calibration, and once per paper with published constants.
+
+    The three papers' methods differ in nothing but their published noise.
+    """
+    found: dict[str, Grid] = {}
+    if "published" in calibrations:
+        found |= {name: {"calibration": ["published"], **parameters} for name in published}
+    if "tight" in calibrations:
+        both = ["tight", "published"] if "sgd" in found else ["tight"]
+        found["sgd"] = {"calibration": both, **parameters}
+    return found

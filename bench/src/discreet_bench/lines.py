@@ -1,6 +1,6 @@
-"""Which runs are one line in a figure or table, what it is called, and how it is drawn.
+"""Lines of figures and tables: key, title and style.
 
-Colours are those of Okabe and Ito, which the colour-blind can tell apart; methods that share a
+Colours are those of Okabe and Ito, which colour-blind people can tell apart; methods of the same
 colour have different markers, and kinds of runs (private, as released, tuned) different dashes, so
 that a figure can be read in grey as well.
 """
@@ -11,7 +11,18 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-__all__ = ["METHODS", "Look", "Method", "honest", "look", "named", "title_of"]
+__all__ = [
+    "KINDS",
+    "METHODS",
+    "Method",
+    "Style",
+    "honest",
+    "kind_of",
+    "named",
+    "order_of",
+    "style",
+    "title_of",
+]
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#666666"
@@ -48,7 +59,7 @@ METHODS: dict[str, Method] = {
     "privgene": Method("PrivGene", PURPLE, "s", "Zhang et al. 2013"),
     "noisy-gd": Method("Noisy descent, fixed steps", PURPLE, "^", "Lee & Kifer 2018, table 1"),
     "nonprivate": Method("Non-private", GREY, "D", "L-BFGS"),
-    "majority": Method("Majority", GREY, "x", "the commonest class"),
+    "majority": Method("Majority", GREY, "x", "the most frequent class"),
     "plain-sgd": Method("SGD without noise", GREY, "P", "Song et al. 2013"),
     "scikit-learn": Method("scikit-learn", GREY, "o", "its LogisticRegression, no privacy"),
     "diffprivlib": Method("diffprivlib", SKY, "o", "its LogisticRegression"),
@@ -59,10 +70,20 @@ METHODS: dict[str, Method] = {
 
 _OTHER = Method("", GREY, "*", "")
 
+KINDS = {
+    "private": "Private",
+    "variant": "Private, published constants or tuned",
+    "hindsight": "Tuned with hindsight, not private",
+    "released": "Not private as released",
+    "rival": "Other libraries, claims not recomputed",
+    "baseline": "Without privacy",
+}
+"""Kinds of lines, in the order in which they are shown."""
+
 
 @dataclass(frozen=True)
-class Look:
-    """How a line is drawn."""
+class Style:
+    """Style of a line."""
 
     title: str
     colour: str
@@ -72,7 +93,7 @@ class Look:
 
 
 def named(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with a column ``line``: method, calibration, variant and tuning in one key.
+    """Add a column ``line`` to runs: method, calibration, variant and tuning in one key.
 
     Keys are ``method|calibration|variant|tuning``, where the calibration is empty unless it is
     ``published``.
@@ -83,7 +104,7 @@ def named(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def title_of(line: str) -> str:
-    """A line's key in words, with what a reader must know about its privacy."""
+    """Return the title of a line, with what a reader must know about its privacy."""
     method, calibration, variant, tuning = line.split("|")
     title = METHODS.get(method, _OTHER).title or method.removesuffix("-released")
     if method.endswith("-released"):
@@ -105,13 +126,13 @@ def title_of(line: str) -> str:
 
 
 def honest(line: str) -> bool:
-    """Whether what the line shows is private from end to end."""
+    """Tell whether a line is private from end to end."""
     _, _, variant, tuning = line.split("|")
     return variant == "private" and tuning != "grid"
 
 
-def look(line: str) -> Look:
-    """How to draw a line."""
+def style(line: str) -> Style:
+    """Return the style of a line."""
     method, calibration, variant, tuning = line.split("|")
     known = METHODS.get(method) or METHODS.get(method.removesuffix("-released")) or _OTHER
     dash = "-"
@@ -121,4 +142,21 @@ def look(line: str) -> Look:
         dash = "--"
     elif calibration == "published" or tuning == "selected":
         dash = "-."
-    return Look(title_of(line), known.colour, known.marker, dash, filled=honest(line))
+    return Style(title_of(line), known.colour, known.marker, dash, filled=honest(line))
+
+
+def kind_of(line: str) -> str:
+    """Return which of `KINDS` a line is."""
+    _, calibration, variant, tuning = line.split("|")
+    if variant != "private":
+        return {"as released": "released", "rival": "rival"}.get(variant, "baseline")
+    if tuning == "grid":
+        return "hindsight"
+    return "private" if tuning == "default" and calibration != "published" else "variant"
+
+
+def order_of(line: str) -> tuple[int, int, str]:
+    """Return a key that sorts lines by kind, and within a kind by method."""
+    method, methods = line.split("|")[0].removesuffix("-released"), list(METHODS)
+    place = methods.index(method) if method in METHODS else len(methods)
+    return list(KINDS).index(kind_of(line)), place, line

@@ -1,4 +1,4 @@
-"""What a solver of the benchmark gets, and what it returns."""
+"""Interface of the benchmark's solvers: the problem they get and the result they return."""
 
 from __future__ import annotations
 
@@ -9,12 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Problem", "Result"]
+__all__ = ["CHOICES", "Problem", "Result", "one_of"]
+
+CHOICES = {
+    "test": ("80/20", "5-fold", "train"),
+    "rows": ("encoded", "unit"),
+    "relation": ("add_remove", "replace_one"),
+    "loss": ("logistic", "huber-hinge", "hinge", "huber", "squared"),
+}
+"""Values of the objective's parameters that are one of a few words."""
+
+
+def one_of(name: str, given: str) -> None:
+    """Refuse a value that is not one of a parameter's choices."""
+    if given not in CHOICES[name]:
+        raise ValueError(f"{name} must be one of {', '.join(CHOICES[name])}; got {given!r}.")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a solver gets.
+    """Training rows, test rows, budget and objective of one run.
 
     Attributes
     ----------
@@ -25,7 +39,7 @@ class Problem:
     n_classes
         Number of classes; 0 for a real target.
     epsilon, delta, relation
-        What may be spent, and on which neighbours.
+        The budget, and the neighbouring relation.
     loss, alpha, intercept
         The objective: its loss, penalty, and whether there is a constant term.
     bounds, max_norm, target_bounds
@@ -52,7 +66,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Result:
-    """What a solver returns.
+    """Scores of the test rows, guarantee and costs of one run.
 
     Attributes
     ----------
@@ -65,27 +79,26 @@ class Result:
         Scores of the training rows and all weights, the intercept last, for the objective; of two
         classes or a real target, and of models on the problem's own columns.
     guarantee
-        A `discreet.core.Guarantee`; None where there is none. Without one a run is not
-        private, whatever it says.
+        A `discreet.core.Guarantee`, or None. A run without one is not called private.
     published
         Whether the method's published constants were used, whatever they cost.
     variant
         Kind of run (`discreet_bench.runs.VARIANTS`) where there is no guarantee to tell it.
     claim, epsilon_spent
-        What is known of the promise where there is no guarantee.
+        The claim and its ε where there is no guarantee.
     row_norm
         The norm that rows were scaled down to before they were scored, if they were.
     calibration, tuning
         As in `discreet_bench.runs.COLUMNS`.
     iterates
-        Stations on the way: dicts with ``at``, ``weights`` and, if known,
-        ``noisy_gradient_norm``; each becomes a line of its own.
+        Checkpoints: dicts with ``at``, ``weights`` and, if known, ``noisy_gradient_norm``; each
+        becomes a line of its own.
     at
-        Updates done, where the run is one station of a curve.
+        Updates done, where the run is one checkpoint of a curve.
     seconds, peak_mb
-        Where the method measured them itself.
+        Set by methods that measure them themselves.
     problem
-        Why there is no result.
+        Reason why there is no result.
     """
 
     scores: NDArray[Any] | None = None
@@ -107,18 +120,18 @@ class Result:
     problem: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For benchopt."""
+        """Return all fields, for benchopt."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     @classmethod
     def of_model(cls, model: Any, problem: Problem, **more: Any) -> Result:
-        """What a fitted estimator of this library has to say."""
+        """Make the result of a fitted estimator of this library."""
         real = problem.n_classes == 0
         score = model.predict if real else model.decision_function
         found: dict[str, Any] = {"scores": score(problem.X_test), "guarantee": model.guarantee_}
         if hasattr(model, "predict_proba"):
             found["probabilities"] = model.predict_proba(problem.X_test)
-        # The weights of a model with a preparation belong to other columns, so their length cannot
+        # The weights of a model with a preparation belong to other columns, so their norm cannot
         # be compared; without a penalty it need not be.
         if problem.n_classes <= 2 and not (model.preparation_ and problem.alpha):
             found["row_norm"] = None if model.preparation_ else model.row_norm_

@@ -1,6 +1,6 @@
-"""The numbers that the papers print, in the units of the runs, to stand beside what is measured.
+"""Numbers printed in the papers, in the units of the runs.
 
-Taken in full: figures 1 and 3 of Iyengar et al. 2019 (but for its four data sets that were never
+Complete: figures 1 and 3 of Iyengar et al. 2019 (but for its four data sets that were never
 public), table 3 of Zhang et al. 2017, table 1 of Lee & Kifer 2018 and the one ε in that paper's
 text. The other results of these papers, and all of those on SGD with Laplace noise, are curves
 without numbers.
@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["PUBLISHED", "Published", "entries", "published"]
 
-_EVERYTHING = "auto-table"  # the experiment that shows every number
+_ALL_NUMBERS = "auto-table"  # the experiment that shows every number
 _SHOWS = {"amp-fig2": "amp-fig1", "amp-fig4": "amp-fig3"}  # curves through the tables' numbers
 
 
@@ -27,13 +28,13 @@ class Published:
     source
         Paper and figure or table.
     experiment
-        The experiment that repeats it.
+        The experiment that reproduces it.
     data
         Data set without a cut, such as ``"adult"``; empty if it does not depend on one.
     loss
         As in the runs; empty if it does not depend on one.
     epsilon
-        What was promised; None if the paper does not say.
+        Budget; None if the paper does not state it.
     method
         As in `discreet_bench.lines.METHODS`.
     measure
@@ -41,14 +42,14 @@ class Published:
     value
         In the units of that column: accuracies are shares.
     note
-        What a reader must know to compare it.
+        Conditions that matter for a comparison.
     alpha
         Penalty of the objective, where the paper has several; else None.
     at
-        Number of updates done, where a run is shown on its way; else None.
+        Number of updates done, for a checkpoint of a run; else None.
     relation
-        What the paper calls neighbours, ``"add_remove"`` or ``"replace_one"``; empty if the number
-        has no privacy, so does not depend on it.
+        Neighbouring relation of the paper, ``"add_remove"`` or ``"replace_one"``; empty for
+        numbers without privacy.
     """
 
     source: str
@@ -76,7 +77,7 @@ def entries(
     at: float | None = None,
     relation: str | None = None,
 ) -> tuple[Published, ...]:
-    """What the papers print for a problem, with source and note.
+    """Return the papers' numbers for a problem, with source and note.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def entries(
     return tuple(
         entry
         for entry in PUBLISHED
-        if experiment in (_EVERYTHING, entry.experiment)
+        if experiment in (_ALL_NUMBERS, entry.experiment)
         or _SHOWS.get(experiment) == entry.experiment
         if entry.measure == measure
         if entry.data in ("", name)
@@ -104,20 +105,9 @@ def entries(
     )
 
 
-def published(
-    experiment: str,
-    data: str,
-    loss: str,
-    epsilon: float,
-    measure: str,
-    *,
-    alpha: float | None = None,
-    at: float | None = None,
-    relation: str | None = None,
-) -> dict[str, float]:
-    """What the papers print for a problem, by method; see `entries`."""
-    found = entries(experiment, data, loss, epsilon, measure, alpha=alpha, at=at, relation=relation)
-    return {entry.method: entry.value for entry in found}
+def published(*problem: Any, **which: Any) -> dict[str, float]:
+    """Return the papers' numbers for a problem, by method; parameters as for `entries`."""
+    return {entry.method: entry.value for entry in entries(*problem, **which)}
 
 
 def _matches(printed: float | None, asked: float | None) -> bool:
@@ -192,7 +182,7 @@ def _amp(
 _OUTPERT_EPSILONS = (0.1, 0.5, 1.0, 2.0)
 _OUTPERT_NOTE = (
     "replace-one, δ = 0.001, mean of 100 runs; scaling of rows and targets and threshold of the "
-    "Huber loss not told"
+    "Huber loss not stated"
 )
 _OUTPERT_MEASURES = (
     ("outpert", "excess_objective", _OUTPERT_NOTE),
@@ -287,9 +277,9 @@ def _outpert() -> tuple[Published, ...]:
     )
 
 
-_DESCENT_NOTE = "one run; the root mean square of the noise's length is 0.50119, ε is not told"
+_DESCENT_NOTE = "one run; the root mean square of the noise's norm is 0.50119, ε is not stated"
 
-# After 0, 1, … 10 updates: lengths of the true and of the noisy gradient, and the objective.
+# After 0, 1, … 10 updates: norms of the true and of the noisy gradient, and the objective.
 _DESCENT = (
     (0.72558, 0.91250, 0.69315),
     (0.20550, 0.52437, 0.53616),

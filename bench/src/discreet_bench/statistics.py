@@ -1,8 +1,8 @@
-"""What runs add up to: means and intervals, who leads where, and what changed between two files.
+"""Statistics of runs: means and intervals, leaders, and changes between two files.
 
 Runs are grouped by the experiment, the columns of `discreet_bench.runs.CELL`, δ and the penalty of
-the objective (`PROBLEM`): with another penalty it is another objective, with another δ another
-promise. Where a run was looked at on its way, the last look counts.
+the objective (`PROBLEM`): another penalty is another objective, another δ another guarantee. Of
+several checkpoints of a run the last one counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from discreet_bench.runs import CELL, MEASURES, settings_of
 from discreet_bench.significance import OVERLAP, Difference, apart, holm, interval, paired
 
 __all__ = [
-    "LOOK",
+    "CHECKPOINT",
     "PROBLEM",
     "best_settings",
     "compare",
@@ -32,21 +32,21 @@ __all__ = [
 ]
 
 PROBLEM = ["experiment", *CELL, "delta", "alpha"]
-"""Columns that say which problem of which experiment was solved."""
+"""Columns that identify a problem of an experiment."""
 
-LOOK = "updates"
-"""The parameter that says how far a run goes before it is looked at; it is not a setting."""
+CHECKPOINT = "updates"
+"""Parameter with the number of updates of a checkpoint; it is not a setting."""
 
 _NOT_OF_SPLITS = ("seconds", "peak_mb", "epsilon_spent")  # independent, whatever the training rows
 
 
 def method_of(line: str) -> str:
-    """The method of a line; the released code of a method is the same method."""
+    """Return the method of a line; the released code of a method is the same method."""
     return line.split("|")[0].removesuffix("-released")
 
 
 def final(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs' ends: of several looks at one run, the last."""
+    """Keep the last of several checkpoints of a run."""
     if runs["at"].isna().all():
         return runs
     runs = _with_line(runs)
@@ -58,20 +58,18 @@ def final(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_parameter(runs: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The runs with a column for a solver's parameter.
+    """Add a column for a solver's parameter.
 
-    Where it was not set, it is the default of this library's solver of that name, and missing for
-    methods that do not have it. A name that is a column already is left as it is.
+    Where it was not set, it is the solver's default, and missing for methods that do not have it.
+    A name that is a column already is left as it is.
     """
     if name in runs:
         return runs
-    from discreet.solvers import describe, names
+    from discreet_bench.solvers import defaults
 
-    known = set(names()) - {"auto"}
-    methods = {m: describe(m).parameters for m in runs["method"].unique() if m in known}
     kinds = runs[["method", "setting"]].drop_duplicates()
     kinds[name] = [
-        settings_of(setting).get(name, methods.get(method, {}).get(name))
+        settings_of(setting).get(name, defaults(method).get(name))
         for method, setting in zip(kinds["method"], kinds["setting"], strict=True)
     ]
     found = runs[["method", "setting"]].merge(kinds, how="left", on=["method", "setting"])
@@ -79,7 +77,7 @@ def with_parameter(runs: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def best_settings(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
-    """Of each line that is a grid, the setting that did best; other lines as they are.
+    """Keep the best setting of each line that is a grid, and all other lines.
 
     Choosing this way looks at the test rows, so what is left of a grid is not private.
 
@@ -88,8 +86,8 @@ def best_settings(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame
     runs : DataFrame
         Runs, as `discreet_bench.runs.read` gives them.
     measure : str
-        What best means. A problem without a value of it, such as accuracy for a real target, goes
-        by the objective.
+        Measure that decides. Problems without it, such as accuracy for a real target, go by the
+        objective.
 
     Returns
     -------
@@ -119,7 +117,7 @@ def summary(
     measures: Sequence[str] = tuple(MEASURES),
     by: Sequence[str] = ("setting", "at"),
 ) -> pd.DataFrame:
-    """Mean, spread and 95 % confidence interval of every measure over the repeats.
+    """Return mean, standard deviation and 95 % confidence interval of measures over the repeats.
 
     Parameters
     ----------
@@ -128,7 +126,7 @@ def summary(
     measures : sequence of str
         Columns of the runs.
     by : sequence of str
-        What tells runs apart besides problem and line: columns, or solvers' parameters.
+        Columns or solvers' parameters that make groups besides problem and line.
 
     Returns
     -------
@@ -156,15 +154,15 @@ def summary(
 
 
 def incomplete(found: pd.DataFrame) -> pd.Series:
-    """Which rows with ``repeats`` and ``failed`` have failures, or fewer repeats than another."""
+    """Mark rows that have failures, or fewer repeats than another."""
     return (found["failed"] > 0) | (found["repeats"] < found["repeats"].max())
 
 
 def ranked(found: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Rows with ``mean``, ``repeats`` and ``failed`` from best to worst; `incomplete` ones last.
+    """Sort rows with ``mean``, ``repeats`` and ``failed`` from best to worst; incomplete ones last.
 
-    A method that gives no model on some splits, or was not run on them, does not win by its luck
-    on the others. Pass the lines that compete and no others: who has most repeats sets the measure.
+    A method without a result on some splits does not win by its luck on the others. Pass only the
+    lines that compete: the largest number of repeats counts as complete.
     """
     found = found[found["mean"].notna()]
     places = np.lexsort([-_sign(measure) * found["mean"], incomplete(found)])
@@ -172,14 +170,14 @@ def ranked(found: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def leaderboard(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
-    """Who leads in each problem, by how much, and whether that is more than chance.
+    """Return the best method per problem, its lead, and the significance of the lead.
 
     Parameters
     ----------
     runs : DataFrame
-        Runs. Grids count with their best setting, by `best_settings`. Experiments that look at
-        runs on their way are left out, since they ask how a run goes and not who wins; so are
-        lines of tuning ``default`` with several settings on one problem, which are a sweep.
+        Runs. Grids count with their best setting, by `best_settings`. Experiments with
+        checkpoints are left out, and so are lines of tuning ``default`` with several settings on
+        one problem, which are a sweep.
     measure : str
         One of `discreet_bench.runs.MEASURES`.
 
@@ -222,7 +220,7 @@ def leaderboard(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
 
 
 def _competing(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs without experiments that look at runs on their way, and without sweeps."""
+    """Leave out experiments with checkpoints, and sweeps."""
     runs = _with_line(runs)
     curve = runs["at"].notna().groupby(runs["experiment"]).transform("any")
     runs = runs[~curve.astype(bool)]
@@ -238,7 +236,7 @@ _LEADERS = (
 
 
 def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
-    """The leaders of one problem, from a value for each line and repeat."""
+    """Find the leaders of one problem, from a value per line and repeat."""
     found = cell.groupby("line").agg(
         mean=("value", "mean"), repeats=("value", "count"), failed=("failed", "sum")
     )
@@ -255,7 +253,7 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
         if line is None or over is None:
             return Difference(np.nan, np.nan, np.nan, np.nan, 0)
         found = paired(table[over].to_numpy(), table[line].to_numpy(), _overlap(measure))
-        if found.repeats == 0:  # never run on the same split
+        if found.repeats == 0:  # no common split
             return found._replace(mean=_sign(measure) * (mean(line) - mean(over)))
         return found
 
@@ -286,7 +284,7 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
 
 
 def compare(before: pd.DataFrame, after: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
-    """What changed from one file of runs to another, line by line.
+    """Compare two files of runs, line by line.
 
     Parameters
     ----------
@@ -367,11 +365,11 @@ def _with_line(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _whole_run(settings: pd.Series) -> pd.Series:
-    """Settings without the number of updates at which a run is looked at."""
-    looks = [text for text in settings.unique() if f'"{LOOK}"' in text]
+    """Remove the number of updates of a checkpoint from settings."""
+    looks = [text for text in settings.unique() if f'"{CHECKPOINT}"' in text]
     whole = {text: settings_of(text) for text in looks}
     names = {
-        text: json.dumps({k: v for k, v in given.items() if k != LOOK})
+        text: json.dumps({k: v for k, v in given.items() if k != CHECKPOINT})
         for text, given in whole.items()
     }
     return settings.replace(names) if names else settings
@@ -395,14 +393,14 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _score(runs: pd.DataFrame, measure: str) -> pd.Series:
-    """The measure with its sign, more being better; of problems without it, the objective."""
+    """Return the measure, signed so that more is better; the objective where it is missing."""
     has = runs[measure].notna().groupby([runs[key] for key in PROBLEM], dropna=False)
     fallback = _sign("objective") * runs["objective"]
     return (_sign(measure) * runs[measure]).where(has.transform("any"), fallback)
 
 
 def _per_repeat(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """A value, a number of failures and a problem for each problem, line, size, repeat and seed."""
+    """Return value, failures and reason per problem, line, size, repeat and seed."""
     runs = final(_with_line(runs))
     keys = [*PROBLEM, "line", "n", "repeat", "seed"]
     runs = runs.assign(_failed=runs["problem"].ne("").astype(int))
@@ -414,7 +412,7 @@ def _per_repeat(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def _failures(runs: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Number of failed runs of each group, and the commonest reason."""
+    """Count failed runs per group, with the most frequent reason."""
     failed = runs[runs["problem"] != ""]
     reasons = failed.groupby([*keys, "problem"], dropna=False).size().rename("_times").reset_index()
     reasons = reasons.sort_values(["_times", "problem"], ascending=[False, True], kind="stable")

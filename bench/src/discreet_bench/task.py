@@ -1,45 +1,53 @@
-"""The problem that every solver of the benchmark gets, and how what it returns is judged.
+"""The problem that every solver of the benchmark gets, and the judgement of its result.
 
-The budget, the relation and the loss belong to the problem: no solver chooses them. What a solver
-says it spent is recomputed by another accountant, and a run that claims privacy and spent more than
-the problem allows is an error.
+Budget, relation and loss belong to the problem: no solver chooses them. The guarantee of a run is
+recomputed by another accountant, and a run that claims privacy and spent more than the problem
+allows is an error.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from discreet.accounting.recompute import check, insist, recomputed_epsilon
 from discreet.errors import PrivacyError
+from discreet.tuning import TunedGuarantee
 from discreet_bench import measures
-from discreet_bench.choices import one_of
-from discreet_bench.data import Table
-from discreet_bench.minimum import minimum
-from discreet_bench.problem import Problem, Result
-from discreet_bench.progress import JOBS
-from discreet_bench.promise import OVERSPENT, promise
-from discreet_bench.splits import Splits
+from discreet_bench.data import Table, norms
+from discreet_bench.problem import Problem, Result, one_of
 
-__all__ = ["Task", "delta_for", "shortened"]
+__all__ = ["JOBS", "OVERSPENT", "Splits", "Task", "delta_for", "promise", "scaled_down"]
+
+JOBS = "DISCREET_BENCH_JOBS"
+"""Environment variable with the number of processes that run side by side."""
+
+OVERSPENT = "spent too much: "
+"""Start of the problem of a run that claims privacy and spent more than allowed."""
+
+TEST_SHARE = 0.2
+FOLDS = 5
 
 _minima: dict[tuple[Any, ...], float] = {}
-"""Least objectives that this process has found: methods and budgets share them."""
+"""Minima that this process has computed: methods and budgets share them."""
 
 
 def delta_for(rule: str | float, n_rows: int) -> float:
-    """The δ of an objective: a number, or ``"1/n^2"`` for n training rows."""
+    """Return the δ of an objective: a number, or ``"1/n^2"`` for n training rows."""
     if rule == "1/n^2":
         return 1 / n_rows**2
     return float(rule)
 
 
 class Task:
-    """A data set with an objective: gives out problems and judges results."""
+    """A data set with an objective: makes problems and judges results."""
 
     def __init__(
         self,
@@ -62,7 +70,7 @@ class Task:
         self.splits = Splits(test)
 
     def unfit(self) -> str | None:
-        """Why the objective makes no sense on the data, or None."""
+        """Return why the objective makes no sense on the data, or None."""
         real = self.table.n_classes == 0
         if real != (self.loss in ("huber", "squared")):
             kind = "a real target" if real else "classes"
@@ -70,12 +78,16 @@ class Task:
         return None
 
     def problem(self, repeat: int) -> Problem:
-        """The problem of one repeat."""
+        """Return the problem of one repeat."""
         train, test = self.splits.of(len(self.table.y), repeat)
         X, norm = self.table.X, self.table.max_norm
         X_train, X_test = X[train], X[test]
         if self.rows == "unit":
-            X_train, X_test, norm = shortened(X_train, 1.0), shortened(X_test, 1.0), min(norm, 1.0)
+            X_train, X_test, norm = (
+                scaled_down(X_train, 1.0),
+                scaled_down(X_test, 1.0),
+                min(norm, 1.0),
+            )
         self._y_test = self.table.y[test]
         self.last = Problem(
             X=X_train,
@@ -96,7 +108,7 @@ class Task:
         return self.last
 
     def judged(self, result: Result) -> list[dict[str, Any]]:
-        """Lines of the runs for a result of the last problem.
+        """Return lines of the runs for a result of the last problem.
 
         A run that claims privacy and spent more than the problem allows has no measures: its
         problem begins with `OVERSPENT`.
@@ -125,7 +137,7 @@ class Task:
         if result.problem:
             return [line]
         if result.iterates:
-            return [line | self._station(station) for station in result.iterates]
+            return [line | self._checkpoint(point) for point in result.iterates]
         line |= self._measured(result)
         return [line]
 
@@ -140,9 +152,9 @@ class Task:
             found |= self._objective(margins, weights, result.row_norm)
         return found
 
-    def _station(self, station: dict[str, Any]) -> dict[str, Any]:
-        """A line for weights on the way."""
-        problem, weights = self.last, np.asarray(station["weights"], dtype=np.float64)
+    def _checkpoint(self, point: dict[str, Any]) -> dict[str, Any]:
+        """Return a line for the weights of a checkpoint."""
+        problem, weights = self.last, np.asarray(point["weights"], dtype=np.float64)
         columns, constant = (weights[:-1], weights[-1]) if self.intercept else (weights, 0.0)
         target = self._target()
         slope = measures.gradient(
@@ -151,20 +163,20 @@ class Task:
         found = self._objective(problem.X @ columns + constant, weights)
         found |= measures.classification(problem.X_test @ columns + constant, self._y_test)
         return found | {
-            "at": station["at"],
+            "at": point["at"],
             "gradient_norm": float(np.linalg.norm(slope)),
-            "noisy_gradient_norm": station.get("noisy_gradient_norm", math.nan),
+            "noisy_gradient_norm": point.get("noisy_gradient_norm", math.nan),
         }
 
     def _objective(
         self, margins: NDArray[Any], weights: NDArray[Any], row_norm: float | None = None
     ) -> dict[str, float]:
-        """The objective on rows as the model sees them, and its excess over the least on them."""
+        """Return the objective on rows as the model sees them, and its excess over the minimum."""
         value = measures.objective(self.loss, margins, self._target(), weights, self.alpha)
         return {"objective": value, "excess_objective": value - self._minimum(row_norm)}
 
     def _target(self) -> NDArray[np.float64]:
-        """Labels -1 and +1, or targets brought to [-1, 1]."""
+        """Return labels -1 and +1, or targets scaled to [-1, 1]."""
         y = self.last.y
         if self.table.target_bounds is None:
             return np.where(y == 1, 1.0, -1.0)
@@ -174,7 +186,7 @@ class Task:
     def _in_units(
         self, scores: NDArray[Any], weights: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Scores and weights in the units of the target that was brought to [-1, 1]."""
+        """Return scores and weights in the units of the target that was scaled to [-1, 1]."""
         if self.table.target_bounds is None:
             return scores, weights
         low, high = self.table.target_bounds
@@ -185,18 +197,98 @@ class Task:
         return (scores - centre) / half, weights / half
 
     def _minimum(self, row_norm: float | None) -> float:
-        """The least that the objective can be on these training rows, scaled down or not."""
+        """Return the minimum of the objective on these training rows, scaled down or not."""
         split = (self.table.name, self.splits.kind, self.last.repeat)
         key = (*split, self.loss, self.alpha, self.rows, self.intercept, row_norm)
         if key not in _minima:
-            X = self.last.X if row_norm is None else shortened(self.last.X, row_norm)
-            _minima[key] = minimum(self.loss, X, self._target(), self.alpha, self.intercept)
+            X = self.last.X if row_norm is None else scaled_down(self.last.X, row_norm)
+            _minima[key] = measures.minimum(
+                self.loss, X, self._target(), self.alpha, self.intercept
+            )
         return _minima[key]
 
 
-def shortened(X: Any, norm: float) -> Any:
-    """Rows scaled down to a norm where they are longer."""
-    if sp.issparse(X):
-        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        return sp.csr_array(sp.diags_array(norm / np.maximum(lengths, norm)) @ X)
-    return X * (norm / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), norm))
+def scaled_down(X: Any, norm: float) -> Any:
+    """Scale rows of larger norm down to ``norm``."""
+    scale = norm / np.maximum(norms(X), norm)
+    return sp.csr_array(sp.diags_array(scale) @ X) if sp.issparse(X) else X * scale[:, None]
+
+
+class Splits:
+    """Training and test rows, one pair per repeat, the same for every method.
+
+    ``"80/20"``: a fifth of the rows at random. ``"5-fold"``: repeats 0 to 4 are the folds of one
+    random order, 5 to 9 of another. ``"train"``: all rows in a new order, for
+    studies of the training objective.
+    """
+
+    def __init__(self, kind: str) -> None:
+        one_of("test", kind)
+        self.kind = kind
+
+    def get_n_splits(self, **_: Any) -> int:
+        """Return 1: the default number of repeats."""
+        return 1
+
+    def of(self, n: int, repeat: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions of the training rows and of the test rows."""
+        if self.kind == "5-fold":
+            order = np.random.default_rng(repeat // FOLDS).permutation(n)
+            parts = np.array_split(order, FOLDS)
+            fold = parts.pop(repeat % FOLDS)
+            return np.concatenate(parts), fold
+        order = np.random.default_rng(repeat).permutation(n)
+        if self.kind == "train":
+            return order, order
+        n_test = math.ceil(TEST_SHARE * n)
+        return order[n_test:], order[:n_test]
+
+    def split(self) -> Iterator[int]:
+        """Count repeats without end, as benchopt asks for them."""
+        return itertools.count()
+
+
+def promise(result: Result, problem: Problem) -> dict[str, Any]:
+    """Check what a run spent and classify it; returns columns of `discreet_bench.runs`.
+
+    Only a guarantee that is recomputed here makes a run private.
+
+    Raises
+    ------
+    PrivacyError
+        If the run claims privacy and has no guarantee, one for other neighbours, or one that
+        allows more than the problem does.
+    """
+    guarantee = result.guarantee
+    found: dict[str, Any] = {
+        "variant": result.variant,
+        "epsilon_spent": result.epsilon_spent,
+        "delta_spent": math.nan,
+        "epsilon_recomputed": math.nan,
+        "guarantee": result.claim,
+    }
+    if guarantee is None:
+        if result.variant == "private" and not result.problem:
+            raise PrivacyError("the run claims privacy without a guarantee to recompute.")
+        return found
+    found |= {
+        "epsilon_spent": guarantee.epsilon,
+        "delta_spent": guarantee.delta,
+        "guarantee": str(guarantee) if problem.repeat == 0 else "",
+    }
+    if not (guarantee.private and guarantee.secure):
+        return found | {"variant": "not private"}
+    if str(guarantee.relation) != problem.relation:
+        raise PrivacyError(
+            f"the guarantee is for {str(guarantee.relation)!r}; the objective asks for "
+            f"{problem.relation!r}."
+        )
+    if result.published and guarantee.epsilon > problem.epsilon * (1 + 1e-9):
+        spent = recomputed_epsilon(guarantee)
+        return found | {"variant": "as released", "epsilon_recomputed": spent}
+    if isinstance(guarantee, TunedGuarantee):
+        recomputed = guarantee.recompute()
+        insist((guarantee.epsilon, guarantee.delta), recomputed, problem.epsilon, problem.delta)
+    else:
+        recomputed = check(guarantee, problem.epsilon, problem.delta)
+    return found | {"variant": "private", "epsilon_recomputed": recomputed}

@@ -1,26 +1,18 @@
 """No test here sees the machine's own data sets or the network."""
 
-import urllib.error
-import urllib.request
-
+import pooch
 import pytest
-import sklearn.datasets
-
-from discreet_bench.datasets import fetching
-
-from .files import FETCHERS
+from requests.exceptions import ConnectionError
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(monkeypatch, tmp_path):
-    """No folder of the machine's is looked into, and nothing can be downloaded."""
+    """No folder of the machine's is searched, and nothing can be downloaded."""
     monkeypatch.delenv("DISCREET_DATA", raising=False)
     monkeypatch.setenv("DISCREET_CACHE", str(tmp_path / "cache"))
 
     def offline(*arguments, **options):
-        raise urllib.error.URLError("offline")
+        raise ConnectionError("offline")
 
-    for name in FETCHERS:
-        monkeypatch.setattr(sklearn.datasets, name, offline)
-    monkeypatch.setattr(fetching.urllib.request, "urlopen", offline)
-    monkeypatch.setattr(fetching.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", offline)
+    monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds: None)

@@ -3,14 +3,9 @@
 import zipfile
 
 import pytest
-import sklearn.datasets
 
 from discreet_bench import datasets
 
-FETCHERS = {
-    name: getattr(sklearn.datasets, name)
-    for name in ("fetch_openml", "fetch_covtype", "fetch_kddcup99", "fetch_rcv1")
-}
 ADULT = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, \
 Male, 2174, 0, 40, United-States, {}\n"
 BANK = """"age";"job";"marital";"education";"default";"balance";"housing";"loan";"contact";"day";\

@@ -1,8 +1,6 @@
 """Loading by name: wrong arguments, wrong counts, generated sets, and the real files."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -27,22 +25,6 @@ def test_unknown_names_say_what_was_meant(tmp_path):
         datasets.table("mnist")
     with pytest.raises(ValueError, match="another schema"):
         datasets.load("mnist", schema=datasets.schema("bank"))
-
-
-def test_optional_packages_are_asked_for_when_a_table_is_read(tmp_path):
-    banknote(tmp_path)
-    code = (
-        "import sys\n"
-        "sys.modules.update(pyarrow=None, pandas=None)  # as if they were not installed\n"
-        "from discreet_bench import datasets\n"
-        "assert 'sklearn.datasets' not in sys.modules\n"
-        "assert datasets.load('sphere').X.shape == (10_000, 5)\n"
-        "datasets.load('banknote', data_dir=sys.argv[1])"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert run.stderr.splitlines()[-1].startswith("ImportError: Reading tables needs pyarrow")
 
 
 @pytest.mark.parametrize("name", ["synthetic-l", "sphere"])

@@ -1,4 +1,4 @@
-"""Files that hold arrays and not tables: images, numbers without names, words of texts."""
+"""Files of arrays instead of tables: images, unnamed numbers, words of texts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.errors import TableError
-from discreet_bench.datasets.entries import Entry
-from discreet_bench.datasets.places import Found, open_found
+from discreet_bench.datasets.catalogue import Entry
+from discreet_bench.datasets.sources import Found, open_found
 
 __all__ = ["ArrayPart", "gisette", "idx", "rcv1", "svmlight"]
 
@@ -21,7 +21,7 @@ ArrayPart = tuple[Any, NDArray[np.int8]]
 
 
 def idx(known: Entry, files: Sequence[Found]) -> ArrayPart:
-    """A part of MNIST: the file of images, then the file of labels."""
+    """Read a part of MNIST: the file of images, then the file of labels."""
     images, digits = (_read_idx(found) for found in files)
     features = 0 if known.features is None else known.features.count
     if images.ndim < 2 or images[0].size != features or digits.shape != images.shape[:1]:
@@ -33,7 +33,7 @@ def idx(known: Entry, files: Sequence[Found]) -> ArrayPart:
 
 
 def _read_idx(found: Found) -> NDArray[np.uint8]:
-    """An array of bytes in the IDX format: 0, 0, 8, the number of dimensions, each, the bytes."""
+    """Read bytes in the IDX format: 0, 0, 8, the number of dimensions, each of them, the bytes."""
     with open_found(found) as stream:
         data = stream.read()
     n_dimensions = data[3] if len(data) >= 4 and data[:3] == b"\0\0\x08" else 0
@@ -46,7 +46,7 @@ def _read_idx(found: Found) -> NDArray[np.uint8]:
 
 
 def gisette(known: Entry, files: Sequence[Found]) -> ArrayPart:
-    """A part of Gisette: lines of numbers with spaces between them, then a file of labels."""
+    """Read a part of Gisette: lines of numbers, then a file of labels."""
     rows = _numbers(files[0], np.uint16)
     labels = _numbers(files[1], np.int64).ravel()
     features = 0 if known.features is None else known.features.count
@@ -69,14 +69,14 @@ def _numbers(found: Found, dtype: Any) -> NDArray[Any]:
 
 
 def svmlight(known: Entry, files: Sequence[Found]) -> ArrayPart:
-    """A part in the format of SVMlight, columns counted from 1."""
+    """Read a part in the format of SVMlight, columns counted from 1."""
     parts = [_svmlight(known, found) for found in files]
     codes = [_codes(known, marks, found) for (_, marks), found in zip(parts, files, strict=True)]
     return _stacked([rows for rows, _ in parts]), np.concatenate(codes)
 
 
 def rcv1(known: Entry, files: Sequence[Found]) -> ArrayPart:
-    """A part of RCV1: files of vectors that begin with a document's number, and topics."""
+    """Read a part of RCV1: files of vectors that begin with a document's number, and topics."""
     parts = [_svmlight(known, found) for found in files[:-1]]
     with open_found(files[-1]) as stream:
         about = {line.split()[1] for line in stream if line.startswith(b"CCAT ")}
@@ -87,7 +87,7 @@ def rcv1(known: Entry, files: Sequence[Found]) -> ArrayPart:
 
 
 def _svmlight(known: Entry, found: Found) -> tuple[sp.csr_array, NDArray[np.float64]]:
-    """Rows and what stands before them."""
+    """Read rows and the number before each."""
     from sklearn.datasets import load_svmlight_file
 
     features = None if known.features is None else known.features.count
@@ -111,7 +111,7 @@ def _stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
 
 
 def _codes(known: Entry, marks: NDArray[Any], found: Found) -> NDArray[np.int8]:
-    """Places in the public list of labels."""
+    """Return the positions of labels in the public list."""
     listed = np.array([int(label) for label in known.labels])
     places = np.searchsorted(listed, marks).clip(max=len(listed) - 1)
     if not np.array_equal(listed[places], marks):

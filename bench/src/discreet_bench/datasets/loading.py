@@ -1,34 +1,27 @@
-"""Named data sets, encoded by what is public about them."""
+"""Named data sets, described, and encoded by their public schemas."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.errors import TableError
-from discreet.tables.cells import arrow
-from discreet.tables.columns import nearest
-from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
-from discreet.tables.schema import Schema
+from discreet.tables import Schema
+from discreet.tables.encoding import Encoder
 from discreet_bench import synthetic
 from discreet_bench.datasets import arrays, text
-from discreet_bench.datasets.derivations import derivation, raw_fields
-from discreet_bench.datasets.entries import WHOLE, Entry, entry
-from discreet_bench.datasets.entries import schema as schema_of
-from discreet_bench.datasets.sources import Obtained, obtain
+from discreet_bench.datasets.catalogue import WHOLE, Entry, entry, nearest
+from discreet_bench.datasets.catalogue import schema as schema_of
+from discreet_bench.datasets.sources import Found, obtain, where
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["DataSet", "load", "table"]
-
-Progress = Callable[[float], None]
+__all__ = ["DataSet", "Description", "describe", "load", "table"]
 
 _ARRAYS: dict[str, Callable[..., arrays.ArrayPart]] = {
     "idx": arrays.idx,
@@ -44,8 +37,84 @@ _GENERATED: dict[str, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True)
+class Description:
+    """Public facts about a data set; ``str`` gives a page of text.
+
+    Attributes
+    ----------
+    name, title, about, task
+        Name, title, content and the kind of target.
+    rows, features
+        Size after encoding; the rows of the paper where the publisher makes extracts to order.
+    papers, source, licence, citation, differs
+        Papers that used it, origin, and how the encoding differs from the papers'.
+    available
+        Whether it can be loaded without a download.
+    place
+        The folder that holds its files, "generated", "download" or "by hand".
+    """
+
+    name: str
+    title: str
+    about: str
+    task: str
+    rows: int
+    features: int
+    papers: tuple[str, ...]
+    source: str
+    licence: str
+    citation: str
+    differs: str
+    available: bool
+    place: str
+
+    def __str__(self) -> str:
+        used = ", ".join(self.papers) or "no paper"
+        return (
+            f"{self.name}: {self.title}\n"
+            f"  {self.about}\n"
+            f"  {self.rows:,} rows × {self.features:,} columns, {self.task}; used by {used}\n"
+            f"  source: {self.source}\n"
+            f"  licence: {self.licence}\n"
+            f"  cite: {self.citation}\n"
+            f"  {self.differs}\n"
+            f"  {'on this machine' if self.available else 'to get it'}: {self.place}"
+        )
+
+
+def describe(name: str, *, data_dir: str | os.PathLike[str] | None = None) -> Description:
+    """Describe a data set without reading it.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+    data_dir : path, optional
+        A folder to look in, as for `load`.
+    """
+    known, schema = entry(name), schema_of(name)
+    width = schema.width if schema else known.features.count if known.features else 0
+    place = where(known, data_dir)
+    return Description(
+        name=name,
+        title=known.title,
+        about=known.about,
+        task=known.task,
+        rows=sum(known.rows.values()) or known.rows_in_paper,
+        features=width,
+        papers=known.papers,
+        source=known.source,
+        licence=known.licence,
+        citation=known.citation,
+        differs=known.differs,
+        available=place not in ("download", "by hand"),
+        place=place,
+    )
+
+
+@dataclass(frozen=True)
 class DataSet:
-    """A data set that is ready for a fit.
+    """Encoded rows and targets of a data set.
 
     Attributes
     ----------
@@ -63,7 +132,7 @@ class DataSet:
     max_norm : float or None
         Public bound on the norm of every row, up to the rounding of ``dtype``.
     schema : Schema or None
-        What the columns are; None where they have no names and no bounds of their own.
+        Names and bounds of the columns; None where they have none.
     splits : mapping of str to slice
         The rows of each part, if the publisher has parts ("train", "test", …); otherwise empty.
     """
@@ -90,17 +159,15 @@ def load(
     data_dir: str | os.PathLike[str] | None = None,
     cache: bool = True,
     download: bool = True,
-    progress: Progress | None = None,
     sparse: bool | Literal["auto"] = "auto",
     dtype: str = "float32",
     check: bool = True,
 ) -> DataSet:
     """Load a data set by name.
 
-    It is looked for in ``data_dir`` (or the folder that DISCREET_DATA names), then in the cache
-    (DISCREET_CACHE, or the user's folder for caches), in a folder of its name each; files may be
-    packed. If it is in neither it is downloaded, by scikit-learn where that knows it and from its
-    publisher otherwise.
+    Its files are searched in ``data_dir`` (or the folder that DISCREET_DATA names), then in the
+    cache (DISCREET_CACHE, or the user's cache folder), in a folder of the data set's name; they may
+    be compressed. Files in neither are downloaded from the publisher.
 
     Parameters
     ----------
@@ -116,8 +183,6 @@ def load(
         Whether to keep what is downloaded.
     download : bool
         Whether to download what is not found.
-    progress : callable, optional
-        Called with the share of the publisher's files that has come, from 0 to 1.
     sparse : bool or "auto"
         Whether X is a CSR array; "auto" if that is smaller, a matter of the schema alone.
     dtype : {"float32", "float64"}
@@ -132,7 +197,7 @@ def load(
     Raises
     ------
     FileNotFoundError
-        If it cannot be had; the text says where to get it and where to put it.
+        If a file is missing; the text says where to get it and where to put it.
     TableError
         If a file is not what it should be.
 
@@ -154,21 +219,11 @@ def load(
         return _data_set(known, None, [WHOLE], parts, sparse=sparse)
     splits = [split] if split else list(known.splits)
     public = schema or schema_of(name)
-    rule = derivation(known.derivation)
-    fields = raw_fields(rule, public) if known.format == "text" and public else ()
-    with obtain(
-        known,
-        split,
-        fields=fields,
-        data_dir=data_dir,
-        cache=cache,
-        may_download=download,
-        progress=progress,
-    ) as source:
+    with obtain(known, split, data_dir=data_dir, cache=cache, download=download) as files:
         if known.format == "text" and public:
-            parts = [_encoded(known, part, public, source, sparse, dtype) for part in splits]
+            parts = [_encoded(known, part, public, files, sparse, dtype) for part in splits]
         else:
-            parts = [_array(known, part, source, dtype) for part in splits]
+            parts = [_array(known, part, files, dtype) for part in splits]
     result = _data_set(known, public, splits, parts, sparse=sparse)
     if check:
         _check_counts(known, result, splits)
@@ -182,9 +237,8 @@ def table(
     data_dir: str | os.PathLike[str] | None = None,
     cache: bool = True,
     download: bool = True,
-    progress: Progress | None = None,
 ) -> pa.Table:
-    """The cells of a data set before they are encoded: numbers as float64, all else as text.
+    """Return the cells of a data set before encoding: numbers as float64, the rest as text.
 
     Its columns are those of the data set's schema, target included, so it can be encoded with
     ``load(name).schema.transformer()``, or written to a file for ``discreet.tables.read``.
@@ -193,7 +247,7 @@ def table(
     ----------
     name : str
         A data set that is a table.
-    split, data_dir, cache, download, progress
+    split, data_dir, cache, download
         As in `load`.
 
     Returns
@@ -204,28 +258,18 @@ def table(
     _check_arguments(known, split, "float32", None)
     if known.format != "text" or schema is None:
         raise ValueError(f"{name!r} is not a table with named columns; use load({name!r}).")
-    pa = arrow()
-    rule = derivation(known.derivation)
     splits = [split] if split else list(known.splits)
-    with obtain(
-        known,
-        split,
-        fields=raw_fields(rule, schema),
-        data_dir=data_dir,
-        cache=cache,
-        may_download=download,
-        progress=progress,
-    ) as source:
+    with obtain(known, split, data_dir=data_dir, cache=cache, download=download) as files:
         batches = [
             pa.table({key: batch[key] for key in schema.file_names if key in batch})
             for part in splits
-            for batch in _batches(known, part, schema, source)
+            for batch in _batches(known, part, schema, files)
         ]
     return pa.concat_tables(batches)
 
 
 def _check_arguments(known: Entry, split: str | None, dtype: str, schema: Schema | None) -> None:
-    """Refuse what makes no sense, before anything is read or downloaded."""
+    """Refuse arguments that do not fit, before anything is read or downloaded."""
     if split is not None and split not in known.splits:
         raise ValueError(f"{known.name!r} has no part {split!r}; {nearest(split, known.splits)}")
     if dtype not in ("float32", "float64"):
@@ -235,60 +279,44 @@ def _check_arguments(known: Entry, split: str | None, dtype: str, schema: Schema
 
 
 def _batches(
-    known: Entry, split: str, schema: Schema, source: Obtained
+    known: Entry, split: str, schema: Schema, files: Sequence[Found]
 ) -> Iterator[dict[str, Any]]:
-    """The cells of one part, as columns of the schema."""
-    rule = derivation(known.derivation)
-    if source.fetched is None:
-        for found in source.files:
-            if found.file.split == split:
-                yield from text.batches(known, found, schema, rule)
-        return
-    chosen = _rows_of(known, split)
-    yield rule.derive({key: values[chosen] for key, values in source.fetched.items()}, split)
-
-
-def _rows_of(known: Entry, split: str) -> slice:
-    """Which rows of the whole data set a part is."""
-    sizes = list(known.rows.values())
-    place = known.splits.index(split)
-    start = sum(sizes[:place])
-    return slice(start, None if place == len(sizes) - 1 else start + sizes[place])
+    """Yield the cells of one part, as columns of the schema."""
+    rule = text.DERIVATIONS[known.derivation]
+    for found in files:
+        if found.file.split == split:
+            yield from text.batches(known, found, schema, rule)
 
 
 def _encoded(
     known: Entry,
     split: str,
     schema: Schema,
-    source: Obtained,
+    files: Sequence[Found],
     sparse: bool | Literal["auto"],
     dtype: str,
 ) -> tuple[Any, NDArray[Any]]:
-    """One part of a table, encoded block by block."""
+    """Encode one part of a table, block by block."""
     if schema.target is None:
         raise ValueError("the schema must name a target.")
-    is_sparse = schema.is_wide if sparse == "auto" else bool(sparse)
-    encoder = Encoder(schema, sparse=is_sparse, dtype=dtype)
-    rows = GrowingRows(schema.width, sparse=is_sparse, dtype=dtype)
-    targets: GrowingArray | None = None
-    for batch in _batches(known, split, schema, source):
-        y = encoder.encode_target(batch[schema.target.column])
-        targets = targets or GrowingArray(y.dtype)
-        targets.append(y)
-        rows.append(encoder.encode(batch))
-    if targets is None:
+    encoder = Encoder(
+        schema, sparse=schema.is_wide if sparse == "auto" else bool(sparse), dtype=dtype
+    )
+    blocks, targets = [], []
+    for batch in _batches(known, split, schema, files):
+        targets.append(encoder.encode_target(batch[schema.target.column]))
+        blocks.append(encoder.encode(batch))
+    if not blocks:
         raise TableError(f"the data set {known.name!r} has no rows in part {split!r}.")
-    return rows.finish(), targets.finish()
+    return _stacked(blocks), np.concatenate(targets)
 
 
-def _array(known: Entry, split: str, source: Obtained, dtype: str) -> tuple[Any, NDArray[Any]]:
-    """One part of an array, scaled by its public bounds."""
-    if source.fetched is None:
-        files = [found for found in source.files if found.file.split in (split, WHOLE)]
-        rows, codes = _ARRAYS[known.format](known, files)
-    else:
-        chosen = _rows_of(known, split)
-        rows, codes = source.fetched[0][chosen], source.fetched[1][chosen]
+def _array(
+    known: Entry, split: str, files: Sequence[Found], dtype: str
+) -> tuple[Any, NDArray[Any]]:
+    """Read one part of an array and scale it by its public bounds."""
+    chosen = [found for found in files if found.file.split in (split, WHOLE)]
+    rows, codes = _ARRAYS[known.format](known, chosen)
     features = known.features
     if sp.issparse(rows):
         return sp.csr_array(rows, dtype=dtype), codes
@@ -300,6 +328,14 @@ def _array(known: Entry, split: str, source: Obtained, dtype: str) -> tuple[Any,
     return X, codes
 
 
+def _stacked(blocks: Sequence[Any]) -> Any:
+    if len(blocks) == 1:
+        return blocks[0]
+    if sp.issparse(blocks[0]):
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
+    return np.concatenate(blocks)
+
+
 def _data_set(
     known: Entry,
     schema: Schema | None,
@@ -308,12 +344,9 @@ def _data_set(
     *,
     sparse: bool | Literal["auto"],
 ) -> DataSet:
-    """All parts together."""
+    """Put all parts together."""
     ends = np.cumsum([0, *(len(y) for _, y in parts)]).tolist()
-    X: Any = parts[0][0]
-    if len(parts) > 1:
-        blocks = [rows for rows, _ in parts]
-        X = sp.vstack(blocks, format="csr") if sp.issparse(X) else np.concatenate(blocks)
+    X = _stacked([rows for rows, _ in parts])
     if sparse != "auto" and bool(sparse) != sp.issparse(X):
         X = sp.csr_array(X) if sparse else X.toarray()
     target = None if schema is None else schema.target
@@ -338,7 +371,7 @@ def _data_set(
 
 
 def _check_counts(known: Entry, result: DataSet, splits: list[str]) -> None:
-    """Refuse a copy that does not have the publisher's numbers of rows and labels."""
+    """Refuse a copy whose numbers of rows and labels are not the publisher's."""
     whole = {WHOLE: slice(None)} if len(splits) == len(known.splits) else {}
     for split, rows in {**whole, **result.splits}.items():
         y = result.y[rows]

@@ -21,7 +21,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find(name: str) -> Experiment:
-    """The experiment of that name.
+    """Return the experiment of that name.
 
     Raises
     ------

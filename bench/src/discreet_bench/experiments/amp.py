@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from discreet_bench.experiment import Experiment, Grid, Plan
-from discreet_bench.experiments.parts import (
+from discreet_bench.experiment import (
     BOTH,
     SMALL_ADULT,
     SMALL_H,
     SMALL_L,
+    Experiment,
+    Grid,
+    Plan,
     each,
     objective,
 )
@@ -48,7 +50,7 @@ SYNTHETIC_H = {"logistic": 5000, "huber-hinge": 2000}
 """Rows and columns of Synthetic-H, for each loss."""
 
 INDUSTRIAL = ((4_000_000, 23), (18_000_000, 294), (18_000_000, 20), (19_000_000, 70))
-"""Rows and columns of the four data sets that nobody else has."""
+"""Rows and columns of the four data sets that are not public."""
 
 UNCLIPPED = 1e6
 """A clip that the bound from loss and rows always replaces: only rows are clipped, as there."""
@@ -72,12 +74,12 @@ NOTES = (
     "recipe of Synthetic-L is ours. The paper's production data are not public: generated tables "
     "of their sizes stand in for them, the largest of which alone has 21 GB.",
     "Models have an intercept, and methods that can fit all classes at once do; the paper fits one "
-    "model a class.",
+    "model per class.",
 )
 
 
 def allowed_steps(loss: str, norm: float) -> list[float]:
-    """The steps of table II that are at most 2/β for rows of at most this norm."""
+    """Return the steps of table II that are at most 2/β for rows of at most this norm."""
     longest = 2 / (CURVATURE[loss] * (norm**2 + 1))
     return [step for step in TABLE_2["learning rate"] if step <= longest]
 
@@ -142,7 +144,7 @@ def grids(loss: str) -> list[dict[str, Grid]]:
 
 
 def untuned(calibrations: Sequence[str] = BOTH) -> dict[str, Grid]:
-    """Every method as it comes, the public code, private tuning, and the baselines."""
+    """Return every method with its defaults, the public code, and the baselines."""
     methods = ("amp-hf", "amp", "sgd", "permutation-sgd", "frank-wolfe")
     return {
         "auto": {},
@@ -170,7 +172,7 @@ def _plans(loss: str, problems: Iterable[tuple[Mapping[str, Grid], Sequence[floa
 
 
 def _data(loss: str) -> list[tuple[Mapping[str, Grid], bool]]:
-    """The paper's data sets, and whether they have more than two classes."""
+    """Return the data sets of the paper, and whether they have more than two classes."""
     size = SYNTHETIC_H[loss]
     high = {"synthetic-h": {"rows": [size], "features": [size]}, **HIGH}
     industrial = [
@@ -217,7 +219,7 @@ def _numbers_of(name: str, loss: str, model: str, figure: int) -> Experiment:
         name=name,
         title=f"{model} in numbers: ε = 0.1, or 1 for several classes",
         source=f"{PAPER}, figure {figure}",
-        question="How accurate is each method, tuned as in the paper and as it comes?",
+        question="How accurate is each method, tuned as in the paper and with defaults?",
         plans=_numbers(loss),
         quick=_quick(loss, (0.1,)),
         notes=NOTES,

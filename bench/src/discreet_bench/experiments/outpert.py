@@ -5,8 +5,17 @@ Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2
 
 from __future__ import annotations
 
-from discreet_bench.experiment import Experiment, Grid, Panels, Plan
-from discreet_bench.experiments.parts import BOTH, SMALL_L, each, objective
+from discreet_bench.experiment import (
+    BOTH,
+    SMALL_L,
+    Experiment,
+    Grid,
+    Panels,
+    Plan,
+    each,
+    objective,
+    sgd_family,
+)
 
 __all__ = ["BATCH", "DELTA", "EPSILONS", "EXPERIMENTS", "REPEATS", "TABLES"]
 
@@ -42,7 +51,7 @@ def _plan(
     solvers = {
         "auto": {},
         **each(("outpert",), calibration=BOTH),
-        **each(("sgd-adv",), calibration=BOTH, batch_size=[BATCH], iterations=[iterations]),
+        **sgd_family(("sgd-adv",), batch_size=[BATCH], iterations=[iterations]),
         "nonprivate": {},
     }
     return Plan(data, asked, solvers, repeats)

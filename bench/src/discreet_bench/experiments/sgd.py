@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet_bench.experiment import Experiment, Grid, Panels, Plan
-from discreet_bench.experiments.parts import objective
+from discreet_bench.experiment import Experiment, Grid, Panels, Plan, objective
 
 __all__ = ["ALPHA", "BATCHES", "EPSILON", "EXPERIMENTS", "PASSES", "REPEATS", "STEPS", "marks"]
 
@@ -69,7 +68,7 @@ def _plan(data: Mapping[str, Grid], repeats: int, epsilon: float = EPSILON, **se
 def _curves(
     data: Mapping[str, Grid], rows: int, batches: Sequence[int], repeats: int, count: int = 9
 ) -> tuple[Plan, ...]:
-    """The objective on the way, for each batch size."""
+    """Return plans of checkpoints, one per batch size."""
     return tuple(
         _plan(data, repeats, batch_size=size, updates=marks(rows // size, count))
         for size in batches
@@ -85,7 +84,7 @@ def _mini_batching(
         name=f"sgd-fig{number}",
         title=f"Laplace SGD on {name}: batches of {sizes} rows, update by update",
         source=f"{PAPER}, figure {number}",
-        question="Does noise once a batch, instead of once a row, close the gap to SGD without it?",
+        question="Does noise once per batch, not once per row, close the gap to SGD without it?",
         plans=_curves(data, rows, batches, REPEATS),
         quick=_curves(SMALL, SMALL_ROWS, batches, QUICK_REPEATS, count=5),
         panels=Panels(x="at", measures=("objective",), lines=("batch_size",)),

@@ -21,8 +21,8 @@ from scipy.stats import binom
 
 from discreet.accounting import conversions
 from discreet.objectives import Logistic, Loss
-from discreet_bench.released.linear import FloatArray, loss_named, rows_of
-from discreet_bench.released.result import Released
+from discreet.validate import FloatArray
+from discreet_bench.released.common import Released, loss_named, rows_of
 
 __all__ = ["LOSSES", "RELATION", "choose", "fit", "least_epsilon", "selection_epsilon"]
 
@@ -73,7 +73,7 @@ def fit(
     rng = np.random.default_rng(seed)
     rows, chosen_loss = rows_of(X), loss_named(loss, LOSSES)
     targets = np.asarray(y, dtype=np.float64)
-    lengths = rows.norms()
+    norms = rows.norms()
     n = rows.count
 
     left = (math.sqrt(math.log(1 / delta) + epsilon) - math.sqrt(math.log(1 / delta))) ** 2
@@ -87,7 +87,7 @@ def fit(
     selections, spent_on_gradients = 0, 0.0
     while left > 0:
         slopes = chosen_loss.derivative(margins, targets)
-        slopes *= np.minimum(1.0, clip / np.maximum(np.abs(slopes) * lengths, 1e-300))
+        slopes *= np.minimum(1.0, clip / np.maximum(np.abs(slopes) * norms, 1e-300))
         exact = rows.combine(slopes)
         first = exact + _noise(rng, clip, rho_gradient, rows.size)
         left -= rho_gradient
@@ -128,12 +128,12 @@ def fit(
 
 
 def choose(losses: FloatArray, scale: float, rng: np.random.Generator) -> int:
-    """NoisyMax of minus the losses, with exponential noise subtracted: the sign of the code."""
+    """Choose by NoisyMax of minus the losses, with exponential noise subtracted as in the code."""
     return int(np.argmax(-losses - rng.exponential(scale, losses.shape)))
 
 
 def selection_epsilon(epsilon: float, n_steps: int) -> float:
-    """The exact ε of one selection for which ``epsilon`` is claimed.
+    """Return the exact ε of one selection for which ``epsilon`` is claimed.
 
     A candidate that is t·scale behind m others, all equal, wins with probability e^(−mt)/(m + 1).
     A row can move it by ε·scale against all of them, which changes that by e^(mε). No pair does
@@ -144,7 +144,7 @@ def selection_epsilon(epsilon: float, n_steps: int) -> float:
 
 
 def least_epsilon(epsilon: float, n_steps: int, count: int, delta: float) -> float:
-    """A lower bound on the ε at ``delta`` of ``count`` selections with ``epsilon`` claimed each.
+    """Bound from below the ε at ``delta`` of ``count`` selections with ``epsilon`` claimed each.
 
     Of m + 1 equal candidates, a row that is added raises the losses of all but r by the clip. One
     of those it raised won with probability q = (m + 1 − r)/(m + 1), and wins with q·e^(−rε) now.
@@ -164,7 +164,7 @@ def least_epsilon(epsilon: float, n_steps: int, count: int, delta: float) -> flo
 
 
 def _epsilon_of(one: FloatArray, other: FloatArray, delta: float) -> float:
-    """The least ε ≥ 0 with Σ max(0, one − e^ε·other) ≤ δ, of logarithms of probabilities."""
+    """Return the least ε ≥ 0 with Σ max(0, one − e^ε·other) ≤ δ, of logarithms of probabilities."""
 
     def excess(epsilon: float) -> float:
         difference = -np.expm1(np.minimum(epsilon + other - one, 0.0))
@@ -186,9 +186,9 @@ def clipped_losses(
     steps: FloatArray,
     clip: float,
 ) -> FloatArray:
-    """Sums of the losses after each step, each loss clipped.
+    """Sum the losses after each step, each loss clipped.
 
-    In single precision, which is several times faster: next to noise of clip/ε that is nothing.
+    In single precision, which is several times faster; the error is negligible next to the noise.
     """
     total = np.zeros(len(steps))
     margins, moves, targets = (part.astype(np.float32) for part in (margins, moves, targets))
@@ -210,7 +210,7 @@ def _values(loss: Loss, margins: NDArray[Any], targets: NDArray[Any]) -> NDArray
 
 
 def _penalties(weights: FloatArray, direction: FloatArray, steps: FloatArray) -> FloatArray:
-    """‖w − step·direction‖² for each step."""
+    """Return ‖w − step·direction‖² for each step."""
     return weights @ weights - 2 * steps * (weights @ direction) + steps**2
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from discreet_bench.released.linear import FloatArray, loss_named, rows_of, spread
-from discreet_bench.released.result import Released
+from discreet.validate import FloatArray
+from discreet_bench.released.common import Released, gaussian_factor, loss_named, rows_of
 
 __all__ = ["LOSSES", "RELATION", "SEEDS", "fit"]
 
@@ -27,7 +27,7 @@ RELATION = "replace_one"
 LOSSES = ("logistic", "huber-hinge")
 
 SEEDS = 256
-"""How many noises there are."""
+"""Number of different noise vectors."""
 
 
 def fit(
@@ -43,7 +43,7 @@ def fit(
     output_fraction: float = 0.01,
     objective_fraction: float = 0.9,
 ) -> Released:
-    """Tilt the objective by noise, find its minimum roughly, and add more noise.
+    """Perturb the objective, minimise it approximately, and add more noise.
 
     Parameters
     ----------
@@ -70,16 +70,18 @@ def fit(
     delta1, delta2 = (1 - output_fraction) * delta, output_fraction * delta
     epsilon3 = max(objective_fraction, 1 - 0.99 / epsilon1) * epsilon1
     ridge = max(2 * clip**2 / (epsilon1 - epsilon3), n * alpha)
-    tilt = rng.normal(0.0, 2 * clip / n * spread(delta1) / epsilon3, rows.size)
+    perturbation = rng.normal(0.0, 2 * clip / n * gaussian_factor(delta1) / epsilon3, rows.size)
 
     def objective(weights: FloatArray) -> tuple[float, FloatArray]:
         margins = rows.margins(weights)
-        value = chosen_loss.value(margins, targets).mean() + tilt @ weights
-        gradient = rows.combine(chosen_loss.derivative(margins, targets)) / n + tilt
+        value = chosen_loss.value(margins, targets).mean() + perturbation @ weights
+        gradient = rows.combine(chosen_loss.derivative(margins, targets)) / n + perturbation
         return value + ridge / (2 * n) * (weights @ weights), gradient + ridge / n * weights
 
     weights, gamma = _descend(objective, np.zeros(rows.size), 1 / n**2)
-    weights = weights + rng.normal(0.0, n * gamma / ridge * spread(delta2) / epsilon2, rows.size)
+    weights = weights + rng.normal(
+        0.0, n * gamma / ridge * gaussian_factor(delta2) / epsilon2, rows.size
+    )
 
     why = "The noise is seeded with one byte: trying all 256 seeds tells which noise was added."
     if loss == "huber-hinge":
@@ -91,7 +93,7 @@ def fit(
 
 
 def _descend(objective: Any, start: FloatArray, gamma: float) -> tuple[FloatArray, float]:
-    """A point with a gradient of at most γ, and the γ that it took."""
+    """Return a point with a gradient of norm at most γ, and that γ."""
     while True:
         found = minimize(
             objective,

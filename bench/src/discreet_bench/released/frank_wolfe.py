@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from discreet.accounting import conversions
-from discreet_bench.released.linear import loss_named, rows_of
-from discreet_bench.released.result import Released
+from discreet_bench.released.common import Released, loss_named, rows_of
 
 __all__ = ["BATCH", "LOSSES", "RELATION", "fit", "most_epsilon", "noise_scale"]
 
@@ -41,7 +40,7 @@ def fit(
     radius: float = 10.0,
     iterations: int = 100,
 ) -> Released:
-    """AffineMap towards corners of the L1 ball that noisy gradients of batches point at.
+    """Move towards the corners of the L1 ball that noisy gradients of batches point at.
 
     Parameters
     ----------
@@ -93,14 +92,14 @@ def fit(
 def noise_scale(
     n: int, epsilon: float, delta: float, clip: float, radius: float, iterations: int
 ) -> float:
-    """Published Laplace scale, as if a gradient were that of all n rows."""
+    """Return the published Laplace scale, as if a gradient were that of all n rows."""
     return clip * radius * math.sqrt(32 * iterations * math.log(1 / delta)) / (n * epsilon)
 
 
 def most_epsilon(
     n: int, batch: int, scale: float, delta: float, clip: float, radius: float, iterations: int
 ) -> float:
-    """An upper bound on the ε of all steps, if batches are drawn at random and kept secret.
+    """Bound from above the ε of all steps, if batches are drawn at random and kept secret.
 
     A row in the batch moves each score by up to 2LC/b, so a choice is ε₀ = 4LC/(b·scale)-DP for
     those in it, and ln(1 + b/n·(e^ε₀ − 1)) for all (sampling without replacement, Balle et al.

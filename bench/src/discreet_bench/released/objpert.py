@@ -16,10 +16,10 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
-from discreet_bench.released.linear import FloatArray, loss_named, rows_of
-from discreet_bench.released.result import Released
+from discreet.validate import FloatArray
+from discreet_bench.released.common import Released, loss_named, rows_of
 
-__all__ = ["LOSSES", "RELATION", "fit", "least_epsilon", "tilt_of"]
+__all__ = ["LOSSES", "RELATION", "fit", "least_epsilon", "perturbation_of"]
 
 RELATION = "add_remove"
 LOSSES = ("logistic", "huber-hinge")
@@ -66,14 +66,14 @@ def fit(
     smoothness = chosen_loss.curvature_bound or 0.0  # rows have norm 1
     ridge = np.full(rows.size, max(2 * smoothness / epsilon, n * alpha))
     ridge[-1] = 0.0
-    tilt = tilt_of(rng, epsilon, delta, rows.size)
+    perturbation = perturbation_of(rng, epsilon, delta, rows.size)
 
     def objective(weights: FloatArray) -> tuple[float, FloatArray]:
         margins = rows.margins(weights)
         value = chosen_loss.value(margins, targets).sum()
-        value += ridge @ weights**2 / 2 + tilt @ weights
+        value += ridge @ weights**2 / 2 + perturbation @ weights
         gradient = rows.combine(chosen_loss.derivative(margins, targets))
-        return value / n, (gradient + ridge * weights + tilt) / n
+        return value / n, (gradient + ridge * weights + perturbation) / n
 
     found = minimize(
         objective,
@@ -86,7 +86,7 @@ def fit(
 
 
 def least_epsilon(loss: str, n: int, epsilon: float, delta: float) -> float | None:
-    """A lower bound on the ε of exact minima; None if this pair of tables shows nothing.
+    """Bound from below the ε of exact minima; None if this pair of tables shows nothing.
 
     One table has n rows without features, all with the target +1; the other has a row (x, 1) more,
     whose one is c after it was brought to norm 1. With t the noise on the intercept, a minimum
@@ -114,8 +114,10 @@ def least_epsilon(loss: str, n: int, epsilon: float, delta: float) -> float | No
     return max(0.0, math.log((seen - delta) / (n * density)) + 2 / c)
 
 
-def tilt_of(rng: np.random.Generator, epsilon: float, delta: float, size: int) -> FloatArray:
-    """The noise b for rows of norm 1: Gaussian, or of gamma length for pure privacy."""
+def perturbation_of(
+    rng: np.random.Generator, epsilon: float, delta: float, size: int
+) -> FloatArray:
+    """Draw the noise b for rows of norm 1: Gaussian, or with a gamma norm for pure privacy."""
     if delta > 0:
         return rng.normal(0.0, _scale(epsilon, delta), size)
     direction = rng.normal(size=size)
@@ -123,5 +125,5 @@ def tilt_of(rng: np.random.Generator, epsilon: float, delta: float, size: int) -
 
 
 def _scale(epsilon: float, delta: float) -> float:
-    """Published standard deviation of the noise, for rows of norm 1."""
+    """Return the published standard deviation of the noise, for rows of norm 1."""
     return math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting import conversions
 from discreet.objectives import Loss
-from discreet_bench.released.linear import loss_named, rows_of
-from discreet_bench.released.result import Released
+from discreet_bench.released.common import Released, loss_named, rows_of
 
 __all__ = ["LOSSES", "RELATION", "distance", "fit", "noise_scale"]
 
@@ -89,14 +88,14 @@ def fit(
 
 
 def noise_scale(n: int, iterations: int, step: float, epsilon: float, delta: float) -> float:
-    """Published σ for the sensitivity 3·L·T·η/n, with L = 1 whatever the rows are."""
+    """Return the published σ for the sensitivity 3·L·T·η/n, with L = 1 whatever the rows are."""
     return 3 * iterations * step / n * math.sqrt(2 * math.log(2 / delta)) / epsilon
 
 
 def distance(
     loss: Loss, n: int, longest: float, iterations: int, step: float, alpha: float
 ) -> float:
-    """How far apart descent ends on some pair of tables that differ by one row.
+    """Return the distance between the results of descent on tables that differ by one row.
 
     All rows are the same vector of length ``longest``, a share of them with the target −1; one
     table has one row more. Everything happens along that vector, so a table is two counts. The
@@ -105,9 +104,9 @@ def distance(
     """
     minus = np.round(np.array(SHARES) * n)
     counts = np.array([[n - minus, minus], [n - minus, minus + 1], [n - minus + 1, minus]])
-    place = np.zeros((3, len(SHARES)))
+    position = np.zeros((3, len(SHARES)))
     for _ in range(iterations):
-        slopes = counts[:, 0] * loss.derivative(longest * place, 1.0)
-        slopes = slopes + counts[:, 1] * loss.derivative(longest * place, -1.0)
-        place = place - step * (longest * slopes / counts.sum(axis=1) + alpha * place)
-    return float(np.abs(place[1:] - place[0]).max())
+        slopes = counts[:, 0] * loss.derivative(longest * position, 1.0)
+        slopes = slopes + counts[:, 1] * loss.derivative(longest * position, -1.0)
+        position = position - step * (longest * slopes / counts.sum(axis=1) + alpha * position)
+    return float(np.abs(position[1:] - position[0]).max())

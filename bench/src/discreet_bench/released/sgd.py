@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
 from discreet.core import Budget, Relation
-from discreet_bench.released.linear import loss_named, rows_of
-from discreet_bench.released.result import Released
+from discreet_bench.released.common import Released, loss_named, rows_of
 
 __all__ = ["LOSSES", "RELATION", "draw", "fit", "pair_epsilon"]
 
@@ -84,12 +83,12 @@ def fit(
 
 
 def draw(rng: np.random.Generator, n: int, batch: int) -> NDArray[np.intp]:
-    """A batch of exactly ``batch`` different rows, where the account is for Poisson samples."""
+    """Draw a batch of exactly ``batch`` rows; the accountant is for Poisson samples."""
     return rng.choice(n, batch, replace=False, shuffle=False)
 
 
 def pair_epsilon(multiplier: float, n: int, batch: int, iterations: int, delta: float) -> float:
-    """The ε of all steps for the pair of tables that fixed sizes are worst for, as far as is known.
+    """Return the ε of all steps for the worst known pair of tables under fixed batch sizes.
 
     All n rows have the same gradient, at the clip, and the row that is added has the opposite one.
     Without it the sum of a batch is always the same; with it, the sum is off by twice the clip with

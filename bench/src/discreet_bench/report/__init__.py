@@ -1,4 +1,4 @@
-"""The report: runs as one page to read, with curves to play with. See `report`."""
+"""The report: runs as one HTML page with interactive charts. See `report`."""
 
 from discreet_bench.report.page import report
 

@@ -1,45 +1,41 @@
-"""The report of a benchmark as one HTML file that can be sent to anyone."""
+"""The report of a benchmark as one HTML file that loads nothing else."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from plotly.offline import get_plotlyjs
 
-from discreet.page import document
-from discreet_bench.lines import honest, named
-from discreet_bench.report.board import Answer, answer, board, difference
-from discreet_bench.report.content import TITLES, content, ordered
-from discreet_bench.report.facts import Origin, costs, origins, problems, promises
-from discreet_bench.report.sections import (
-    cost_table,
-    definitions,
-    problem_table,
-    promise_list,
-    reproduction,
-    text,
-    wins,
-)
+from discreet.accounting.recompute import TOLERANCE
+from discreet_bench.experiment import Experiment
+from discreet_bench.lines import honest, kind_of, named, order_of, title_of
+from discreet_bench.report.charts import charts
+from discreet_bench.runs import COSTS, MEASURES, RELATIONS, SHARES, title_of_column
+from discreet_bench.statistics import PROBLEM, final, leaderboard, method_of
 
-__all__ = ["report"]
+__all__ = ["Answer", "report"]
 
-_SCRIPTS = ("chart.js", "report.js", "leaderboard.js")
-_SECTIONS = {
-    "leaderboard": "Who is best where",
-    "curves": "Curves",
-    "privacy": "What each method promises",
-    "cost": "Time and memory",
-    "problems": "Refusals and failures",
-    "reproduce": "How to get these numbers",
+TAGS = {
+    "private": "private",
+    "variant": "private",
+    "hindsight": "runs are private, the choice among them is not",
+    "released": "not private as released",
+    "rival": "claim of that library, not recomputed",
+    "baseline": "no privacy",
 }
+_ROUNDING = 1 + 1e-6  # of the ε that a method itself states
+_MOST_PROBLEMS = 200
 
 
 def report(runs: pd.DataFrame, *, title: str, commands: Mapping[str, str]) -> str:
-    """Runs as one HTML page: an answer, a leaderboard, curves, promises, cost and origin.
+    """Make one HTML page of runs: an answer, charts, comparisons, guarantees, cost and origin.
 
     Parameters
     ----------
@@ -48,192 +44,322 @@ def report(runs: pd.DataFrame, *, title: str, commands: Mapping[str, str]) -> st
     title : str
         Heading of the page.
     commands : mapping
-        For each experiment the command that makes its runs again.
+        For each experiment the command that reproduces its runs.
 
     Returns
     -------
     str
-        The page. It loads nothing from anywhere, and all that stands in the runs (names, problems,
-        guarantees) is shown as text, whatever characters it holds. It holds means, deviations and
-        counts, not the runs themselves.
+        The page, which loads nothing from elsewhere. Text from the runs (names, problems,
+        guarantees) is escaped.
     """
     if runs.empty:
         raise ValueError("there are no runs to report: run an experiment first.")
     runs = named(runs).reset_index(drop=True)
-    rows = board(runs)
-    order = ordered(runs["line"])
-    answers, told = answer(rows), origins(runs)
-    parts = [
-        '<a class="skip" href="#leaderboard">Skip to the results</a>',
-        _opening(title, runs, answers, told),
-        _navigation(),
-        "<main>",
-        _section("leaderboard", _leaderboard(rows, answers, _NOTHING[_private(runs)])),
-        _section("curves", _CURVES),
-        _section("privacy", _PROMISES + promise_list(promises(runs, order))),
-        _section("cost", cost_table(costs(runs), order)),
-        _section("problems", problem_table(problems(runs))),
-        _section("reproduce", reproduction(told, commands)),
-        "</main>",
-        "<footer><p>Written by discreet's benchmark. This page loads nothing from elsewhere."
-        "</p></footer>",
-        f'<script type="application/json" id="data">{_json(content(runs, rows))}</script>',
-    ]
+    board = _board(runs)
+    answers = [Answer(rows, str(name)) for name, rows in board.groupby("measure", sort=False)]
+    order = sorted(runs["line"].unique(), key=order_of)
     here = files("discreet_bench.report")
-    script = "\n".join(here.joinpath(name).read_text("utf-8") for name in _SCRIPTS)
-    style = here.joinpath("report.css").read_text("utf-8")
-    return document(title, "\n".join(parts), style=style, script=script)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    template = environment.from_string(here.joinpath("page.html").read_text("utf-8"))
+    experiments = {name: _known(str(name)) for name in runs["experiment"].unique()}
+    return template.render(
+        title=title,
+        style=here.joinpath("page.css").read_text("utf-8"),
+        script=here.joinpath("page.js").read_text("utf-8"),
+        plotly=get_plotlyjs().replace("</script", "<\\/script"),
+        data=_json({
+            "charts": [
+                chart
+                for name, group in runs.groupby("experiment", sort=False)
+                for chart in charts(group[group["problem"] == ""], experiments[name])
+            ],
+            "experiments": {
+                name: {"title": one.title, "question": one.question, "source": one.source}
+                for name, one in experiments.items()
+            },
+        }),
+        answers=answers,
+        hindsight=bool(len(board)) and bool(board["hindsight"].notna().any()),
+        nothing=_nothing(runs),
+        counts={
+            "runs": len(runs),
+            "failed": int((runs["problem"] != "").sum()),
+            "methods": runs["method"].nunique(),
+            "data": runs["data"].nunique(),
+        },
+        comparisons=[_comparison(row) for row in board.itertuples()],
+        promises=[promise for line in order if (promise := _promise(runs, line))],
+        tolerance=f"{100 * TOLERANCE:g}",
+        cost=_cost(runs, order),
+        problems=_problems(runs),
+        origins=[_origin(str(name), of, commands) for name, of in runs.groupby("experiment")],
+    )  # fmt: skip
 
 
 def _json(data: object) -> str:
-    """JSON that cannot end the script element that it stands in, nor open a comment."""
+    """Return JSON that cannot end the script element that holds it."""
     packed = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return packed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _section(name: str, inside: str) -> str:
-    return (
-        f'<section id="{name}" aria-labelledby="{name}-heading">'
-        f'<h2 id="{name}-heading">{_SECTIONS[name]}</h2>\n{inside}\n</section>'
-    )
+def _known(name: str) -> Experiment:
+    from discreet_bench.experiments import EXPERIMENTS
+
+    return EXPERIMENTS.get(name) or Experiment(name, name, "", "", (), ())
 
 
-def _navigation() -> str:
-    links = (f'<li><a href="#{name}">{words}</a></li>' for name, words in _SECTIONS.items())
-    return f'<nav aria-label="Parts of this page"><ul>{"".join(links)}</ul></nav>'
+# -- the answer and the comparisons
 
 
-def _opening(
-    title: str, runs: pd.DataFrame, answers: Sequence[Answer], told: Sequence[Origin]
-) -> str:
-    if answers:
-        words = " ".join(
-            (f"By {TITLES[one.measure]}: " if len(answers) > 1 else "") + one.in_words()
-            for one in answers
+def _board(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the leaderboards of accuracy and R², or of the first measure that compares methods."""
+    plain = runs[(runs["variant"] == "not private") & (runs["method"] != "majority")]
+    parts: list[pd.DataFrame] = []
+    headline = ("accuracy", "r2")
+    for measure in dict.fromkeys((*headline, *MEASURES)):
+        if measure in COSTS or (parts and measure not in headline) or runs[measure].isna().all():
+            continue
+        rows = leaderboard(runs, measure).assign(measure=measure)
+        if rows.empty:  # only baselines have it, or only experiments with checkpoints
+            continue
+        means = final(plain).groupby([*PROBLEM, "line", "setting"], dropna=False)[measure].mean()
+        best = means.groupby(PROBLEM, dropna=False).agg("max" if MEASURES[measure] else "min")
+        parts.append(rows.merge(best.rename("baseline").reset_index(), how="left", on=PROBLEM))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["measure"])
+
+
+def _nothing(runs: pd.DataFrame) -> str:
+    """Say why there is nothing to compare."""
+    if ((runs["problem"] == "") & runs["line"].map(honest).astype(bool)).any():
+        return "These runs are checkpoints or sweeps of settings, and compare no methods."
+    return "No private method has a result, so there is nothing to compare."
+
+
+class Answer:
+    """Result of the comparisons by one measure, from the point of view of discreet's default.
+
+    Attributes
+    ----------
+    compared, first, significant : int
+        Comparisons with the default and another private method, those in which the default is
+        best, and those of them in which its lead is significant.
+    lost : int
+        Comparisons in which another method is significantly better.
+    headline, details : str
+        The answer in a sentence, and a few more.
+    """
+
+    def __init__(self, rows: pd.DataFrame, measure: str) -> None:
+        rows = rows[rows["auto_mean"].notna() & rows["runner_up"].notna()]
+        won = rows["best"].map(method_of) == "auto"
+        self.measure = measure
+        self.compared, self.first = len(rows), int(won.sum())
+        self.significant = int((won & rows["significant"].astype(bool)).sum())
+        self.lost = int(rows["auto_significant"].astype(bool).sum())
+        sign = 1.0 if MEASURES[measure] else -1.0
+        lead, behind = rows.loc[won, "margin"].median(), -rows.loc[~won, "auto_margin"]
+        price = (sign * (rows["baseline"] - rows["auto_mean"])).median()
+        self.headline = "No comparison has both discreet's default and another private method."
+        self.details = ""
+        if not self.compared:
+            return
+        self.headline = (
+            f"discreet's default is the best private method in {self.first} of {self.compared} "
+            f"comparisons by {title_of_column(measure).removesuffix(', %').lower()}."
         )
-    else:
-        words = f"{_NOTHING[_private(runs)]}, so there is nothing to compare."
-    days = sorted(day for origin in told for day in origin.days if day)
-    failed = int((runs["problem"] != "").sum())
-    facts = {
-        "runs": f"{len(runs):,} ({failed:,} without a result) of "
-        f"{runs['method'].nunique()} methods on {runs['data'].nunique()} data sets",
-        "date": " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "not recorded",
-        "machine": " | ".join(dict.fromkeys(m for origin in told for m in origin.machines)),
-        "versions": " | ".join(dict.fromkeys(v for origin in told for v in origin.versions)),
+        parts = []
+        if self.first:
+            tested = f"{self.significant} of {self.first} leads are significant"
+            if rows["adjusted"].isna().all():
+                tested = "with one repeat no lead can be tested"
+            parts.append(f"Median lead over the next best: {_difference(lead, measure)}; {tested}.")
+        if len(behind):
+            worst = rows.loc[behind.idxmax()]
+            parts.append(
+                f"Elsewhere it is at most {_difference(behind.max(), measure)} behind "
+                f"({worst['data']}, ε = {worst['epsilon']:g}, "
+                f"{RELATIONS.get(worst['relation'], worst['relation'])}), significantly in "
+                f"{self.lost or 'none'}."
+            )
+        if math.isfinite(price):
+            side = "below" if price >= 0 else "above"
+            parts.append(
+                f"Median distance to the model without privacy: {_difference(abs(price), measure)} "
+                f"{side} it."
+            )
+        self.details = " ".join(parts)
+
+
+def _difference(value: float, measure: str) -> str:
+    if not math.isfinite(value):
+        return "–"
+    return f"{100 * value:.2f} points" if measure in SHARES else f"{value:.2g}"
+
+
+def _value(value: float, measure: str) -> str:
+    if not math.isfinite(value):
+        return "–"
+    return f"{100 * value:.2f} %" if measure in SHARES else f"{value:.4g}"
+
+
+def _comparison(row: Any) -> dict[str, Any]:
+    """Return a row of the table of comparisons."""
+    default = method_of(row.best) == "auto"
+    return {
+        "data": row.data,
+        "experiment": row.experiment,
+        "problem": f"{row.loss}, {RELATIONS.get(row.relation, row.relation)}",
+        "epsilon": f"{row.epsilon:g}",
+        "best": title_of(row.best),
+        "best_value": _value(row.best_mean, row.measure),
+        "default": default,
+        "second": "" if row.runner_up is None else title_of(row.runner_up),
+        "second_value": _value(row.runner_up_mean, row.measure),
+        "margin": _difference(row.margin, row.measure),
+        "significant": bool(row.significant),
+        "p": "" if math.isnan(row.adjusted) else f"{row.adjusted:.2g}",
+        "default_value": _value(row.auto_mean, row.measure),
+        "default_worse": bool(row.auto_significant),
+        "baseline": _value(row.baseline, row.measure),
+        "hindsight": "" if row.hindsight is None else title_of(row.hindsight).split(",")[0],
+        "hindsight_value": _value(row.hindsight_mean, row.measure),
     }
-    return "\n".join(
-        [
-            "<header>",
-            f"<h1>{text(title)}</h1>",
-            f'<p class="lead">{text(words, 3000)}</p>',
-            *(_tiles(one) for one in answers[:1] if one.compared),
-            definitions(facts),
-            "</header>",
-        ]
-    )
 
 
-def _tiles(one: Answer) -> str:
-    tiles = [
-        (f"{one.first} of {one.compared}", "comparisons in which discreet's default is the best"),
-        (f"{one.clear}", "of these leads are significant"),
+# -- guarantees, cost, problems and origin
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Guarantee of a line: budget, what was spent and recomputed, and guarantees as text."""
+
+    title: str
+    kind: str
+    tag: str
+    exceeded: bool
+    spent: list[dict[str, str]]
+    guarantees: list[str]
+    more: int
+
+
+def _promise(runs: pd.DataFrame, line: str) -> Promise | None:
+    of = runs[(runs["line"] == line) & (runs["problem"] == "")]
+    if of.empty:
+        return None
+    kind = kind_of(line)
+    stated = of["epsilon_spent"] > of["epsilon"] * _ROUNDING
+    stated |= of["delta_spent"] > of["delta"] * _ROUNDING
+    # The accountant that recomputes rounds up, so it may exceed the budget by its tolerance.
+    over = stated | (of["epsilon_recomputed"] > of["epsilon"] * (1 + TOLERANCE))
+    largest = ["epsilon_spent", "delta_spent", "epsilon_recomputed"]
+    cells = of.assign(over=over).groupby(["relation", "epsilon"])[[*largest, "over"]].max()
+    tag = TAGS[kind]
+    if kind in ("private", "variant"):
+        all_known = cells["epsilon_recomputed"].notna().all()
+        tag += ", recomputed" if all_known else ", not all of it recomputed"
+    if kind == "released":
+        true = cells[["epsilon_spent", "epsilon_recomputed"]].max(axis=1)
+        ratio = true / true.index.get_level_values("epsilon")
+        tag += ": true ε unknown"
+        if ratio.notna().any():
+            worst = ratio.idxmax()
+            tag = f"{TAGS[kind]}: true ε = {_number(true[worst])} instead of {worst[1]:g}"
+    guarantees = [text for text in of["guarantee"].unique() if text]
+    return Promise(
+        title=title_of(line),
+        kind=kind,
+        tag=tag,
+        exceeded=kind in ("private", "variant", "hindsight") and bool(cells["over"].any()),
+        spent=[] if kind == "baseline" else [
+            {
+                "relation": RELATIONS.get(relation, relation),
+                "allowed": f"{epsilon:g}",
+                "spent": _number(row.epsilon_spent),
+                "delta": _number(row.delta_spent, 2),
+                "recomputed": _number(row.epsilon_recomputed, missing="not recomputed"),
+                "over": bool(row.over),
+            }
+            for (relation, epsilon), row in zip(cells.index, cells.itertuples(), strict=True)
+        ],
+        guarantees=guarantees[:2],
+        more=len(guarantees[2:]),
+    )  # fmt: skip
+
+
+def _number(value: float, digits: int = 4, missing: str = "–") -> str:
+    return f"{value:,.{digits}g}" if not math.isnan(value) else missing
+
+
+def _cost(runs: pd.DataFrame, order: Iterable[str]) -> dict[str, Any]:
+    """Return the medians of seconds and memory, methods as rows and data sets as columns."""
+    done = runs[runs["problem"] == ""]
+    medians = done.groupby(["line", "data"])[["seconds", "peak_mb"]].median()
+    data = sorted(done["data"].unique())
+    rows = []
+    for line in order:
+        if line in medians.index:
+            pairs = medians.loc[line].reindex(data)
+            cells = [
+                (f"{_number(row.seconds, 3)} s", f"{_number(row.peak_mb, 3)} MiB")
+                if math.isfinite(row.seconds)
+                else ("–", "")
+                for row in pairs.itertuples()
+            ]
+            rows.append((title_of(line), cells))
+    return {"data": data, "rows": rows}
+
+
+def _problems(runs: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return reasons for missing results, the most frequent first."""
+    failed = runs[runs["problem"] != ""]
+    found = [
+        {
+            "title": title_of(line),
+            "text": text,
+            "runs": len(of),
+            "data": ", ".join(sorted(of["data"].unique())),
+            "epsilon": ", ".join(f"{value:g}" for value in sorted(of["epsilon"].unique())),
+        }
+        for (line, text), of in failed.groupby(["line", "problem"])
     ]
-    for value, words in (
-        (one.lead, "median lead over the runner-up, where it is the best"),
-        (one.behind, "median distance to the best, where it is not"),
-        (one.price, "median distance to the model without privacy"),
-    ):
-        if math.isfinite(value):
-            size, unit = difference(value, one.measure).split(" ", 1)
-            tiles.append((size, f"{unit}: {words}"))
-    items = (f"<li><b>{escape(size)}</b><span>{escape(words)}</span></li>" for size, words in tiles)
-    return f'<ul class="tiles">{"".join(items)}</ul>'
+    return sorted(found, key=lambda one: (-one["runs"], one["title"]))[:_MOST_PROBLEMS]
 
 
-_NOTHING = {
-    False: "No private method has a result",
-    True: "These runs show how methods go on their way, or sweeps of settings, not who wins",
-}
-"""Why there is no leaderboard, by whether a private method has a result."""
+def _origin(name: str, runs: pd.DataFrame, commands: Mapping[str, str]) -> dict[str, Any]:
+    """Return the origin of an experiment's runs: command, seeds, versions and machine."""
+    days = sorted(runs.loc[runs["when"] != "", "when"].str.slice(0, 10).unique())
+    pairs = runs[["discreet", "versions"]].drop_duplicates().itertuples(index=False)
+    versions = [_pairs({"discreet": own, **_read(text)}) for own, text in pairs]
+    experiment = _known(name)
+    return {
+        "name": name,
+        "title": experiment.title,
+        "notes": experiment.notes,
+        "command": commands.get(name, ""),
+        "facts": {
+            "runs": f"{len(runs):,} in {runs['repeat'].nunique()} repeats",
+            "seeds": _integers(runs["seed"]),
+            "processes side by side": _integers(runs["jobs"]),
+            "days (UTC)": " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "",
+            "versions": " | ".join(versions),
+            "machine": " | ".join(_pairs(_read(text)) for text in runs["machine"].unique()),
+        },
+    }  # fmt: skip
 
 
-def _private(runs: pd.DataFrame) -> bool:
-    """Whether a private method has a result."""
-    return bool(((runs["problem"] == "") & runs["line"].map(honest).astype(bool)).any())
+def _integers(values: pd.Series) -> str:
+    found = sorted({int(value) for value in values if math.isfinite(value)})
+    return ", ".join(map(str, found[:12])) + (" …" if len(found) > 12 else "")
 
 
-def _leaderboard(rows: pd.DataFrame, answers: Sequence[Answer], nothing: str) -> str:
-    if rows.empty:
-        return f"<p>{nothing}.</p>"
-    measure = answers[0].measure
-    return (
-        f"<h3>How often each is the best private method, by {TITLES[measure]}</h3>"
-        + wins(rows[(rows["measure"] == measure) & rows["runner_up"].notna()])
-        + _BOARD
-    )
+def _read(text: str) -> dict[str, object]:
+    """Read a JSON object; other text is shown as it is."""
+    try:
+        found = json.loads(text) if text else {}
+    except json.JSONDecodeError:
+        found = text
+    return found if isinstance(found, dict) else {"": found}
 
 
-def _select(name: str, words: str, *, optional: bool = False) -> str:
-    more = ' data-optional="yes"' if optional else ""
-    return f'<label>{words}<select id="{name}"{more}></select></label>'
-
-
-_NO_SCRIPT = "<noscript><p>This part needs a script, which is switched off here.</p></noscript>"
-
-_BOARD = f"""<h3>Each comparison</h3>
-<p>Only what is private from end to end competes: methods that were tuned with hindsight, released
-code that breaks its promise, and other libraries whose claims nobody recomputed do not. A lead is
-significant if a paired test over the splits, corrected for all comparisons of the experiment,
-leaves less than 5 % to chance.</p>
-<div class="controls" role="group" aria-label="Filter">
-{_select("board-measure", "measure")}
-{_select("board-experiment", "experiment")}
-{_select("board-data", "data set")}
-{_select("board-relation", "neighbours")}
-<span id="board-count" class="soft" role="status"></span>
-</div>
-<div id="board" class="wide" tabindex="0" role="region" aria-label="Leaderboard">
-{_NO_SCRIPT}</div>"""
-
-_CURVES = f"""<div class="controls" role="group" aria-label="What to draw">
-{_select("experiment", "experiment")}
-{_select("data-set", "data set")}
-{_select("loss", "loss", optional=True)}
-{_select("relation", "neighbours")}
-{_select("facet", "at", optional=True)}
-{_select("measure", "measure")}
-</div>
-<p id="question" class="soft"></p>
-<div class="controls">
-<div class="buttons" role="group" aria-label="Scales">
-<button type="button" id="log-x" aria-pressed="true">log scale along</button>
-<button type="button" id="log-y" aria-pressed="false">log scale up</button>
-</div>
-<div class="buttons" role="group" aria-label="Methods shown">
-<button type="button" id="only-private">only private</button>
-<button type="button" id="all">all</button>
-<button type="button" id="none">none</button>
-</div>
-</div>
-<div class="with-legend">
-<div>
-<div id="chart" tabindex="0" role="group" aria-label="Chart" aria-describedby="chart-help">
-<div id="chart-picture">{_NO_SCRIPT}</div>
-<div id="tip" role="status" aria-live="polite" hidden></div>
-</div>
-<p id="chart-help" class="soft">Point at or tap a mark for its numbers; on the keyboard, arrow keys
-left and right go along a line, up and down between lines. Filled marks are private
-from end to end, hollow ones are not. Bands are 95 % intervals of the mean.
-<span id="stars" hidden>Stars are numbers as published.</span> <span id="lost"></span></p>
-</div>
-<div id="legend" role="group" aria-label="Methods: switch lines on and off"></div>
-</div>
-<details id="notes" hidden><summary>What differs from the source</summary><ul></ul></details>
-<details><summary>The same numbers as a table</summary>
-<div id="numbers" class="wide" tabindex="0" role="region" aria-label="Numbers of the chart"></div>
-</details>"""
-
-_PROMISES = """<p>What was allowed, what was spent, and what an independent accountant makes of it.
-Click on a method to read its guarantee.</p>
-"""
+def _pairs(facts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}".strip() for name, value in facts.items() if value != "")

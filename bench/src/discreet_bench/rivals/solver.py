@@ -1,26 +1,233 @@
-"""What the benchmark's files for other libraries share."""
+"""Fit another library's model in a process of its own, and its solver in the benchmark."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+import scipy.sparse as sp
 from benchopt import BaseSolver
+from numpy.typing import NDArray
 
 from discreet_bench.problem import Problem, Result
-from discreet_bench.rivals.call import Answer, fit
-from discreet_bench.rivals.catalogue import RIVALS, Rival
-from discreet_bench.rivals.environments import ready
+from discreet_bench.rivals.environments import RIVALS, Rival, python_of, ready
 
-__all__ = ["RivalSolver"]
+__all__ = ["DENSE_BYTES", "Answer", "Claim", "RivalSolver", "fit"]
+
+DENSE_BYTES = 4 << 30
+"""Sparse rows are refused if they take more than this as a dense array."""
+
+_WORKER = Path(__file__).parent / "scripts" / "worker.py"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Privacy claim of a library, not checked here.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The budget that it claims to have spent; None if it claims nothing.
+    relation
+        ``"add_remove"``, ``"replace_one"``, or None.
+    words
+        The claim in a sentence, with its conditions.
+    """
+
+    epsilon: float | None
+    delta: float | None
+    relation: str | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Result of a fit.
+
+    Attributes
+    ----------
+    scores
+        Probabilities of the test rows, of shape (n_test, K).
+    seconds
+        Of the fit alone: neither imports nor reading nor prediction.
+    peak_mb
+        Growth of the library's process at its peak, in MiB; NaN where that is not known.
+    versions
+        Of Python and the libraries.
+    settings
+        Its settings, and under ``"warnings"`` its warnings.
+    claim
+        Its privacy claim.
+    """
+
+    scores: NDArray[np.float64]
+    seconds: float
+    peak_mb: float
+    versions: dict[str, str]
+    settings: dict[str, Any]
+    claim: Claim
+
+
+def fit(
+    rival: Rival | str,
+    X_train: Any,
+    y_train: Any,
+    X_test: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    bounds: Any,
+    loss: str = "logistic",
+    alpha: float = 0.0,
+    max_norm: float | None = None,
+    intercept: bool = True,
+    seed: int | None = None,
+    classes: int | None = None,
+    timeout: float = 600.0,
+) -> Answer:
+    """Fit a library's model on training rows and score test rows.
+
+    Parameters
+    ----------
+    rival : Rival or str
+        The library, which must be installed.
+    X_train, X_test : array or sparse array
+        Rows. Sparse ones are made dense, up to `DENSE_BYTES`.
+    y_train : array
+        Codes 0, …, K - 1.
+    epsilon, delta, relation
+        The budget that the library is given.
+    bounds : array of shape (d, 2)
+        Public bounds of the columns.
+    loss : str
+        Loss of the objective.
+    alpha : float
+        Penalty of the objective: mean loss + alpha/2 ‖w‖². The private libraries are left at their
+        own defaults; their settings say so.
+    max_norm : float, optional
+        Public bound on the norm of a row; without it, or if it is infinite, the bounds give one.
+    intercept : bool
+        Whether to fit one.
+    seed : int, optional
+        Makes the fit repeatable and its noise known: for measurements only.
+    classes : int, optional
+        K, if some class may have no training row.
+    timeout : float
+        Seconds for the whole process.
+
+    Raises
+    ------
+    RuntimeError
+        If the library is not installed or its fit failed.
+    TimeoutError
+        If it took too long.
+    ValueError
+        If the library cannot be given the problem, or sparse rows are too large.
+    """
+    known = RIVALS[rival] if isinstance(rival, str) else rival
+    y = np.asarray(y_train, dtype=np.int64)
+    n_classes = int(y.max()) + 1 if classes is None else classes
+    limits = np.asarray(bounds, dtype=np.float64)
+    problem = {"epsilon": epsilon, "delta": delta, "relation": relation, "loss": loss}
+    refused = known.refusal({**problem, "n_classes": n_classes})
+    if refused is not None:
+        raise ValueError(refused)
+    if limits.shape != (X_train.shape[1], 2) or not np.isfinite(limits).all():
+        raise ValueError(
+            f"bounds: {X_train.shape[1]} pairs of finite numbers are needed, one per column; "
+            f"got an array of shape {limits.shape}."
+        )
+    missing = ready(known)
+    if missing is not None:
+        raise RuntimeError(missing)
+    if max_norm is None or not np.isfinite(max_norm):
+        max_norm = float(np.linalg.norm(np.abs(limits).max(axis=1)))
+    request = {
+        **problem,
+        "alpha": alpha,
+        "seed": seed,
+        "classes": n_classes,
+        "bounds": limits.tolist(),
+        "max_norm": max_norm,
+        "intercept": intercept,
+    }
+    arrays = {"X_train": _dense(X_train), "y_train": y, "X_test": _dense(X_test)}
+    return _ask(known, arrays, request, timeout)
+
+
+def _ask(
+    rival: Rival, arrays: dict[str, NDArray[Any]], request: dict[str, Any], timeout: float
+) -> Answer:
+    with tempfile.TemporaryDirectory(prefix="discreet-rival-") as name:
+        place = Path(name)
+        for key, array in arrays.items():
+            np.save(place / f"{key}.npy", array)
+            request[key] = str(place / f"{key}.npy")
+        request |= {"scores": str(place / "scores.npy"), "answer": str(place / "answer.json")}
+        (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        # -I: only the library's own environment, nothing from here
+        command = [str(python_of(rival)), "-I", str(_WORKER), str(rival.script)]
+        try:
+            done = subprocess.run(
+                [*command, str(place / "request.json")],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(
+                f"{rival.name} took more than {timeout:g} seconds and was ended; "
+                "allow more with timeout=… or give it fewer rows."
+            ) from None
+        if done.returncode != 0:
+            said = done.stderr.strip().splitlines()
+            last = said[-1] if said else f"it ended with code {done.returncode} and no message"
+            raise RuntimeError(f"{rival.name} failed: {last}")
+        answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
+        scores = np.load(place / "scores.npy")
+    expected = (arrays["X_test"].shape[0], request["classes"])
+    if scores.shape != expected or not np.isfinite(scores).all():
+        raise RuntimeError(
+            f"{rival.name} gave scores of shape {scores.shape} for {expected}, or not all finite."
+        )
+    peak = answer["peak_mb"]
+    return Answer(
+        scores=scores,
+        seconds=answer["seconds"],
+        peak_mb=float("nan") if peak is None else peak,
+        versions=answer["versions"],
+        settings=answer["settings"],
+        claim=Claim(**answer["claim"]),
+    )
+
+
+def _dense(X: Any) -> NDArray[np.float64]:
+    size = X.shape[0] * X.shape[1] * 8
+    if sp.issparse(X) and size > DENSE_BYTES:
+        raise ValueError(
+            f"{X.shape[0]:,} × {X.shape[1]:,} sparse rows are {size / 2**30:.1f} GiB as a dense "
+            f"array, which other libraries need; up to {DENSE_BYTES / 2**30:g} GiB is allowed. "
+            "Use fewer rows or columns."
+        )
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
 
 PASSED_ON = (
     "epsilon", "delta", "relation", "loss", "alpha", "intercept", "bounds", "max_norm",
 )  # fmt: skip
-"""What the library is told of the objective, beside the rows."""
+"""Fields of the problem that the library is given besides the rows."""
 
 
 class RivalSolver(BaseSolver):
-    """Fits another library's model in a process of its own.
+    """Fit another library's model in a process of its own.
 
     Attributes
     ----------
@@ -36,7 +243,7 @@ class RivalSolver(BaseSolver):
     timeout: ClassVar[float] = 600.0
 
     def skip(self, **objective: Any) -> tuple[bool, str | None]:
-        """Skip what the library does not claim, and a library that is not installed."""
+        """Skip problems that the library does not support, and a library that is not installed."""
         rival = self._rival()
         reason = rival.refusal(objective) or ready(rival)
         return reason is not None, reason
@@ -67,7 +274,7 @@ class RivalSolver(BaseSolver):
             self.error = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
     def get_result(self) -> dict[str, Any]:
-        """What the objective evaluates."""
+        """Return what the objective evaluates."""
         variant = "rival" if self._rival().private else "not private"
         answer = self.answer
         if answer is None:
@@ -78,7 +285,7 @@ class RivalSolver(BaseSolver):
             scores=chances[:, 1] - chances[:, 0] if chances.shape[1] == 2 else chances,
             probabilities=chances,
             variant=variant,
-            claim=_told(answer),
+            claim=_description(answer),
             epsilon_spent=float("nan") if spent is None else spent,
             seconds=answer.seconds,
             peak_mb=answer.peak_mb,
@@ -88,8 +295,8 @@ class RivalSolver(BaseSolver):
         return RIVALS[self.rival]
 
 
-def _told(answer: Answer) -> str:
-    """What the library claims, and what was set and installed."""
+def _description(answer: Answer) -> str:
+    """Describe the library's claim, settings and versions."""
     settings, versions = (
         ", ".join(f"{name} = {value}" for name, value in found.items())
         for found in (answer.settings, answer.versions)

@@ -1,4 +1,4 @@
-"""diffprivlib's LogisticRegression, as its documentation tells; see ``worker.py``.
+"""diffprivlib's LogisticRegression, as its documentation recommends; see ``worker.py``.
 
 All rows are divided by the public bound on their norm, so that data_norm is 1: for longer rows its
 noise is too small. C and everything else stay at the defaults. Several classes are one against the
@@ -11,7 +11,7 @@ LIBRARIES = ("diffprivlib", "scikit-learn", "numpy")
 
 
 def settings(request, n, d):
-    """What is set; the objective's alpha is not used."""
+    """Return the settings; the objective's alpha is not used."""
     return {
         "data_norm": 1.0,
         "rows divided by": request["max_norm"],
@@ -22,7 +22,7 @@ def settings(request, n, d):
 
 
 def fit(X, y, request, settings):
-    """The fitted model and the divisor of rows."""
+    """Fit the model; return it with the divisor of rows."""
     model = LogisticRegression(
         epsilon=request["epsilon"],
         data_norm=settings["data_norm"],
@@ -34,13 +34,13 @@ def fit(X, y, request, settings):
 
 
 def probabilities(model, X):
-    """Probabilities and the codes of their columns."""
+    """Return probabilities and the codes of their columns."""
     fitted, divisor = model
     return fitted.predict_proba(X / divisor), fitted.classes_
 
 
 def claim(request, model):
-    """What its documentation says, and what is known of it."""
+    """State the claim of its documentation, and what is known of it."""
     words = (
         f"claims ε = {request['epsilon']:g}, δ = 0 for one replaced row, after Chaudhuri et al. "
         "2011; classes are taken from the data"

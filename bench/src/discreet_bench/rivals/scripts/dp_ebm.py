@@ -12,7 +12,7 @@ LIBRARIES = ("interpret-core", "scikit-learn", "numpy")
 
 
 def settings(request, n, d):
-    """What is set; the objective's alpha is not used, and there is always an intercept."""
+    """Return the settings; the objective's alpha is not used, and there is always an intercept."""
     usual = DPExplainableBoostingClassifier()
     shown = ("max_bins", "max_rounds", "max_leaves", "learning_rate", "composition")
     return {name: getattr(usual, name) for name in shown} | {
@@ -23,7 +23,7 @@ def settings(request, n, d):
 
 
 def fit(X, y, request, settings):
-    """The fitted model."""
+    """Fit the model."""
     bounds = np.asarray(request["bounds"])
     model = DPExplainableBoostingClassifier(
         epsilon=request["epsilon"],
@@ -36,12 +36,12 @@ def fit(X, y, request, settings):
 
 
 def probabilities(model, X):
-    """Probabilities and the codes of their columns."""
+    """Return probabilities and the codes of their columns."""
     return model.predict_proba(X), model.classes_
 
 
 def claim(request, model):
-    """What its documentation says, and which relation its noise is for."""
+    """State the claim of its documentation, and which relation its noise is for."""
     return {
         "epsilon": request["epsilon"],
         "delta": request["delta"],

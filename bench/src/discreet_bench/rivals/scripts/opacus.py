@@ -36,7 +36,7 @@ class Rows(Dataset):
 
 
 def settings(request, n, d):
-    """What is set; the objective's alpha is not used."""
+    """Return the settings; the objective's alpha is not used."""
     return {
         "optimizer": "SGD",
         "lr": LEARNING_RATE,
@@ -51,7 +51,7 @@ def settings(request, n, d):
 
 
 def fit(X, y, request, settings):
-    """The fitted layer and the ε that the library counted."""
+    """Fit the layer; return it with the ε that the library counted."""
     if settings["seed"] is not None:
         torch.manual_seed(settings["seed"])
     binary = request["classes"] == 2
@@ -84,7 +84,7 @@ def fit(X, y, request, settings):
 
 
 def probabilities(model, X):
-    """Probabilities and the codes of their columns."""
+    """Return probabilities and the codes of their columns."""
     with torch.no_grad():
         scores = model[0](torch.as_tensor(X, dtype=torch.float32)).double()
     if scores.shape[1] == 1:  # two classes: the score of the second, and 0 for the first
@@ -94,7 +94,7 @@ def probabilities(model, X):
 
 
 def claim(request, model):
-    """What its accountant says."""
+    """State the claim of its accountant."""
     return {
         "epsilon": model[1],
         "delta": request["delta"],

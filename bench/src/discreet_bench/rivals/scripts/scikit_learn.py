@@ -10,7 +10,7 @@ ITERATIONS = 1000
 
 
 def settings(request, n, d):
-    """What is set; more iterations than by default, which are too few for many tables."""
+    """Return the settings; more iterations than by default, which are too few for many tables."""
     alpha = request["alpha"]
     return {
         "C": 1 / (n * alpha) if alpha > 0 else LogisticRegression().C,
@@ -20,15 +20,15 @@ def settings(request, n, d):
 
 
 def fit(X, y, request, settings):
-    """The fitted model."""
+    """Fit the model."""
     return LogisticRegression(**settings).fit(X, y)
 
 
 def probabilities(model, X):
-    """Probabilities and the codes of their columns."""
+    """Return probabilities and the codes of their columns."""
     return model.predict_proba(X), model.classes_
 
 
 def claim(request, model):
-    """None."""
+    """Return an empty claim."""
     return {"epsilon": None, "delta": None, "relation": None, "words": "claims no privacy"}

@@ -28,7 +28,7 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def load(path):
-    """The script as a module, under a name that is no library's."""
+    """Load the script as a module, under a name that is no library's."""
     spec = importlib.util.spec_from_file_location("rival_script", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -36,7 +36,7 @@ def load(path):
 
 
 def memory(name):
-    """A mark of this process's memory in MiB."""
+    """Return a mark of this process's memory in MiB."""
     return int(re.search(rf"^{name}:\s+(\d+) kB$", STATUS.read_text(), re.MULTILINE)[1]) / 1024
 
 
@@ -50,7 +50,7 @@ def start_of_memory():
 
 
 def widened(probabilities, codes, n_classes):
-    """A column for each class; a class that the model has not seen gets zeros."""
+    """Return a column per class; a class that the model has not seen gets zeros."""
     wide = np.zeros((len(probabilities), n_classes))
     wide[:, np.asarray(codes, dtype=int)] = probabilities
     return wide

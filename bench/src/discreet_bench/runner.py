@@ -1,0 +1,380 @@
+"""Run an experiment with benchopt, and collect its results in the columns of `runs`.
+
+benchopt makes the product of data sets, objectives and solvers, runs processes side by side, and
+caches finished runs, so that an interrupted experiment continues. Added here: the remaining time,
+results of interrupted runs, a cache that notices changes to the library's own code, data sets and
+methods left out with a reason, and one tidy file.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import hashlib
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+import discreet
+import discreet_bench
+from discreet_bench import benchmark
+from discreet_bench import runs as table
+from discreet_bench.data import GENERATED, available, too_large
+from discreet_bench.experiment import Experiment, Plan
+from discreet_bench.rivals import RIVALS, ready
+from discreet_bench.task import JOBS, OVERSPENT
+
+__all__ = ["Done", "Status", "insistent_interrupts", "narrowed", "run", "size"]
+
+_IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "command.py", "figures.py",
+               "runner.py", "speed.py", "statistics.py", "tables.py")  # fmt: skip
+"""Code of the two packages that has no influence on the result of a run."""
+MOST_AT_ONCE = 400
+"""Largest number of runs that benchopt is given at once."""
+WRITE_EVERY = 30.0
+"""Seconds between writing the file of all runs so far."""
+_WAIT = 0.5
+
+
+@dataclass(frozen=True)
+class Status:
+    """Progress of an experiment."""
+
+    done: int
+    total: int
+    seconds_left: float | None
+    now: str
+
+
+@dataclass
+class Done:
+    """Results of an experiment.
+
+    Attributes
+    ----------
+    runs
+        All lines.
+    skipped
+        Data sets and methods that were left out, with the reason.
+    failures
+        Runs that were errors; a run that spent too much is one.
+    interrupted
+        Whether it was stopped.
+    """
+
+    runs: pd.DataFrame
+    skipped: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def narrowed(
+    plans: Sequence[Plan],
+    *,
+    repeats: int | None = None,
+    data: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    epsilons: Sequence[float] = (),
+    relations: Sequence[str] = (),
+    files: Sequence[str] = (),
+) -> list[Plan]:
+    """Keep the part of plans with these data sets, methods, budgets and relations.
+
+    ``files`` are further solvers, each a Python file, which are added to every plan.
+    """
+    kept = []
+    for plan in plans:
+        objective = dict(plan.objective)
+        if epsilons:
+            objective["epsilon"] = list(epsilons)
+        if relations:
+            objective["relation"] = [r for r in objective["relation"] if r in relations]
+        tables = {k: v for k, v in plan.data.items() if not data or k in data}
+        solvers = {k: v for k, v in plan.solvers.items() if not methods or k in methods}
+        if plan.tuning == "default":
+            solvers |= {file: {} for file in files}
+        if tables and solvers and objective["relation"]:
+            plan = replace(plan, data=tables, solvers=solvers, objective=objective)
+            kept.append(replace(plan, repeats=repeats) if repeats else plan)
+    return kept
+
+
+def run(
+    experiment: Experiment,
+    plans: Sequence[Plan],
+    path: Path,
+    *,
+    jobs: int = 1,
+    cache: Path,
+    watch: Callable[[Status], None] = lambda _: None,
+) -> Done:
+    """Run plans and write their runs to ``path``, now and then and at the end.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    plans : sequence of Plan
+        Its plans, or a part of them.
+    path : Path
+        The Parquet file.
+    jobs : int
+        Processes side by side.
+    cache : Path
+        Folder of finished runs, which are not run again.
+    watch : callable
+        Called with the progress from time to time.
+    """
+    cache = cache.resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    log = cache / f"progress-{os.getpid()}.jsonl"  # commands may share a cache
+    _set_environment(
+        {"BENCHOPT_CACHE": str(cache / fingerprint()), benchmark.LOG: str(log), JOBS: str(jobs)}
+    )
+    folder = benchmark.write(cache / "private_erm")
+    done = Done(pd.DataFrame())
+    units = list(_units(plans, done.skipped))
+    counter = _Counter(log, [size(plan) for plan in units], watch)
+    parts: list[pd.DataFrame] = []
+    written = time.monotonic()
+    for number, plan in enumerate(units):
+        with counter.watching(number, " · ".join(plan.data)):
+            file = cache / "parts" / f"{experiment.name}-{number}-{os.getpid()}.parquet"
+            found, stopped = _benchopt(plan, folder, file, jobs)
+        if found is not None:
+            parts.append(table.tidy(found, experiment=experiment.name, tuning=plan.tuning))
+        last = stopped or number == len(units) - 1
+        if parts and (last or time.monotonic() - written > WRITE_EVERY):
+            done.runs = table.complete(pd.concat(parts, ignore_index=True))
+            _keep_larger(path, len(done.runs))
+            table.write(done.runs, path)
+            written = time.monotonic()
+        if stopped:
+            done.interrupted = True
+            break
+    log.unlink(missing_ok=True)
+    if not done.runs.empty:
+        failed = done.runs[done.runs["problem"].str.startswith(OVERSPENT)]
+        done.failures = [_failure(row) for row in failed.to_dict("records")]
+    return done
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    """Set environment variables; workers that were started with others are ended."""
+    from joblib.externals.loky import get_reusable_executor
+
+    if any(os.environ.get(name) != value for name, value in environment.items()):
+        get_reusable_executor().shutdown(wait=True)
+        os.environ.update(environment)
+
+
+def _keep_larger(path: Path, count: int) -> None:
+    """Rename a file that has more runs than the one that replaces it."""
+    if path.exists() and pq.read_metadata(path).num_rows > count:
+        path.replace(path.with_name(f"{path.stem}.before{path.suffix}"))
+
+
+def _failure(row: dict[str, Any]) -> str:
+    where = f"{row['method']} on {row['data']}, ε = {row['epsilon']:g}, {row['relation']}"
+    return f"{where}, repeat {row['repeat']:.0f}: {row['problem']}"
+
+
+def fingerprint() -> str:
+    """Return a short hash of the code and versions that decide the result of a run."""
+    digest = hashlib.sha256()
+    for package in (discreet, discreet_bench):
+        root = Path(str(package.__file__)).parent
+        for file in sorted(root.rglob("*")):
+            inside = file.relative_to(root).parts
+            if file.suffix in (".py", ".toml") and inside[0] not in _IRRELEVANT:
+                digest.update(file.read_bytes())
+    digest.update(json.dumps([table.versions(), os.environ.get("DISCREET_DATA")]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _units(plans: Sequence[Plan], skipped: dict[str, str]) -> Iterator[Plan]:
+    """Yield one data set at a time, without data sets and libraries that are missing."""
+    for plan in plans:
+        for solver in plan.solvers:
+            reason = ready(RIVALS[solver]) if solver in RIVALS else None
+            if reason is not None:
+                skipped[solver] = reason
+        plan = replace(plan, solvers={k: v for k, v in plan.solvers.items() if k not in skipped})
+        if not plan.solvers:
+            continue
+        for name, grid in plan.data.items():
+            reason = available(name)
+            large = too_large(name, grid)
+            if large is not None:
+                skipped[f"{name}: {large}"] = large
+            elif reason is None or os.environ.get("DISCREET_DOWNLOAD") == "1":
+                yield from _pieces(replace(plan, data={name: grid}))
+            else:
+                skipped[name] = reason
+
+
+def _pieces(plan: Plan) -> Iterator[Plan]:
+    """Split a plan into ones that are small enough to be collected when interrupted."""
+    if size(plan) <= MOST_AT_ONCE:
+        yield plan
+        return
+    for name, values in plan.objective.items():
+        if len(values) > 1:
+            for value in values:
+                yield from _pieces(replace(plan, objective={**plan.objective, name: [value]}))
+            return
+    names = list(plan.solvers)
+    if len(names) > 1:
+        for part in (names[: len(names) // 2], names[len(names) // 2 :]):
+            yield from _pieces(replace(plan, solvers={name: plan.solvers[name] for name in part}))
+        return
+    ((solver, grid),) = plan.solvers.items()
+    for name, values in grid.items():
+        if len(values) > 1:
+            for value in values:
+                yield from _pieces(replace(plan, solvers={solver: {**grid, name: [value]}}))
+            return
+    yield plan
+
+
+def size(plan: Plan) -> int:
+    """Return the number of runs of a plan."""
+
+    def settings(grid: Mapping[str, Sequence[Any]]) -> int:
+        return math.prod(len(values) for values in grid.values())
+
+    data = sum(settings(grid) for grid in plan.data.values())
+    solvers = sum(settings(grid) for grid in plan.solvers.values())
+    return data * solvers * settings(plan.objective) * plan.repeats
+
+
+def _benchopt(plan: Plan, folder: Path, file: Path, jobs: int) -> tuple[pd.DataFrame | None, bool]:
+    """Run one plan; returns what benchopt wrote, if anything, and whether it was interrupted."""
+    stopped = False
+    try:
+        with insistent_interrupts():
+            found = _call(plan, folder, file, jobs, collect=False)
+    except (KeyboardInterrupt, SystemExit):  # benchopt turns some of the first into the second
+        stopped = True
+        found = _call(plan, folder, file, 1, collect=True)
+    return found, stopped
+
+
+def _call(plan: Plan, folder: Path, file: Path, jobs: int, *, collect: bool) -> pd.DataFrame | None:
+    from benchopt import run_benchmark
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    with (file.with_suffix(".log")).open("w") as log, contextlib.redirect_stdout(log):
+        try:
+            run_benchmark(
+                folder,
+                solver_names=[_solver(name, grid) for name, grid in plan.solvers.items()],
+                dataset_names=[_data(name, grid) for name, grid in plan.data.items()],
+                objective_filters=[{benchmark.NAME: _lists(plan.objective)}],
+                n_repetitions=plan.repeats,
+                n_jobs=jobs,
+                collect=collect,
+                plot_result=False,
+                show_progress=False,
+                output_file=str(file),
+            )
+        except RuntimeError:
+            if file.exists():
+                raise
+            return None  # every run was skipped or failed: nothing was written
+    found = pd.read_parquet(file)
+    file.unlink()
+    return found
+
+
+def _data(name: str, grid: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, list[Any]]]:
+    kind = "generated" if name in GENERATED else "public"
+    return {kind: {"data": [name], **_lists(grid)}}
+
+
+def _solver(name: str, grid: Mapping[str, Sequence[Any]]) -> str | dict[str, dict[str, list[Any]]]:
+    """Return a solver with the values to try, or the file of a user's own solver."""
+    return name if name.endswith(".py") else {name: _lists(grid)}
+
+
+def _lists(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    return {name: list(values) for name, values in grid.items()}
+
+
+class _Counter:
+    """Reads the log of finished runs while benchopt works, and reports the progress."""
+
+    def __init__(self, log: Path, sizes: list[int], watch: Callable[[Status], None]) -> None:
+        self._log, self._sizes, self._watch = log, sizes, watch
+        self._start = time.monotonic()
+
+    @contextlib.contextmanager
+    def watching(self, number: int, now: str) -> Iterator[None]:
+        """Report one plan's runs until it ends."""
+        over = threading.Event()
+        earlier, begun = sum(self._sizes[:number]), self._lines()
+
+        def report() -> None:
+            while not over.wait(_WAIT):
+                inside = min(self._lines() - begun, self._sizes[number])
+                self._report(earlier + inside, now)
+
+        thread = threading.Thread(target=report, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self._report(earlier + self._sizes[number], now)
+
+    def _lines(self) -> int:
+        return self._log.read_bytes().count(b"\n") if self._log.exists() else 0
+
+    def _report(self, done: int, now: str) -> None:
+        total = sum(self._sizes)
+        left = (time.monotonic() - self._start) / done * (total - done) if done else None
+        self._watch(Status(done, total, left, now))
+
+
+@contextlib.contextmanager
+def insistent_interrupts() -> Iterator[None]:
+    """Repeat Ctrl-C every second until the block has ended; does nothing outside the main thread.
+
+    Python prints and forgets a KeyboardInterrupt inside a callback from compiled code or in a
+    finaliser, and the work would continue.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked, over = threading.Event(), threading.Event()
+
+    def interrupt(*_: Any) -> None:
+        asked.set()
+        raise KeyboardInterrupt
+
+    def repeat() -> None:
+        while not over.is_set():
+            if asked.wait(0.2) and not over.wait(1.0):
+                _thread.interrupt_main()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.signal(signal.SIGINT, before)
+        thread.join()
