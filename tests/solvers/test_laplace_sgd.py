@@ -54,7 +54,7 @@ def test_pure_noise_by_hand(calibration):
     assert guarantee.measure == "pure"
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
     assert len(solution.trace) == 2
-    assert solution.trace[0].noise_length == pytest.approx(0.339411, rel=1e-5)
+    assert solution.trace[0].noise_norm == pytest.approx(0.339411, rel=1e-5)
     assert solution.trace[0].updates == 20
 
 

@@ -226,8 +226,8 @@ def test_conditions_name_clips_and_noise():
         ("moment_share", 0.95),
         ("target_share", 1.0),
         ("averaging", 1.1),
-        ("row_length", 0.0),
-        ("row_length", math.nan),
+        ("row_norm", 0.0),
+        ("row_norm", math.nan),
     ],
 )
 def test_bad_settings(field, value):

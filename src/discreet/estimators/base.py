@@ -32,7 +32,7 @@ from discreet.preparation.fitted_step import FittedStep
 from discreet.rows import as_rows
 from discreet.rows.checks import Checked, check_targets
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
-from discreet.solvers.settings import functions, number
+from discreet.validate import function, number
 
 __all__ = ["PrivateLinearModel"]
 
@@ -103,10 +103,11 @@ class PrivateLinearModel(BaseEstimator):
         steps = preparing.check_steps(self.preparation, self.data_norm)
         models = self._models_budget(budget, solver, steps)
         solver.check(loss, models)
-        alpha = number("alpha", self.alpha, least=0.0)
+        alpha = number("alpha", self.alpha, least=0.0, most=1e50)
         if self.data_norm is not None:
-            number("data_norm", self.data_norm, optional=True)
-        functions(self, "progress")
+            number("data_norm", self.data_norm, least=1e-50, most=1e50)
+        if self.progress is not None:
+            function("progress", self.progress)
         if self.random_state is not None:
             check_random_state(self.random_state)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):

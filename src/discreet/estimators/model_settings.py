@@ -16,7 +16,7 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.preparation.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.solvers import Solver, resolve
-from discreet.solvers.settings import number
+from discreet.validate import number
 
 __all__ = [
     "NOT_SETTINGS",
@@ -149,9 +149,9 @@ def _step_from_plain(data: Any) -> Step:
 def check_settings(estimator: Any) -> None:
     """Refuse settings with which no fit or prediction could run; the solver is not looked at."""
     Budget(estimator.epsilon, estimator.delta, estimator.relation)
-    number("alpha", estimator.alpha, least=0.0)
+    number("alpha", estimator.alpha, least=0.0, most=1e50)
     if estimator.data_norm is not None:
-        number("data_norm", estimator.data_norm, optional=True)
+        number("data_norm", estimator.data_norm, least=1e-50, most=1e50)
     if not isinstance(estimator.fit_intercept, bool | np.bool_):
         raise ValueError("fit_intercept must be True or False.")
     estimator._loss()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.shrinkage import nearest
+from discreet.solvers.newton import nearest
 
 __all__ = ["Lengths", "column_weights", "plausible", "shrunk", "stretches", "whitening"]
 

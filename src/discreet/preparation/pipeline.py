@@ -29,7 +29,7 @@ from discreet.preparation.norms import Lengths
 from discreet.preparation.steps import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.rows import AffineMap, Rows, TransformedRows, as_rows
 from discreet.rows.checks import Checked
-from discreet.solvers.settings import number
+from discreet.validate import number
 
 __all__ = [
     "WIDEST",

@@ -31,7 +31,7 @@ from discreet.preparation.fitted import (
 )
 from discreet.preparation.fitted_step import FittedStep
 from discreet.preparation.norms import Lengths, column_weights, shrunk, whitening
-from discreet.solvers.settings import numbers
+from discreet.validate import check_fields, number
 
 __all__ = ["Bounds", "Centre", "Radius", "Scale", "Spread", "Step", "Whiten"]
 
@@ -126,7 +126,7 @@ class Bounds(Step):
                 f"once; got {self.columns!r}."
             )
         object.__setattr__(self, "columns", tuple(int(j) for j in columns))
-        numbers(self, "coverage", least=0.5, most=0.9999)
+        check_fields(self, number, "coverage", least=0.5, most=0.9999)
 
     def check(self, n_features: int) -> None:
         """Refuse columns that are not there."""
@@ -180,7 +180,7 @@ class Radius(Step):
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
         _check_share(self)
-        numbers(self, "factor", least=0.1, most=10.0)
+        check_fields(self, number, "factor", least=0.1, most=10.0)
 
     def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
         """What each selection will use."""
@@ -283,7 +283,7 @@ class Spread(Step):
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
         _check_share(self)
-        numbers(self, "factor", least=0.1, most=10.0)
+        check_fields(self, number, "factor", least=0.1, most=10.0)
 
     def mechanism(self, measure: Measure, total: Fraction) -> ExponentialMechanism:
         """What the selection will use."""
@@ -333,7 +333,7 @@ class Scale(Step):
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
         _check_share(self)
-        numbers(self, "norm", least=1e-3, most=1e3)
+        check_fields(self, number, "norm", least=1e-3, most=1e3)
 
     def ask(
         self, curator: Curator, measure: Measure, total: Fraction, lengths: Lengths | None
@@ -411,7 +411,7 @@ def _given(lengths: Lengths | None) -> Lengths:
 
 
 def _check_share(step: Any) -> None:
-    numbers(step, "share", least=1e-6, most=1 - 1e-6)
+    check_fields(step, number, "share", least=1e-6, most=1 - 1e-6)
 
 
 def _additive(measure: Measure, total: Fraction) -> Gaussian | L2Norm:
