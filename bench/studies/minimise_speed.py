@@ -10,9 +10,10 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
+from discreet.exact.certificate import PerturbedObjective
+from discreet.exact.minimise import minimise
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss
 from discreet.rows import as_rows
-from discreet.solvers.minimise import PerturbedObjective, minimise
 
 
 def labels(score: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -52,11 +53,11 @@ def measure(name: str, rows: object, loss: Loss, ridge: float, sigma: float) -> 
     bound = max(1 / rows.n_rows, rows.certifiable_norm(loss, clip, ridge, reach, length))
     for attempt in ("first", "again"):
         start = time.perf_counter()
-        weights = minimise(objective, bound)
+        point = minimise(objective, bound)
         seconds = time.perf_counter() - start
         print(
             f"{name:34s} {attempt:6s} {seconds:7.2f} s   bound {bound / rows.n_rows:.1e} "
-            f"certified {objective.gradient(weights)[1] / rows.n_rows:.1e}"
+            f"certified {objective.gradient(*point)[1] / rows.n_rows:.1e}"
         )
 
 

@@ -81,7 +81,8 @@ def certify(objective: PerturbedObjective, point: Point, bound: float) -> bool:
     for part in point:
         if part.shape != size or not np.isfinite(part).all():
             return False
-    return objective.gradient(point.weights, point.rest)[1] <= bound
+    with np.errstate(all="ignore"):  # a warning would depend on the rows
+        return objective.gradient(point.weights, point.rest)[1] <= bound
 
 
 def certifiable_norm(

@@ -5,6 +5,7 @@ The grids are public: wide steps around what the papers tried and around the def
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -39,7 +40,7 @@ _WHY = {
 
 def solver_with(name: str, setting: Setting) -> Solver:
     """The solver of that name with these settings."""
-    return type(resolve(name))(**setting)
+    return replace(resolve(name), **setting)  # type: ignore[type-var]
 
 
 def check_tunable(solver: Solver) -> None:
