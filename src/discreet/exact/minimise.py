@@ -77,18 +77,24 @@ class MeanObjective:
         return self._objective.linear.size
 
     def value(self, weights: ArrayLike) -> float:
-        """Return the objective."""
-        return self._scale * _value(self._objective, np.array(weights, dtype=np.float64))
+        """Return the objective; infinity where weights are not finite."""
+        at = np.array(weights, dtype=np.float64)
+        return self._scale * _value(self._objective, at) if np.isfinite(at).all() else math.inf
 
     def gradient(self, weights: ArrayLike) -> FloatArray:
-        """Return the gradient."""
-        found = _plain_gradient(self._objective, np.array(weights, dtype=np.float64))
-        return np.asarray(self._scale * found)
+        """Return the gradient; NaN where weights are not finite."""
+        at = np.array(weights, dtype=np.float64)
+        if not np.isfinite(at).all():
+            return np.full(at.size, np.nan)
+        return np.asarray(self._scale * _plain_gradient(self._objective, at))
 
     def hessian_product(self, weights: ArrayLike, vector: ArrayLike) -> FloatArray:
-        """Return the Hessian times a vector."""
-        objective, along = self._objective, np.array(vector, dtype=np.float64)
-        product = objective.rows.hessian_product(weights, objective.loss, along)
+        """Return the Hessian times a vector; NaN where one of them is not finite."""
+        objective = self._objective
+        at, along = np.array(weights, dtype=np.float64), np.array(vector, dtype=np.float64)
+        if not (np.isfinite(at).all() and np.isfinite(along).all()):
+            return np.full(at.size, np.nan)
+        product = objective.rows.hessian_product(at, objective.loss, along)
         return np.asarray(self._scale * (product + objective.ridge * along))
 
     def hessian(self, weights: ArrayLike) -> FloatArray:
