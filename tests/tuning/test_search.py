@@ -151,7 +151,7 @@ def test_one_row_moves_the_count_by_one_at_most_even_at_ties(table):
 # -- refusals
 
 
-@pytest.mark.parametrize("name", ["objpert", "amp", "amp-hf", "sgd", "sgd-adv", "sgd-ma", "rrpsgd"])
+@pytest.mark.parametrize("name", ["objpert", "amp", "amp-hf", "sgd", "rrpsgd"])
 def test_methods_without_a_renyi_curve_are_refused_with_the_reason(name, table):
     with pytest.raises(NotSupported, match=f"'{name}' cannot be tuned privately: it is accounted"):
         tune(*table, grid=[{}, {}], make=logistic(name), **ASKED)
