@@ -31,22 +31,10 @@ from discreet.audit.trials import (
 from discreet.core import Account, Budget, Curator, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.exact import perturbed
 from discreet.objectives import Logistic
 from discreet.rows import as_rows
-from discreet.solvers import (
-    AMP,
-    AMPHF,
-    GD,
-    SGD,
-    SGDMA,
-    ObjPert,
-    OutPert,
-    SGDAdv,
-    Solution,
-    TraceEntry,
-    perturbed,
-)
-from discreet.solvers.minibatch import MinibatchSolver
+from discreet.solvers import AMP, AMPHF, GD, SGD, ObjPert, OutPert, Solution, TraceEntry
 
 RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE_ONE)
 FALSE_ALARM = 1e-7  # of one test; six make a comparison
@@ -67,10 +55,10 @@ SIDE = (
     GD(3, step_size=2.0, averaging=0.7),
     SGD(**BATCHES),
     SGD("published", **BATCHES),
-    SGDAdv(**BATCHES),
-    SGDAdv("published", **BATCHES),
-    SGDMA(**BATCHES),
-    SGDMA("published", **BATCHES),
+    SGD(published="bassily", **BATCHES),
+    SGD("published", published="bassily", **BATCHES),
+    SGD(published="abadi", **BATCHES),
+    SGD("published", published="abadi", **BATCHES),
     ObjPert(),
     ObjPert("published"),
     AMP(),
@@ -103,7 +91,8 @@ class Case:
 
     def __str__(self):
         calibration = getattr(self.solver, "calibration", "tight")
-        return f"{self.solver.name}-{calibration}-{self.relation}-{self.delta:g}"
+        name = "-".join([self.solver.name, getattr(self.solver, "published", "")]).strip("-")
+        return f"{name}-{calibration}-{self.relation}-{self.delta:g}"
 
 
 SIDE_CASES = [Case(solver, relation) for solver in SIDE for relation in RELATIONS]
@@ -123,10 +112,10 @@ def remembered_calibration():
             (perturbed, "noise_ratio"),
             (perturbed, "true_epsilon"),
             (perturbed.ObjectivePerturbation, "gaussian"),
-            (ObjPert, "_tilt"),
-            (AMP, "_tilt"),
-            (AMPHF, "_tilt"),
-            (MinibatchSolver, "plan"),
+            (ObjPert, "_calibrate"),
+            (AMP, "_calibrate"),
+            (AMPHF, "_calibrate"),
+            (SGD, "_plan"),
         ):
             patch.setattr(owner, name, functools.cache(getattr(owner, name)))
         yield

@@ -155,7 +155,7 @@ def test_what_is_not_private_is_flagged(name, word, tmp_path):
 
 def test_a_function_in_a_solver_is_left_out(tmp_path):
     model = fitted(data_norm=1.0)
-    model.solver = ObjPert(minimizer=lambda *args: None)
+    model.solver = ObjPert(optimizer=lambda *args: None)
     read = round_trip(model, tmp_path)
     assert read.solver.name == "objpert"
     assert np.array_equal(read.predict(ROWS), model.predict(ROWS))

@@ -7,46 +7,24 @@ import pytest
 
 from discreet.accounting.conversions import epsilon_from_rho
 from discreet.core import (
-    Account,
     Budget,
     Curator,
     ExponentialMechanism,
     Gaussian,
     PermuteAndFlip,
 )
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
 from discreet.errors import NotSupported
-from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
-from discreet.rows import as_rows
+from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.solvers import AGD
 
+from .conftest import LOGISTIC, solve, table
+
 BUDGET = Budget(1.0, 1e-8, "add_remove")
+DATA = table(n=4000)
 
 
-def make_rows(n=4000, d=5, seed=0, task="classification"):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    score = X @ np.linspace(-2, 2, d) + 0.5
-    if task == "classification":
-        y = np.where(score + rng.logistic(size=n) > 0, 1.0, -1.0)
-    else:
-        y = score + 0.1 * rng.normal(size=n)
-    return X, y
-
-
-def run(
-    solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, row_norm=None
-):
-    loss = loss or Logistic()
-    X, y = data if data is not None else make_rows()
-    rows = as_rows(X, y, row_norm=row_norm)
-    account = Account(budget)
-    curator = Curator(rows, account, Noise(SeededBits(seed)))
-    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features, row_norm=row_norm)
-    solution = solver.solve(problem, curator, budget, progress)
-    guarantee = account.guarantee(secure=False)
-    return solution, guarantee, curator
+def run(solver, budget=BUDGET, loss=LOGISTIC, data=DATA, **more):
+    return solve(solver, budget, loss, data, **more)
 
 
 def test_published_costs_by_hand():
@@ -122,7 +100,7 @@ def test_an_independent_accountant_agrees(calibration, relation):
 def test_large_budgets_come_close_to_the_optimum(loss, task):
     from scipy.optimize import minimize
 
-    X, y = make_rows(task=task)
+    X, y = table(loss, 4000)
     full = np.column_stack([X, np.ones(len(X))])
     solution, _, _ = run(
         AGD(splits=400, objective_clip=20.0, gradient_clip=20.0),
@@ -139,7 +117,7 @@ def test_large_budgets_come_close_to_the_optimum(loss, task):
 
 
 def test_more_budget_helps():
-    X, y = make_rows(20_000)
+    X, y = table(n=20_000)
     full = np.column_stack([X, np.ones(len(X))])
 
     def objective(epsilon):
@@ -168,7 +146,7 @@ def test_candidate_steps_shrink_to_what_is_chosen():
 
 
 def test_mini_batches_cost_the_same_and_still_learn():
-    data = make_rows(20_000)
+    data = table(n=20_000)
     whole, _, _ = run(AGD(), Budget(3.0, 1e-8, "add_remove"), data=data)
     parts, guarantee, _ = run(AGD(sampling_rate=0.2), Budget(3.0, 1e-8, "add_remove"), data=data)
     assert parts.trace[0].rho_gradient == whole.trace[0].rho_gradient

@@ -1,7 +1,6 @@
 """Private Frank–Wolfe: the paper's constants, what it spends, what it finds, what it refuses."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,36 +8,21 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet.accounting.conversions import epsilon_from_rho
-from discreet.core import Account, Budget, Curator, ExponentialMechanism
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
+from discreet.core import Budget, ExponentialMechanism
 from discreet.core.noisy_max import LaplaceNoisyMax
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Softmax, Squared
-from discreet.rows import as_rows
 from discreet.solvers.frank_wolfe import FrankWolfe
+
+from .conftest import LOGISTIC, solve, table
 
 BUDGET = Budget(1.0, 1e-6, "replace_one")
 HUGE = Budget(1e6, 1e-6, "replace_one")
+DATA = table()
 
 
-def make_rows(n=3000, d=5, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    score = X @ np.linspace(-2, 2, d) + 0.5
-    return X, np.where(score + rng.logistic(size=n) > 0, 1.0, -1.0)
-
-
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, n_models=1):
-    loss = loss or Logistic()
-    X, y = data if data is not None else make_rows()
-    rows = as_rows(X, y)
-    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.plan(problem, budget, n_models))
-    for k in range(n_models):
-        curator = Curator(rows, account, Noise(SeededBits(seed + k)), Fraction(1, n_models))
-        solution = solver.solve(problem, curator, budget, progress)
-    return solution, account.guarantee(secure=False), curator
+def run(solver, budget=BUDGET, loss=LOGISTIC, data=DATA, **more):
+    return solve(solver, budget, loss, data, **more)
 
 
 def constrained_optimum(loss, X, y, radius, alpha=0.0):
@@ -151,7 +135,7 @@ def test_published_constants_that_break_the_promise_are_refused():
     ("radius", "schedule"), [(2.0, "average"), (2.0, "decreasing"), (10.0, "average")]
 )
 def test_large_budgets_reach_the_constrained_optimum(loss, sparse, radius, schedule):
-    X, y = make_rows()
+    X, y = DATA
     data = (sp.csr_array(X), y) if sparse else (X, y)
     solver = FrankWolfe(radius=radius, iterations=400, schedule=schedule)
     solution, _, _ = run(solver, HUGE, loss, data)
@@ -163,7 +147,7 @@ def test_large_budgets_reach_the_constrained_optimum(loss, sparse, radius, sched
 
 
 def test_published_steps_reach_it_too():
-    X, y = make_rows()
+    X, y = DATA
     solver = FrankWolfe(calibration="published", unsafe=True, radius=3.0, iterations=400)
     solution, _, _ = run(solver, HUGE)
     full = np.column_stack([X, np.ones(len(X))])
@@ -172,7 +156,7 @@ def test_published_steps_reach_it_too():
 
 
 def test_the_penalty_takes_part():
-    X, y = make_rows()
+    X, y = DATA
     solution, _, _ = run(FrankWolfe(radius=5.0, iterations=400), HUGE, alpha=0.3)
     full = np.column_stack([X, np.ones(len(X))])
     w = solution.weights
@@ -182,7 +166,7 @@ def test_the_penalty_takes_part():
 
 @pytest.mark.parametrize("loss", [Hinge(), Squared()])
 def test_losses_without_smoothness_or_bounded_slopes_are_taken(loss):
-    X, y = make_rows()
+    X, y = DATA
     solution, _, _ = run(FrankWolfe(radius=5.0, iterations=200), HUGE, loss)
     full = np.column_stack([X, np.ones(len(X))])
     assert (
@@ -203,7 +187,7 @@ def test_wide_sparse_tables_find_the_few_columns_that_matter():
 
 def test_the_default_number_of_steps_grows_with_rows_and_budget_up_to_a_limit():
     def steps(n, budget, n_models=1):
-        return FrankWolfe()._plan(Problem(Logistic(), L2(0.0), n, 20), budget, n_models)[2]
+        return FrankWolfe()._plan(Problem(Logistic(), L2(0.0), n, 20), budget, n_models).count
 
     assert steps(10, BUDGET) >= 2
     assert steps(1000, BUDGET) < steps(10_000, BUDGET) < steps(100_000, BUDGET) <= 1000

@@ -1,7 +1,6 @@
 """Laplace SGD: noise by hand, what passes cost, what it finds, and what it refuses."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,34 +8,20 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet.accounting.conversions import mu_from_epsilon, rho_from_epsilon
-from discreet.core import Account, Budget, Curator, L2Norm
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
+from discreet.core import Budget, L2Norm
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Squared
-from discreet.rows import as_rows
 from discreet.solvers.laplace_sgd import LaplaceSGD
+
+from .conftest import LOGISTIC, projected_table, solve
 
 N, D = 2000, 5
 
-
-def make_data(n=N, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, D))
-    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
-    y = np.where(X @ np.linspace(-4, 4, D) + 0.5 + rng.logistic(size=n) > 0, 1.0, -1.0)
-    return X, y
+DATA = projected_table(N)
 
 
-def run(solver, budget, loss=None, data=None, seed=0, alpha=0.0, n_models=1, progress=None):
-    X, y = make_data() if data is None else data
-    problem = Problem(loss or Logistic(), L2(alpha), *X.shape, row_norm=1.0)
-    account = Account(solver.plan(problem, budget, n_models))
-    curator = Curator(
-        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, n_models)
-    )
-    solution = solver.solve(problem, curator, budget, progress)
-    return solution, account.guarantee(secure=False), curator
+def run(solver, budget, loss=LOGISTIC, data=DATA, **more):
+    return solve(solver, budget, loss, data, fits=1, row_norm=1.0, **more)
 
 
 def pure(epsilon):
@@ -54,7 +39,7 @@ def test_pure_noise_by_hand(calibration):
     assert guarantee.measure == "pure"
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
     assert len(solution.trace) == 2
-    assert solution.trace[0].noise_length == pytest.approx(0.339411, rel=1e-5)
+    assert solution.trace[0].noise_norm == pytest.approx(0.339411, rel=1e-5)
     assert solution.trace[0].updates == 20
 
 
@@ -113,7 +98,7 @@ def test_one_of_several_models_spends_its_share():
     ],
 )
 def test_without_noise_it_comes_to_the_optimum(make, loss, alpha, settings, tolerance):
-    X, y = make_data()
+    X, y = DATA
     full = np.column_stack([X, np.ones(N)])
 
     def objective(w):
@@ -126,7 +111,7 @@ def test_without_noise_it_comes_to_the_optimum(make, loss, alpha, settings, tole
 
 
 def test_defaults_learn_at_a_usual_budget():
-    X, y = make_data(20_000)
+    X, y = projected_table(20_000)
     full = np.column_stack([X, np.ones(len(X))])
     for budget in (pure(1.0), Budget(1.0, 1e-6, "replace_one")):
         solution, _, _ = run(LaplaceSGD(), budget, data=(X, y))

@@ -1,7 +1,6 @@
 """Newton steps from a noisy moment: what they spend, which noise, and what they find."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -17,9 +16,12 @@ from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, So
 from discreet.rows import as_rows
 from discreet.solvers.newton import Newton
 
+from .conftest import solve
+
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 RICH = Budget(1e6, 1e-6, "add_remove")
 RELATIONS = ["add_remove", "replace_one"]
+SQUARED = Squared()
 
 
 def make_rows(n=3000, d=5, seed=0, noise=0.1, centre=0.3):
@@ -32,18 +34,11 @@ def make_rows(n=3000, d=5, seed=0, noise=0.1, centre=0.3):
     return X, np.clip(score + centre + noise * rng.normal(size=n), -1, 1)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, alpha=0.0, seed=0, n_models=1, **settings):
-    """Fit ``parts`` models that share a budget; the last solution, and what was promised."""
-    X, y = data if data is not None else make_rows()
-    progress = settings.pop("progress", None)
-    rows = as_rows(X, y, **settings)
-    problem = Problem(loss or Squared(), L2(alpha), rows.n_rows, rows.n_features, **settings)
-    account = Account(solver.plan(problem, budget, n_models))
-    for part in range(n_models):
-        noise = Noise(SeededBits(seed + part))
-        curator = Curator(rows, account, noise, Fraction(1, n_models))
-        solution = solver.solve(problem, curator, budget, progress)
-    return solution, account.guarantee(secure=False), curator
+DATA = make_rows()
+
+
+def run(solver, budget=BUDGET, loss=SQUARED, data=DATA, **more):
+    return solve(solver, budget, loss, data, **more)
 
 
 def excess(solution, data, loss, alpha=0.0, intercept=True):
@@ -95,14 +90,14 @@ def test_another_accountant_recomputes_the_guarantee(relation, n_models):
 def test_huge_budgets_reach_the_optimum(loss, alpha, intercept, sparse):
     X, y = make_rows(centre=0.3 if intercept else 0.0)
     data = (sp.csr_array(X) if sparse else X), y
-    solution, _, _ = run(Newton(40), RICH, loss, data, alpha, fit_intercept=intercept)
+    solution, _, _ = run(Newton(40), RICH, loss, data, alpha=alpha, fit_intercept=intercept)
     assert excess(solution, (X, y), loss, alpha, intercept) < 2e-5
 
 
 def test_rows_of_a_known_bound_are_used_as_they_are():
     X, y = make_rows()
     X = X / np.linalg.norm(X, axis=1).max()
-    solution, _, _ = run(Newton(40), RICH, Huber(0.5), (X, y), 0.5, row_norm=1.0)
+    solution, _, _ = run(Newton(40), RICH, Huber(0.5), (X, y), alpha=0.5, row_norm=1.0)
     assert excess(solution, (X, y), Huber(0.5), 0.5) < 1e-7
 
 
@@ -205,7 +200,7 @@ def test_penalties_may_keep_the_constant_far_from_the_targets(centre, loss):
     X, y = make_rows(20_000, noise=0.02, centre=0.0)
     data = X, 0.3 * y + centre
     for budget, most in ((BUDGET, 2e-4), (Budget(100.0, 1e-6, "add_remove"), 1e-5)):
-        solution, _, _ = run(Newton(), budget, loss, data, 0.5)
+        solution, _, _ = run(Newton(), budget, loss, data, alpha=0.5)
         assert excess(solution, data, loss, 0.5) < most
 
 
@@ -226,8 +221,8 @@ def test_conditions_name_clips_and_noise():
         ("moment_share", 0.95),
         ("target_share", 1.0),
         ("averaging", 1.1),
-        ("row_length", 0.0),
-        ("row_length", math.nan),
+        ("row_norm", 0.0),
+        ("row_norm", math.nan),
     ],
 )
 def test_bad_settings(field, value):

@@ -2,41 +2,25 @@
 
 import math
 import time
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from discreet.accounting.conversions import epsilon_from_rho
-from discreet.core import Account, Budget, Curator, ExponentialMechanism
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
+from discreet.core import Budget, ExponentialMechanism
 from discreet.errors import NotSupported
 from discreet.objectives import L2, HuberHinge, Logistic, Problem, Softmax
-from discreet.rows import as_rows
 from discreet.solvers.privgene import PrivGene
 
+from .conftest import LOGISTIC, solve, table
+
 BUDGET = Budget(1.0, 1e-6, "add_remove")
+DATA = table(n=2000, d=3)
 
 
-def make_rows(n=2000, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    score = X @ np.linspace(-2, 2, d) + 0.5
-    return X, np.where(score + rng.logistic(size=n) > 0, 1.0, -1.0)
-
-
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, n_models=1):
-    loss = loss or Logistic()
-    X, y = data if data is not None else make_rows()
-    rows = as_rows(X, y)
-    problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.plan(problem, budget, n_models))
-    for k in range(n_models):
-        curator = Curator(rows, account, Noise(SeededBits(seed + k)), Fraction(1, n_models))
-        solution = solver.solve(problem, curator, budget, progress)
-    return solution, account.guarantee(secure=False), curator
+def run(solver, budget=BUDGET, loss=LOGISTIC, data=DATA, **more):
+    return solve(solver, budget, loss, data, **more)
 
 
 def test_published_costs_by_hand():
@@ -84,7 +68,7 @@ def test_an_independent_accountant_agrees(calibration, relation, n_models):
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
 def test_large_budgets_come_close_to_the_optimum(loss, alpha):
-    X, y = make_rows()
+    X, y = DATA
     full = np.column_stack([X, np.ones(len(X))])
 
     def objective(w):
@@ -98,7 +82,7 @@ def test_large_budgets_come_close_to_the_optimum(loss, alpha):
 
 
 def test_moderate_budgets_learn():
-    X, y = make_rows(10_000)
+    X, y = table(n=10_000, d=3)
     full = np.column_stack([X, np.ones(len(X))])
     solution, _, _ = run(PrivGene(seed=1), Budget(2.0, 1e-6, "add_remove"), data=(X, y))
     assert Logistic().value(full @ solution.weights, y).mean() < 0.55  # ln 2 = 0.693 at the start
@@ -107,7 +91,7 @@ def test_moderate_budgets_learn():
 def test_generations_grow_with_rows_and_budget_within_limits():
     def generations(n, epsilon):
         problem = Problem(Logistic(), L2(0.0), n, 5)
-        return PrivGene()._plan(problem, Budget(epsilon, 1e-6, "add_remove"), 1)[2]
+        return PrivGene()._plan(problem, Budget(epsilon, 1e-6, "add_remove"), 1).count
 
     assert generations(100, 0.1) == 20
     assert generations(40_000, 1.0) == 50  # 1.25e-3·n·ε

@@ -8,10 +8,16 @@ import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from discreet import solvers
+from discreet.core import Budget
+from discreet.errors import NotSupported
+from discreet.objectives import L2, Logistic, Problem
 from discreet.solvers import registry
+
+from .conftest import solve, table
 
 EXAMPLE = Path(__file__).parent.parent / "example_package"
 
@@ -36,6 +42,30 @@ def test_every_solver_describes_itself(name):
     assert described.private == (name not in ("nonprivate", "majority"))
 
 
+def test_papers_names_are_aliases_of_one_solver():
+    for name, paper in (("sgd-ma", "abadi"), ("sgd-adv", "bassily")):
+        assert solvers.resolve(name) == solvers.SGD(published=paper)
+        described = solvers.describe(name)
+        assert described.summary == f"Alias of sgd with published={paper!r}."
+        assert described.parameters == {**solvers.describe("sgd").parameters, "published": paper}
+    assert solvers.resolve("sgd") == solvers.SGD()
+
+
+def test_auto_is_a_rule_and_no_solver():
+    auto = solvers.resolve("auto")
+    assert auto == solvers.Auto()
+    assert not isinstance(auto, solvers.GD)
+    assert solvers.AUTO == auto.name == "auto"
+    described = solvers.describe("auto")
+    assert described.summary.startswith("Chooses a preparation and one of gd, shrunk-gd and newton")
+    assert described.parameters == {}
+    problem = Problem(Logistic(), L2(), 100, 3)
+    with pytest.raises(NotSupported, match="rule of estimators"):
+        auto.plan(problem, Budget(1.0, 1e-6, "add_remove"))
+    with pytest.raises(NotSupported, match="delta > 0"):
+        auto.check(Logistic(), Budget(1.0, 0.0, "add_remove"))
+
+
 @pytest.mark.parametrize("name", solvers.names())
 def test_every_solver_is_a_frozen_dataclass_that_works_without_settings(name):
     solver = solvers.resolve(name)
@@ -50,6 +80,7 @@ def test_unknown_names_are_answered_with_the_nearest():
         solvers.resolve("outprt")
 
 
+@pytest.mark.process
 def test_an_installed_package_adds_its_solver(tmp_path):
     """The example package, installed as pip would leave it, in a Python of its own."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
@@ -97,6 +128,21 @@ class _Entry:
         return int
 
 
+def test_an_entry_point_adds_a_solver(monkeypatch):
+    """As the installed example package does, in this process."""
+    monkeypatch.syspath_prepend(str(EXAMPLE / "src"))
+    entry = EntryPoint("noisy-descent", "discreet_example:NoisyDescent", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    assert "noisy-descent" in solvers.names()
+    budget = Budget(4.0, 1e-6, "add_remove")
+    solution, guarantee, curator = solve(solvers.resolve("noisy-descent"), budget)
+    assert guarantee.measure == "gdp"
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+    assert len(solution.trace) == 30
+    X, y = table()
+    assert np.mean(np.sign(X @ solution.weights[:-1] + solution.weights[-1]) == y) > 0.75
+
+
 def test_an_entry_point_that_is_no_solver_is_refused(monkeypatch):
     monkeypatch.setattr(registry, "entry_points", lambda group: [_Entry("broken")])
     assert "broken" in solvers.names()
@@ -112,6 +158,8 @@ def test_an_entry_point_that_cannot_be_imported_is_named(monkeypatch):
 
 
 def test_a_package_cannot_take_the_name_of_a_solver_of_the_library(monkeypatch):
-    monkeypatch.setattr(registry, "entry_points", lambda group: [_Entry("agd"), _Entry("auto")])
+    taken = [_Entry("agd"), _Entry("auto"), _Entry("sgd-ma")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: taken)
+    assert isinstance(solvers.resolve("sgd-ma"), solvers.SGD)
     assert isinstance(solvers.resolve("agd"), solvers.AGD)
     assert solvers.names().count("auto") == 1

@@ -17,31 +17,20 @@ from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Sigmoi
 from discreet.rows import as_rows
 from discreet.solvers.rrpsgd import MOST_ROUNDS, RRPSGD, chances
 
+from .conftest import LOGISTIC, projected_table, solve
+
 N, D = 1000, 5
 BUDGET = Budget(1.0, 1e-6, "replace_one")
 
-
-def make_data(n=N, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, D))
-    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
-    y = np.where(X @ np.linspace(-4, 4, D) + 0.5 + rng.logistic(size=n) > 0, 1.0, -1.0)
-    return X, y
+DATA = projected_table(N)
 
 
 def make_problem(n=N, loss=None, alpha=0.0):
     return Problem(loss or Logistic(), L2(alpha), n, D, row_norm=1.0)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, n_models=1, progress=None):
-    X, y = make_data() if data is None else data
-    problem = make_problem(X.shape[0], loss)
-    account = Account(solver.plan(problem, budget, n_models))
-    curator = Curator(
-        as_rows(X, y, row_norm=1.0), account, Noise(SeededBits(seed)), Fraction(1, n_models)
-    )
-    solution = solver.solve(problem, curator, budget, progress)
-    return solution, account.guarantee(secure=False), curator
+def run(solver, budget=BUDGET, loss=LOGISTIC, data=DATA, **more):
+    return solve(solver, budget, loss, data, fits=1, row_norm=1.0, **more)
 
 
 def test_published_noise_by_hand():
@@ -110,7 +99,7 @@ def test_models_share_one_plan():
     assert solution.trace[0].noise_scale == pytest.approx(alone.trace[0].noise_scale, rel=1e-6)
     problem = make_problem()
     mechanism = RRPSGD(max_rounds=500)._mechanism(problem, BUDGET, 1)
-    curator = Curator(as_rows(*make_data()), Account(BUDGET), Noise(SeededBits(0)), Fraction(1, 3))
+    curator = Curator(as_rows(*DATA), Account(BUDGET), Noise(SeededBits(0)), Fraction(1, 3))
     with pytest.raises(BudgetExceeded):
         curator.open_plan(mechanism, 500)
 
@@ -150,7 +139,7 @@ def test_gradients_become_small(make, loss):
     The bound holds in expectation; it exceeds what is seen here eight times, and the seeds are
     fixed.
     """
-    X, y = make_data()
+    X, y = DATA
     full = np.column_stack([X, np.ones(N)])
     solver = RRPSGD(max_rounds=100_000, distance=10.0)
     budget = Budget(1e6, 1e-6, "replace_one")
@@ -160,7 +149,7 @@ def test_gradients_become_small(make, loss):
 
     seen, start = [], squared_gradient(np.zeros(D + 1))
     for seed in range(8):
-        solution, _, _ = run(solver, budget, loss, (make(X), y), seed)
+        solution, _, _ = run(solver, budget, loss, (make(X), y), seed=seed)
         seen.append(squared_gradient(solution.weights))
     problem = make_problem(loss=loss)
     mechanism = solver._mechanism(problem, budget, 1)

@@ -1,7 +1,6 @@
 """Shrunk descent: what it spends, how it shrinks, which columns it keeps, and what it finds."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,8 +13,9 @@ from discreet.errors import NotSupported
 from discreet.objectives import L2, Huber, Logistic, Problem, Softmax, Squared
 from discreet.rows import as_rows
 from discreet.solvers import GD
-from discreet.solvers.shrinkage import DEVIATIONS, Shrinkage, worth_measuring
-from discreet.solvers.shrunk_gd import ShrunkGD
+from discreet.solvers.shrunk_gd import DEVIATIONS, Shrinkage, ShrunkGD, worth_measuring
+
+from .conftest import LOGISTIC, solve
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 RICH = Budget(1e6, 1e-6, "add_remove")
@@ -33,17 +33,11 @@ def make_rows(n=2000, d=60, matter=3, seed=0, classes=2):
     return X, (2 * y - 1 if classes == 2 else y)
 
 
-def run(solver, budget=BUDGET, loss=None, data=None, seed=0, alpha=0.0, progress=None, n_models=1):
-    """Fit ``n_models`` models that share a budget; the last solution, and what was promised."""
-    X, y = data if data is not None else make_rows()
-    rows = as_rows(X, y)
-    problem = Problem(loss or Logistic(), L2(alpha), rows.n_rows, rows.n_features)
-    account = Account(solver.plan(problem, budget, n_models))
-    for part in range(n_models):
-        noise = Noise(SeededBits(seed + part))
-        curator = Curator(rows, account, noise, Fraction(1, n_models))
-        solution = solver.solve(problem, curator, budget, progress)
-    return solution, account.guarantee(secure=False), curator
+DATA = make_rows()
+
+
+def run(solver, budget=BUDGET, loss=LOGISTIC, data=DATA, **more):
+    return solve(solver, budget, loss, data, **more)
 
 
 @pytest.mark.parametrize("n_models", [1, 3])

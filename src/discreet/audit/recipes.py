@@ -20,7 +20,6 @@ from discreet.solvers import (
     GD,
     RRPSGD,
     SGD,
-    SGDMA,
     FrankWolfe,
     LaplaceSGD,
     Newton,
@@ -28,7 +27,6 @@ from discreet.solvers import (
     OutPert,
     PermutationSGD,
     PrivGene,
-    SGDAdv,
     ShrunkGD,
     Solver,
 )
@@ -117,15 +115,34 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         ),
     ),
     "sgd-adv": (
-        Recipe(SGDAdv(step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"),
         Recipe(
-            SGDAdv("published", step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"
+            SGD(published="bassily", step_size=SMALL_STEP, iterations=8, batch_size=3),
+            "side by side",
+        ),
+        Recipe(
+            SGD(
+                "published",
+                published="bassily",
+                step_size=SMALL_STEP,
+                iterations=8,
+                batch_size=3,
+            ),
+            "side by side",
         ),
     ),
     "sgd-ma": (
-        Recipe(SGDMA(step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"),
         Recipe(
-            SGDMA("published", step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"
+            SGD(published="abadi", step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"
+        ),
+        Recipe(
+            SGD(
+                "published",
+                published="abadi",
+                step_size=SMALL_STEP,
+                iterations=8,
+                batch_size=3,
+            ),
+            "side by side",
         ),
     ),
     "objpert": (

@@ -14,10 +14,22 @@ from numpy.typing import ArrayLike
 
 from discreet.rows.affine import AffineMap, TransformedRows
 from discreet.rows.base import Rows, Sum
+from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, certificate_allowance
 from discreet.rows.dense import DenseRows
 from discreet.rows.sparse import SparseRows
 
-__all__ = ["AffineMap", "DenseRows", "Rows", "SparseRows", "Sum", "TransformedRows", "as_rows"]
+__all__ = [
+    "BLOCK_ROWS",
+    "UNIT_ROUNDOFF",
+    "AffineMap",
+    "DenseRows",
+    "Rows",
+    "SparseRows",
+    "Sum",
+    "TransformedRows",
+    "as_rows",
+    "certificate_allowance",
+]
 
 
 def as_rows(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Sigmoid, Squared
-from discreet.rows.bounds import gradient_error, line_error
+from discreet.rows.bounds import BLOCK_ROWS, gradient_error, line_error
 from discreet.rows.checks import Vector, check_clip, check_steps, check_targets, check_vector
 from discreet.rows.choices import Choices
 from discreet.rows.columns import Columns
@@ -34,9 +34,6 @@ from discreet.rows.parts import in_parts
 from discreet.rows.xy_moments import XYMomentSums
 
 __all__ = ["Rows", "Sum"]
-
-BLOCK_ROWS = 4096
-"""Rows whose numbers are summed before the sum is added to the total."""
 
 SMALLEST_PRODUCT_CLIP = 1e-3
 """Below this clip, factors 1 + exp(·) are too close to 1 to be clipped accurately."""

@@ -8,7 +8,25 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["gamma", "gradient_error", "line_error", "norm_inflation", "sum_depth"]
+from discreet.errors import NotSupported
+from discreet.objectives import Huber, HuberHinge, Logistic, Loss
+
+__all__ = [
+    "BLOCK_ROWS",
+    "certificate_allowance",
+    "gamma",
+    "gradient_error",
+    "line_error",
+    "norm_inflation",
+    "sum_depth",
+]
+
+BLOCK_ROWS = 4096
+"""Rows whose numbers are summed before the sum is added to the total; sparse tables have blocks of
+at least as many rows as columns."""
+
+SLOPE_ROUNDINGS = 32
+"""A computed slope is off by at most this many u times its bound, at the computed margin."""
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -64,3 +82,54 @@ def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> 
     if products:
         error += 2.0 * UNIT_ROUNDOFF * rows
     return SLACK * error
+
+
+def certificate_allowance(
+    loss: Loss,
+    *,
+    clip: float,
+    weights: float,
+    terms: float,
+    n_rows: int,
+    n_features: int,
+    block_rows: int,
+) -> float:
+    """Bound the rounding of a certified gradient (docs/proofs/objective_perturbation.md).
+
+    Parameters
+    ----------
+    loss : Loss
+        A loss of bounded slope and curvature.
+    clip : float
+        Bound on the norm of every row's gradient.
+    weights, terms : float
+        Norm of the weights, and the sum of the norms of the three terms of the gradient.
+    n_rows, n_features, block_rows : int
+        Public size of the table, and rows whose gradients are summed before the sum is added to
+        the total.
+    """
+    if loss.curvature_bound is None:
+        raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")
+    longest, curvature = clip / loss.slope_bound, loss.curvature_bound
+    relative = _relative_curvature(loss)
+    largest = longest * weights
+    if relative is None:
+        relative = curvature * largest
+    margin = UNIT_ROUNDOFF * relative + 4 * gamma(n_features + 16) ** 2 * curvature * largest
+    roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs
+    slope = 1.01 * margin + roundings * UNIT_ROUNDOFF * loss.slope_bound
+    rows = n_rows * longest * slope
+    total = gradient_error(n_rows, block_rows, clip)
+    return total + 1.01 * (rows + 6 * UNIT_ROUNDOFF * terms)
+
+
+def _relative_curvature(loss: Loss) -> float | None:
+    """Bound |m|·φ''(m) for the library's losses of one margin; |r|·φ'' for Huber's residual r.
+
+    Logistic: |m|/(4cosh²(m/2)) ≤ sinh(|m|/2)/(2cosh²(m/2)) ≤ 1/4.
+    """
+    if type(loss) is Logistic:
+        return 0.25
+    if type(loss) is HuberHinge:
+        return (1.0 + loss.smoothing) / (2.0 * loss.smoothing)
+    return loss.threshold if type(loss) is Huber else None

@@ -17,17 +17,14 @@ from numpy.typing import ArrayLike
 
 from discreet.blas import one_thread
 from discreet.errors import NotSupported, PrivacyError
-from discreet.objectives import Huber, HuberHinge, Logistic, Loss
-from discreet.rows.bounds import UNIT_ROUNDOFF, gamma, gradient_error
+from discreet.objectives import Huber, Loss
+from discreet.rows.bounds import UNIT_ROUNDOFF, certificate_allowance, gamma
 from discreet.rows.checks import Vector, check_vector
 from discreet.rows.margins import Point
 from discreet.rows.outputs import Outputs
 from discreet.rows.parts import in_parts
 
 __all__ = ["Curvature"]
-
-SLOPE_ROUNDINGS = 32
-"""A computed slope is off by at most so many u times its bound, at the computed margin."""
 
 SMALLEST_SCALE, LARGEST_WEIGHTS = 2.0**-500, 2.0**300
 """Beyond these a product of a row with weights might overflow before it is scaled, or underflow."""
@@ -278,19 +275,15 @@ class Curvature(Outputs):
 
         ``weights`` is the norm of the weights, ``terms`` the sum of the norms of the three terms.
         """
-        longest, curvature = clip / loss.slope_bound, _curvature(loss)
-        relative = _relative_curvature(loss)
-        largest = longest * weights
-        if relative is None:
-            relative = curvature * largest
-        margin = (
-            UNIT_ROUNDOFF * relative + 4 * gamma(self.n_features + 16) ** 2 * curvature * largest
+        return certificate_allowance(
+            loss,
+            clip=clip,
+            weights=weights,
+            terms=terms,
+            n_rows=self._public_rows,
+            n_features=self.n_features,
+            block_rows=self.block_rows,
         )
-        roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs
-        slope = 1.01 * margin + roundings * UNIT_ROUNDOFF * loss.slope_bound
-        rows = self._public_rows * longest * slope
-        total = gradient_error(self._public_rows, self.block_rows, clip)
-        return total + 1.01 * (rows + 6 * UNIT_ROUNDOFF * terms)
 
     def _with_accurate_margins(self, weights: Vector, rest: Vector, loss: Loss) -> Self:
         """Return rows that remember margins of twice the working precision, rounded.
@@ -333,24 +326,6 @@ class Curvature(Outputs):
         count = loss.n_outputs
         vector = check_vector("weights", weights, count * self.n_parameters)
         return self._margins(vector) if count == 1 else self._output_margins(vector, count)
-
-
-def _curvature(loss: Loss) -> float:
-    if loss.curvature_bound is None:
-        raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")
-    return loss.curvature_bound
-
-
-def _relative_curvature(loss: Loss) -> float | None:
-    """Bound |m|·φ''(m) for the library's losses of one margin; |r|·φ'' for Huber's residual r.
-
-    Logistic: |m|/(4cosh²(m/2)) ≤ sinh(|m|/2)/(2cosh²(m/2)) ≤ 1/4.
-    """
-    if type(loss) is Logistic:
-        return 0.25
-    if type(loss) is HuberHinge:
-        return (1.0 + loss.smoothing) / (2.0 * loss.smoothing)
-    return loss.threshold if type(loss) is Huber else None
 
 
 def _gram(rows: Vector, factors: Vector) -> Vector:

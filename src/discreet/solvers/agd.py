@@ -1,11 +1,11 @@
-"""DP-AGD: gradient descent that decides as it goes how much budget a gradient deserves.
+"""DP-AGD: gradient descent that adapts the budget of each gradient as it goes.
 
 Lee & Kifer, "Concentrated Differentially Private Gradient Descent with Adaptive per-Iteration
 Privacy Budget", KDD 2018, Algorithm 2. Each iteration measures a noisy clipped gradient, then
 lets a private selection choose among equally spaced steps along it, zero included. If zero wins,
 the gradient was too noisy: it is measured again with more budget and averaged with what is there.
 
-Where this differs from the paper and its code, for the sake of the promise:
+Differences from the paper and its code, for the sake of the promise:
 
 - nothing is run that does not fit into what is left (the paper spends first and discards);
 - selection noise is positive, as its privacy needs; the authors' code subtracts it;
@@ -17,7 +17,6 @@ Proof: docs/proofs/agd.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
@@ -37,8 +36,8 @@ from discreet.core import (
 from discreet.core.mechanisms import SelectionMechanism
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Loss, Problem
-from discreet.solvers import settings
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray, check_fields, choice, integer, number
 
 __all__ = ["AGD", "Iteration"]
 
@@ -55,7 +54,7 @@ class Iteration(TraceEntry):
         The step taken along the normalised noisy gradient; 0 if the budget ended before one was
         chosen.
     refinements
-        How often the gradient was measured again.
+        Number of times that the gradient was measured again.
     gradient_norm
         Norm of the noisy mean gradient that was used.
     """
@@ -68,8 +67,8 @@ class Iteration(TraceEntry):
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What the first iteration asks for."""
+class _Mechanisms:
+    """Mechanisms of the first iteration."""
 
     gradient: Gaussian
     selection: SelectionMechanism
@@ -77,7 +76,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class AGD(Solver):
-    """DP-AGD: descends along noisy gradients and decides as it goes how much each may cost.
+    """DP-AGD: descends along noisy gradients and adapts the budget of each as it goes.
 
     Parameters
     ----------
@@ -85,12 +84,12 @@ class AGD(Solver):
         ``"published"``: the paper's conversion (Bun & Steinke) and costs, with exponential noise
         in the selection. ``"tight"``: the best zCDP conversion and Gumbel selection.
     splits : int
-        Into how many parts the budget is notionally split. When ``"published"``: ε/(2·splits) for
-        the first gradient and as much for each choice of a step, which makes about 350
-        iterations at the default. When ``"tight"``: an iteration starts with ρ/splits, half for
-        each.
+        Number of parts that the budget is notionally split into. When ``"published"``:
+        ε/(2·splits) for the first gradient and as much for each choice of a step, which makes
+        about 350 iterations at the default. When ``"tight"``: an iteration starts with ρ/splits,
+        half for each.
     gamma : float
-        By which share the gradient's budget grows when zero is chosen.
+        Share by which the gradient's budget grows when zero is chosen.
     gradient_clip, objective_clip : float
         C_grad and C_obj: bounds on one row's gradient norm and loss. Where the loss and
         ``data_norm`` imply a smaller bound on gradients, ``"tight"`` uses that one.
@@ -104,18 +103,18 @@ class AGD(Solver):
     adjust_every : int
         τ.
     smoothing : float, optional
-        Over which width a kink of the loss is rounded off in gradients (steps are chosen by the
+        Width over which a kink of the loss is rounded off in gradients (steps are chosen by the
         loss itself): along exact gradients of a loss with kinks, descent gets stuck in one. The
         paper does not; so 0 when ``"published"`` and 0.5 when ``"tight"``.
     step_shrink : float, optional
-        By which factor the largest candidate shrinks when zero is chosen: it may have been too
+        Factor by which the largest candidate shrinks when zero is chosen: it may have been too
         long rather than the gradient too noisy. The paper has no such rule and can spend its
         whole budget on one iteration; so 1 when ``"published"`` and 0.7 when ``"tight"``.
     sampling_rate : float, optional
         Use a fresh Poisson sample of the rows with this rate in each iteration (for very large
         data). No privacy amplification is claimed.
     max_iterations : int, optional
-        Stop after so many iterations even if budget is left.
+        Stop after this many iterations even if budget is left.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -147,27 +146,23 @@ class AGD(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        settings.choice(self, "calibration", ("tight", "published"))
-        settings.wholes(self, "splits", "adjust_every")
-        settings.wholes(self, "n_steps", most=10**5)
-        settings.wholes(self, "max_iterations", optional=True)
-        settings.numbers(
-            self,
-            *("gamma", "gradient_clip", "objective_clip", "max_step", "step_growth"),
-            least=1e-6,
-            most=1e6,
-        )
-        settings.numbers(self, "smoothing", least=0.0, most=1e6, optional=True)
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, integer, "splits", "adjust_every")
+        check_fields(self, integer, "n_steps", most=10**5)
+        check_fields(self, integer, "max_iterations", optional=True)
+        sizes = ("gamma", "gradient_clip", "objective_clip", "max_step", "step_growth")
+        check_fields(self, number, *sizes, least=1e-6, most=1e6)
+        check_fields(self, number, "smoothing", least=0.0, most=1e6, optional=True)
         if self.smoothing:  # a kink rounded off over less is a kink
-            settings.numbers(self, "smoothing", least=1e-6, most=1e6)
-        settings.numbers(self, "step_shrink", least=1e-6, most=1.0, optional=True)
-        settings.numbers(self, "sampling_rate", least=1e-12, most=1.0, optional=True)
+            check_fields(self, number, "smoothing", least=1e-6, most=1e6)
+        check_fields(self, number, "step_shrink", least=1e-6, most=1.0, optional=True)
+        check_fields(self, number, "sampling_rate", least=1e-12, most=1.0, optional=True)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse pure budgets, and settings under which not one iteration fits."""
         super().check(loss, budget, n_models)
         total = budget.to_zcdp(self.calibration).rho / n_models
-        plan = self._plan(total, budget)
+        plan = self._mechanisms(total, budget)
         _more(plan.gradient, self.gamma)  # may be out of range, and must not be so half-way
         first = plan.gradient.loss.rho + plan.selection.loss.rho
         if first > total:
@@ -179,29 +174,20 @@ class AGD(Solver):
                 f"splits={enough}."
             )
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
+    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Run DP-AGD until the budget is spent."""
-        self.plan(problem, budget, curator.n_models)
         total = curator.open("zcdp", self.calibration)
-        plan = self._plan(total, budget)
-        run = _Run(self, problem, plan)
+        run = _Run(self, problem, self._mechanisms(total, plan.budget))
         while self.max_iterations is None or len(run.trace) < self.max_iterations:
             rows = curator if self.sampling_rate is None else curator.sample(self.sampling_rate)
             affordable = run.iterate(rows)
-            if progress is not None:
-                progress(Progress(run.trace[-1], run.weights.copy(), curator.spent_share))
+            record(run.trace[-1], run.weights)
             if not affordable:
                 break
-        return Solution(run.weights, tuple(run.trace), self._conditions(run.gradient_clip))
+        return Solution(run.weights, record.trace, self._conditions(run.gradient_clip))
 
     def _gradient_clip(self, problem: Problem) -> float:
-        """The clip that is used: gradients that are shorter anyway need no noise for a longer one.
+        """Return the clip: gradients of a smaller norm need no noise for a larger one.
 
         The paper has C_grad whatever the rows are, so ``"published"`` has it, too.
         """
@@ -209,25 +195,25 @@ class AGD(Solver):
             return self.gradient_clip
         return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
 
-    def _plan(self, total: float, budget: Budget) -> _Plan:
+    def _mechanisms(self, total: float, budget: Budget) -> _Mechanisms:
         """Plan the first iteration on a total ρ."""
         if self.calibration == "published":
-            return self._published_plan(total, budget)
-        return self._tight_plan(total, budget)
+            return self._published(total, budget)
+        return self._tight(total, budget)
 
-    def _published_plan(self, total: float, budget: Budget) -> _Plan:
-        """The paper's section 6.2: ε_ng = ε_nmax = ε/(2·splits) as zCDP by its lemmas 3.6, 3.7."""
+    def _published(self, total: float, budget: Budget) -> _Mechanisms:
+        """Follow the paper's section 6.2: ε_ng = ε_nmax = ε/(2·splits), by its lemmas 3.6, 3.7."""
         epsilon = conversions.epsilon_from_rho(total, budget.delta, "published")
         part = epsilon / (2 * self.splits)
-        return _Plan(
+        return _Mechanisms(
             gradient=Gaussian(math.sqrt(2 * math.log(1.25 / budget.delta)) / part),
             selection=PermuteAndFlip(part, monotone=budget.relation is Relation.ADD_REMOVE),
         )
 
-    def _tight_plan(self, total: float, budget: Budget) -> _Plan:
-        """ρ/splits an iteration, half for the gradient and half for the step."""
+    def _tight(self, total: float, budget: Budget) -> _Mechanisms:
+        """Spend ρ/splits per iteration, half for the gradient and half for the step."""
         part = total / (2 * self.splits) * (1 - 2.0**-40)  # costs are rounded up
-        return _Plan(
+        return _Mechanisms(
             gradient=Gaussian.from_rho(part),
             selection=ExponentialMechanism(
                 math.sqrt(8 * part), monotone=budget.relation is Relation.ADD_REMOVE
@@ -249,7 +235,7 @@ class AGD(Solver):
 class _Run:
     """The state of one run: weights, the gradient's current price, and the candidate steps."""
 
-    def __init__(self, solver: AGD, problem: Problem, plan: _Plan) -> None:
+    def __init__(self, solver: AGD, problem: Problem, plan: _Mechanisms) -> None:
         self.solver = solver
         self.problem = problem
         self.plan = plan
@@ -267,7 +253,7 @@ class _Run:
         self.penalty_weight = problem.n_rows * rate
 
     def iterate(self, curator: Curator) -> bool:
-        """One iteration; False if the budget ended before a step was chosen."""
+        """Run one iteration; return False if the budget ended before a step was chosen."""
         spent_gradient = spent_selection = 0.0
         refinements = 0
         step = norm = 0.0
@@ -314,7 +300,7 @@ class _Run:
         )
 
     def _direction(self, gradient: NoisyGradient) -> tuple[FloatArray, float]:
-        """The normalised noisy gradient of the penalised objective, and its norm as a mean."""
+        """Return the normalised noisy gradient of the penalised objective, and its mean's norm."""
         total = gradient.values + self.penalty_weight * self.problem.penalty.gradient(self.weights)
         norm = float(np.linalg.norm(total))
         if norm == 0:
@@ -330,7 +316,7 @@ class _Run:
 
 
 def _more(gradient: Gaussian, gamma: float) -> Gaussian:
-    """A measurement that raises the ρ of a gradient by the share γ."""
+    """Return a measurement that raises the ρ of a gradient by the share γ."""
     return Gaussian(gradient.noise_multiplier / math.sqrt(gamma))
 
 

@@ -1,11 +1,11 @@
 """Approximate minima perturbation (AMP), and its variant without hyper-parameters (H-F AMP).
 
 Iyengar, Near, Song, Thakkar, Thakurta & Wang, "Towards Practical Differentially Private Convex
-Optimization", IEEE S&P 2019, Algorithm 1 and section V-A. Tilt the objective by Gaussian noise,
-find a point at which its gradient is at most γ, and add noise that hides the distance from there
-to the minimum.
+Optimization", IEEE S&P 2019, Algorithm 1 and section V-A. Perturb the objective with Gaussian
+noise, find a point at which its gradient is at most γ, and add noise that hides the distance from
+there to the minimum.
 
-Where this differs from the paper:
+Differences from the paper:
 
 - the bound γ is fixed in advance and certified, rounding included; the authors' benchmark doubles
   it until their optimiser succeeds, which makes it depend on the data;
@@ -20,29 +20,25 @@ Proof: docs/proofs/amp.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from discreet.accounting import conversions
-from discreet.accounting.budget import Measure
 from discreet.accounting.objective_perturbation import ridge_for
-from discreet.core import Budget, Curator, Gaussian, Relation
-from discreet.objectives import Logistic, Loss, Problem
-from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
-from discreet.solvers.minimise import Minimizer
-from discreet.solvers.perturbed import (
+from discreet.core import Budget, Gaussian
+from discreet.exact import (
     SMALLEST_BOUND,
-    Room,
-    Tilt,
-    check_loss,
-    check_tilt,
-    constants,
+    Constants,
+    Headroom,
+    Optimizer,
+    Perturbation,
+    PerturbedMinimum,
     curvature_of,
-    open_minimum,
-    run,
 )
-from discreet.solvers.settings import choice, flags, functions, numbers
+from discreet.objectives import Logistic, Problem
+from discreet.solvers.base import part_of
+from discreet.solvers.objpert import MinimumSolver
+from discreet.validate import check_fields, choice, number
 
 __all__ = ["AMP", "AMPHF"]
 
@@ -60,75 +56,35 @@ class _Split(NamedTuple):
     delta2: float
 
 
-class _ApproximateMinima(Solver):
-    """What AMP and H-F AMP share; they differ in how they split the budget."""
+class _ApproximateMinima(MinimumSolver):
+    """Base of AMP and H-F AMP, which differ in the split of the budget."""
 
-    calibration: str
-    unsafe: bool
-    gradient_bound: float | None
-    minimizer: Minimizer | None
-
-    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
-        "the penalty covers all weights, the intercept's included",
-        "the gradient bound is fixed in advance and certified on the exact rows",
+        *MinimumSolver.demands,
         "the part of ε that pays for curvature, which sets the least penalty, is below 1",
     )
     needs_delta: ClassVar[bool] = True
-    needs_smooth_loss: ClassVar[bool] = True
-    needs_convex_loss: ClassVar[bool] = True
-    needs_row_bound: ClassVar[bool] = True
-    takes_outputs: ClassVar[bool] = True
-    composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
-    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
-        """Refuse losses that the proof does not cover."""
-        super().check(loss, budget, n_models)
-        check_loss(self.name, loss)
-
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Calibrate, to see that it works; hold published constants to their claim."""
-        super().plan(problem, budget, n_models)
-        tilt = self._tilt(problem, budget, n_models)
-        if self.calibration == "tight":
-            return budget
-        room = Room.of(budget, n_models)
-        epsilon = room.true_epsilon(constants(problem), tilt)
-        found = true_budget(self.name, room.whole, epsilon, self.unsafe)
-        return budget if found == room.whole else found
-
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
-        """Tilt, minimise, add noise, release."""
-        self.plan(problem, budget, curator.n_models)
-        tilt = self._tilt(problem, budget, curator.n_models)
-        minimum, composed = open_minimum(tilt, problem, curator, budget)
-        words = (
-            f"of ε, {minimum.curvature_cost:.4g} go to curvature; the noise on the output is "
-            f"{minimum.output_mu:.4g}-GDP and hides the distance to the exact minimum",
-            f"the sum over rows is penalised with λ = {tilt.ridge:.6g} and tilted by Gaussian "
-            f"noise of standard deviation {tilt.scale:.6g}; each row's gradient has norm at most "
-            f"{problem.lipschitz:.6g}",
-            *composed,
+    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+        perturbation = minimum.perturbation
+        curvature = minimum.constants.cost(perturbation.ridge)
+        return (
+            f"of ε, {curvature:.4g} go to curvature; the noise on the output is "
+            f"{perturbation.output_mu:.4g}-GDP and hides the distance to the exact minimum",
         )
-        return run(tilt, problem, curator, minimum, self.minimizer, progress, words)
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
+        """Divide the (ε, δ) of one model."""
         raise NotImplementedError
 
-    def _tilt(self, problem: Problem, budget: Budget, n_models: int) -> Tilt:
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
         part = part_of(budget, n_models)
         if self.calibration == "published":
-            return check_tilt(self._published(problem, part), problem)
-        return check_tilt(self._tight(problem, part, Room.of(budget, n_models)), problem)
+            return self._published(problem, part)
+        return self._tight(problem, part, Headroom.of(budget, n_models))
 
-    def _published(self, problem: Problem, part: Budget) -> Tilt:
-        """Lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean."""
+    def _published(self, problem: Problem, part: Budget) -> Perturbation:
+        """Follow lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean."""
         split = self._split(problem, part.epsilon, part.delta)
         loss = problem.loss
         curvature = 1.0 if type(loss) is Logistic else curvature_of(loss)  # the paper's β = L²
@@ -137,34 +93,34 @@ class _ApproximateMinima(Solver):
         ridge = rank * smoothness / (split.epsilon1 - split.epsilon3)
         shift = part.relation.rows_changed * problem.lipschitz
         # The printed σ₂ is for nγ/Λ; noise multipliers here are relative to 2nγ/Λ.
-        return Tilt(
+        return Perturbation(
             ridge=max(ridge, problem.n_rows * problem.penalty.alpha),
-            scale=shift * _spread(split.delta1) / split.epsilon3,
+            scale=shift * _gaussian_factor(split.delta1) / split.epsilon3,
             pure=False,
-            output=Gaussian(_spread(split.delta2) / (2 * split.epsilon2)),
+            output=Gaussian(_gaussian_factor(split.delta2) / (2 * split.epsilon2)),
             gradient_bound=self._gradient_bound(problem),
         )
 
-    def _tight(self, problem: Problem, part: Budget, room: Room) -> Tilt:
-        """Λ and the output's noise by the same split; the least noise for the rest."""
+    def _tight(self, problem: Problem, part: Budget, room: Headroom) -> Perturbation:
+        """Choose Λ and the output's noise by the same split, and the least noise for the rest."""
         split = self._split(problem, part.epsilon, part.delta)
-        facts = constants(problem)
+        constants = Constants.of(problem)
         ridge = max(
-            ridge_for(split.epsilon1 - split.epsilon3, rank=facts.rank, trace=facts.trace),
+            ridge_for(split.epsilon1 - split.epsilon3, rank=constants.rank, trace=constants.trace),
             problem.n_rows * problem.penalty.alpha,
         )
         mu = conversions.mu_from_epsilon(split.epsilon2, split.delta2)
         output = Gaussian(math.nextafter(1 / mu, math.inf))
-        return Tilt(
+        return Perturbation(
             ridge=ridge,
-            scale=room.scale(facts, ridge, output),
+            scale=room.scale(constants, ridge, output),
             pure=False,
             output=output,
             gradient_bound=self._gradient_bound(problem),
         )
 
     def _gradient_bound(self, problem: Problem) -> float:
-        """γ: 1/n² as in the paper; when tight, less where few rows make that a lot."""
+        """Return γ: 1/n² as in the paper; when tight, less where few rows make that a lot."""
         if self.gradient_bound is not None:
             return self.gradient_bound
         published = 1 / problem.n_rows**2
@@ -172,16 +128,10 @@ class _ApproximateMinima(Solver):
             return published
         return min(published, SMALLEST_BOUND * problem.lipschitz / problem.n_rows)
 
-    def _check_settings(self) -> None:
-        choice(self, "calibration", ("tight", "published"))
-        flags(self, "unsafe")
-        numbers(self, "gradient_bound", least=1e-30, most=1e30, optional=True)
-        functions(self, "minimizer")
-
 
 @dataclass(frozen=True)
 class AMP(_ApproximateMinima):
-    """The minimum of an objective tilted by noise, found roughly; more noise hides how roughly.
+    """Releases an approximate minimum of a perturbed objective, with noise that hides its error.
 
     Parameters
     ----------
@@ -198,8 +148,9 @@ class AMP(_ApproximateMinima):
     gradient_bound : float, optional
         γ, the bound on the mean's gradient at the point found. By default 1/n², when ``"tight"``
         at most 10⁻⁶·L/n with L the bound on a row's gradient; never below what can be certified.
-    minimizer : callable, optional
-        Replaces ``scipy.optimize.minimize``; same signature.
+    optimizer : str or callable, optional
+        Any optimiser, by name of a SciPy method or as a function, as in `ObjPert`: its point is
+        released only if a certificate holds there.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -208,7 +159,7 @@ class AMP(_ApproximateMinima):
     output_fraction: float = 0.01
     objective_fraction: float = 0.9
     gradient_bound: float | None = None
-    minimizer: Minimizer | None = None
+    optimizer: Optimizer | None = None
 
     name: ClassVar[str] = "amp"
     paper: ClassVar[str] = (
@@ -217,8 +168,9 @@ class AMP(_ApproximateMinima):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        self._check_settings()
-        numbers(self, "output_fraction", "objective_fraction", least=1e-9, most=1 - 1e-9)
+        super().__post_init__()
+        fractions = ("output_fraction", "objective_fraction")
+        check_fields(self, number, *fractions, least=1e-9, most=1 - 1e-9)
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
         epsilon1 = (1 - self.output_fraction) * epsilon
@@ -237,15 +189,14 @@ class AMP(_ApproximateMinima):
 
 @dataclass(frozen=True)
 class AMPHF(_ApproximateMinima):
-    """As amp, without hyper-parameters: the split of the budget follows from ε and the dimension.
+    """Variant of amp without hyper-parameters: the split follows from ε and the dimension.
 
     Parameters
     ----------
-    calibration, unsafe, gradient_bound, minimizer
+    calibration, unsafe, gradient_bound, optimizer
         As in `AMP`.
     dimensions : {"auto", "low", "high"}
-        Which of the paper's two rules for ε₃ to use; ``"auto"``: high if there are at least as
-        many weights as rows.
+        Rule of the paper for ε₃; ``"auto"``: high if there are at least as many weights as rows.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -253,7 +204,7 @@ class AMPHF(_ApproximateMinima):
     unsafe: bool = False
     dimensions: Literal["auto", "low", "high"] = "auto"
     gradient_bound: float | None = None
-    minimizer: Minimizer | None = None
+    optimizer: Optimizer | None = None
 
     name: ClassVar[str] = "amp-hf"
     paper: ClassVar[str] = (
@@ -262,8 +213,8 @@ class AMPHF(_ApproximateMinima):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        self._check_settings()
-        choice(self, "dimensions", ("auto", "low", "high"))
+        super().__post_init__()
+        check_fields(self, choice, "dimensions", known=("auto", "low", "high"))
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
         epsilon1 = 0.99 * epsilon
@@ -275,12 +226,12 @@ class AMPHF(_ApproximateMinima):
 
 
 def _divide(epsilon: float, delta: float, output: float, noise: float) -> _Split:
-    """ε₂ = f·ε, δ₂ = f·δ, ε₃ = f₁·ε₁; sums stay below ε and δ."""
+    """Split by ε₂ = f·ε, δ₂ = f·δ, ε₃ = f₁·ε₁; sums stay below ε and δ."""
     keep = (1 - output) * (1 - 2.0**-50)
     return _Split(keep * epsilon, output * epsilon, noise * keep * epsilon, keep * delta,
                   output * delta)  # fmt: skip
 
 
-def _spread(delta: float) -> float:
-    """The paper's lemma III.1: σ = (Δ/ε)·(1 + √(2 ln(1/δ)))."""
+def _gaussian_factor(delta: float) -> float:
+    """Return σ·ε/Δ by the paper's lemma III.1: 1 + √(2 ln(1/δ))."""
     return 1 + math.sqrt(2 * math.log(1 / delta))

@@ -1,11 +1,11 @@
-"""Private Frank–Wolfe: sparse weights in an L1 ball, one private choice of a corner a step.
+"""Private Frank–Wolfe: sparse weights in an L1 ball, one private choice of a corner per step.
 
 Talwar, Thakurta & Zhang, "Nearly Optimal Private LASSO", NIPS 2015; Algorithm 5 of Iyengar et al.,
 "Towards Practical Differentially Private Convex Optimization", IEEE S&P 2019. A step moves the
 weights towards the corner ±C·e_j of the ball that points most against the gradient. Only which
 corner that is is private, so the noise grows with the logarithm of the number of weights.
 
-Where this differs from the papers:
+Differences from the papers:
 
 - a row whose gradient has an entry beyond the clip is scaled down as a whole instead of entry by
   entry, so its gradient keeps its direction (rows within the clip are the same in both);
@@ -18,7 +18,6 @@ Proof: docs/proofs/frank_wolfe.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
@@ -31,16 +30,8 @@ from discreet.core.mechanisms import SelectionMechanism
 from discreet.core.noisy_max import LaplaceNoisyMax, affordable_selection
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import (
-    FloatArray,
-    Progress,
-    Solution,
-    Solver,
-    TraceEntry,
-    part_of,
-    true_budget,
-)
-from discreet.solvers.settings import choice, flags, numbers, wholes
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
 __all__ = ["CornerStep", "FrankWolfe"]
 
@@ -58,7 +49,7 @@ class CornerStep(TraceEntry):
         The corner sign·radius·e_coordinate that was chosen; the last coordinate is the intercept's,
         if there is one.
     step
-        How far the weights moved towards it, as a share of the way.
+        Share of the way to it that the weights moved.
     epsilon
         ε of the choice.
     """
@@ -70,8 +61,17 @@ class CornerStep(TraceEntry):
 
 
 @dataclass(frozen=True)
+class _CornerPlan(Plan):
+    """Measure, mechanism of one step, and number of steps of each model."""
+
+    measure: Measure
+    mechanism: SelectionMechanism
+    count: int
+
+
+@dataclass(frozen=True)
 class FrankWolfe(Solver):
-    """Sparse weights in an L1 ball, by one private choice of a coordinate a step.
+    """Finds sparse weights in an L1 ball, by one private choice of a coordinate per step.
 
     Parameters
     ----------
@@ -116,12 +116,12 @@ class FrankWolfe(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        choice(self, "calibration", ("tight", "published"))
-        choice(self, "schedule", ("average", "decreasing"))
-        flags(self, "unsafe")
-        numbers(self, "radius", "gradient_clip", least=1e-6, most=1e6)
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, choice, "schedule", known=("average", "decreasing"))
+        check_fields(self, flag, "unsafe")
+        check_fields(self, number, "radius", "gradient_clip", least=1e-6, most=1e6)
         least = 2 if self.calibration == "published" else 1
-        wholes(self, "iterations", least=least, most=10**7, optional=True)
+        check_fields(self, integer, "iterations", least=least, most=10**7, optional=True)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse published constants without δ."""
@@ -132,29 +132,14 @@ class FrankWolfe(Solver):
                 "calibration='tight' for pure privacy."
             )
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Hold the published noise to its claim, for all models and steps together."""
-        super().plan(problem, budget, n_models)
-        measure, mechanism, count = self._plan(problem, budget, n_models)
-        if self.calibration == "tight":
-            return budget
-        epsilon = _epsilons(mechanism, count * n_models, budget.delta)[measure]
-        return true_budget(self.name, budget, epsilon, self.unsafe)
-
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: _CornerPlan, record: Recorder
     ) -> Solution:
         """Take all steps."""
-        self.plan(problem, budget, curator.n_models)
-        measure, mechanism, count = self._plan(problem, budget, curator.n_models)
-        curator.open(measure)
+        mechanism = plan.mechanism
+        curator.open(plan.measure)
         weights: FloatArray = np.zeros(problem.n_parameters)
-        trace: list[CornerStep] = []
-        for t in range(count):
+        for t in range(plan.count):
             coordinate, sign = curator.choose_corner(
                 problem.loss,
                 weights,
@@ -165,24 +150,26 @@ class FrankWolfe(Solver):
             step = self._step(t)
             weights = (1 - step) * weights
             weights[coordinate] += step * sign * self.radius
-            trace.append(CornerStep(coordinate, sign, step, mechanism.epsilon))
-            if progress is not None:
-                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
-        return Solution(weights, tuple(trace), self._conditions(mechanism, count))
+            record(CornerStep(coordinate, sign, step, mechanism.epsilon), weights)
+        conditions = (
+            f"each row's gradient is scaled down until no entry exceeds {self.gradient_clip:g}",
+            f"{plan.count} private choices of a corner, each {mechanism.epsilon:.4g}-DP; "
+            "everything else in a step is public",
+        )
+        return Solution(weights, record.trace, conditions)
 
     def _step(self, t: int) -> float:
-        """The share of the way to the corner in the step after t steps."""
+        """Return the share of the way to the corner in the step after t steps."""
         # the papers count from t = 1
         return 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
 
-    def _plan(
-        self, problem: Problem, budget: Budget, n_models: int
-    ) -> tuple[Measure, SelectionMechanism, int]:
-        """The measure, the mechanism of one step, and the number of steps of each model."""
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _CornerPlan:
+        """Choose T and the noise of a step; hold published noise to its claim, all in all."""
         iterations = self.iterations or self._default_iterations(problem, budget, n_models)
         if self.calibration == "tight":
             measure, epsilon = affordable_selection(budget, iterations * n_models)
-            return measure, ExponentialMechanism(epsilon, monotone=False), iterations
+            exponential = ExponentialMechanism(epsilon, monotone=False)
+            return _CornerPlan(budget, budget, measure, exponential, iterations)
         part = part_of(budget, n_models)
         # Scores ⟨s, mean gradient⟩ of corners of norm C move by k·L·C/n, k = 1 or 2 rows changed.
         # Two of them may move apart by twice that, against Laplace noise of the published scale.
@@ -190,7 +177,9 @@ class FrankWolfe(Solver):
         mechanism = LaplaceNoisyMax(2 * budget.relation.rows_changed / scale, monotone=False)
         count = iterations - 1
         epsilons = _epsilons(mechanism, count * n_models, budget.delta)
-        return min(epsilons, key=lambda measure: epsilons[measure]), mechanism, count
+        measure = min(epsilons, key=lambda measure: epsilons[measure])
+        spends = true_budget(self.name, budget, epsilons[measure], self.unsafe)
+        return _CornerPlan(budget, spends, measure, mechanism, count)
 
     def _default_iterations(self, problem: Problem, budget: Budget, n_models: int) -> int:
         """Balance the error of T steps, of the order C²L²/T, against that of T noisy choices.
@@ -208,16 +197,9 @@ class FrankWolfe(Solver):
         best = round(min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS)))
         return max(best, 2)
 
-    def _conditions(self, mechanism: SelectionMechanism, count: int) -> tuple[str, ...]:
-        return (
-            f"each row's gradient is scaled down until no entry exceeds {self.gradient_clip:g}",
-            f"{count} private choices of a corner, each {mechanism.epsilon:.4g}-DP; everything "
-            "else in a step is public",
-        )
-
 
 def _epsilons(mechanism: SelectionMechanism, count: int, delta: float) -> dict[Measure, float]:
-    """The ε at δ of ``count`` uses, by measure: the least of them is true as well."""
+    """Return the ε at δ of ``count`` uses, by measure: the least of them is true as well."""
     loss = mechanism.loss
     return {
         "pure": count * loss.epsilon * (1 + 2.0**-50),

@@ -12,7 +12,6 @@ Proof: docs/proofs/gd.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
@@ -21,13 +20,13 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.objectives import Logistic, Loss, Problem
-from discreet.solvers import settings
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray, check_fields, integer, number
 
 __all__ = ["GD", "GradientStep"]
 
 NOISE_REACH = 0.3
-"""The default path is so many times n·μ/(k·C): noise then moves the margin of a row of root mean
+"""The default path is this many times n·μ/(k·C): noise then moves the margin of a row of root mean
 square norm 10/3 by about 1 (standard deviation) over the whole run."""
 
 CONVERGED_PATH = 18.0
@@ -63,14 +62,14 @@ class GD(Solver):
 
     The default step suits rows whose root mean square norm is about 3 and that spread alike in all
     directions; for others scale the rows, or pass ``step_size``. It follows from public numbers
-    and has no worst-case guarantee of stability: on rows much longer than that, or of one
-    direction, descent may swing to and fro. It cannot run away, as clipped gradients move the
-    weights by a bounded length and a step too long for the penalty is refused.
+    and has no worst-case guarantee of stability: on rows of a much larger norm, or of one
+    direction, descent may oscillate. It cannot diverge, as clipped gradients move the weights by a
+    bounded distance and a step too long for the penalty is refused.
 
     Parameters
     ----------
     iterations : int
-        T: how many gradients are measured, each at the same cost.
+        T: number of gradients that are measured, each at the same cost.
     step_size : float, optional
         η: step size for mean gradients. Default: τ/T for a path of length
         τ = min(0.3·n·μ/(k·C), 18·p), and at most 1/alpha. Here μ is what the budget is in Gaussian
@@ -112,12 +111,12 @@ class GD(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        settings.wholes(self, "iterations", most=10**6)
-        settings.numbers(self, "step_size", least=1e-6, most=1e6, optional=True)
-        settings.numbers(self, "momentum", least=0.0, most=0.999)
-        settings.numbers(self, "averaging", least=0.0, most=1.0)
-        settings.numbers(self, "start_share", least=0.0, most=0.9)
-        settings.numbers(self, "gradient_clip", least=1e-6, most=1e6)
+        check_fields(self, integer, "iterations", most=10**6)
+        check_fields(self, number, "step_size", least=1e-6, most=1e6, optional=True)
+        check_fields(self, number, "momentum", least=0.0, most=0.999)
+        check_fields(self, number, "averaging", least=0.0, most=1.0)
+        check_fields(self, number, "start_share", least=0.0, most=0.9)
+        check_fields(self, number, "gradient_clip", least=1e-6, most=1e6)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
@@ -127,9 +126,8 @@ class GD(Solver):
         if self.start_share:
             Gaussian.sharing(self.start_share * total)
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
         """Refuse a step under which the penalty alone would make the weights grow for ever."""
-        spent = super().plan(problem, budget, n_models)
         alpha = problem.penalty.alpha
         if self.step_size is not None and alpha > 0:
             longest = 2 * (1 + self.momentum) / ((1 - self.momentum) * alpha)
@@ -139,17 +137,10 @@ class GD(Solver):
                     f"momentum={self.momentum:g}, or the penalty alone makes the weights grow for "
                     f"ever; got {self.step_size:g}. Pass at most {1 / alpha:.4g}, or None."
                 )
-        return spent
+        return super()._plan(problem, budget, n_models)
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
+    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Measure, step, T times."""
-        self.plan(problem, budget, curator.n_models)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
         mechanism = Gaussian.sharing(total, self.iterations)
@@ -159,7 +150,6 @@ class GD(Solver):
             step = self._default_step(problem, math.sqrt(total), clip, curator.relation)
         averaged = max(1, round(self.averaging * self.iterations))
         velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
-        trace: list[GradientStep] = []
         for t in range(1, self.iterations + 1):
             noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
             gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
@@ -167,12 +157,10 @@ class GD(Solver):
             weights = weights - step * (1 - self.momentum) * velocity
             if t > self.iterations - averaged:
                 ends += weights
-            trace.append(GradientStep(step=step, gradient_norm=float(np.linalg.norm(gradient))))
-            if progress is not None:
-                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
+            record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
         return Solution(
             weights=ends / averaged,
-            trace=tuple(trace),
+            trace=record.trace,
             conditions=(*balance, *self._conditions(clip, mechanism)),
             clip=clip,
             deviation=self._deviation(problem, math.sqrt(total), clip, curator.relation, step),
@@ -181,7 +169,7 @@ class GD(Solver):
     def _start(
         self, problem: Problem, curator: Curator, total: float
     ) -> tuple[FloatArray, tuple[str, ...], float]:
-        """Where descent starts, what that rests on in words, and what is left of the total μ²."""
+        """Return the start, the conditions it rests on, and what is left of the total μ²."""
         weights: FloatArray = np.zeros(problem.n_parameters)
         if not (self.start_share and problem.fit_intercept and isinstance(problem.loss, Logistic)):
             return weights, (), total
@@ -189,14 +177,14 @@ class GD(Solver):
         return weights, (words,), (1 - self.start_share) * total
 
     def _clip(self, problem: Problem) -> float:
-        """The clip that is used: gradients that are shorter anyway need no noise for a longer one.
+        """Return the clip: gradients of a smaller norm need no noise for a larger one.
 
         Not below 1e-6, the least that a setting may be.
         """
         return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
 
     def _default_step(self, problem: Problem, mu: float, clip: float, relation: Relation) -> float:
-        """τ/T, from public numbers only; docs/proofs/gd.md has the reasons."""
+        """Return τ/T, from public numbers only; docs/proofs/gd.md has the reasons."""
         width = problem.n_parameters / problem.loss.n_outputs
         noise = NOISE_REACH * problem.n_rows * mu / (relation.rows_changed * clip)
         step = min(noise, CONVERGED_PATH * width) / self.iterations
@@ -206,7 +194,7 @@ class GD(Solver):
     def _deviation(
         self, problem: Problem, mu: float, clip: float, relation: Relation, step: float
     ) -> float:
-        """About how far noise has moved each weight; docs/proofs/gd.md has the reasons."""
+        """Estimate the noise in each weight; docs/proofs/gd.md has the reasons."""
         path = step * self.iterations
         free = relation.rows_changed * clip * path / (problem.n_rows * mu)
         pull = 2 * CURVATURE * path * problem.loss.n_outputs / problem.n_parameters
@@ -222,7 +210,7 @@ class GD(Solver):
 
 
 def _log_odds(curator: Curator, total: float) -> tuple[float, str]:
-    """The intercept of a model that knows the classes' shares and nothing else; what it rests on.
+    """Return the intercept that the classes' noisy shares imply, and the condition it rests on.
 
     The mean m of targets −1 and 1 is shrunk by its known noise and kept off ±1 by as much.
     """

@@ -3,9 +3,9 @@
 Song, Chaudhuri & Sarwate, "Stochastic gradient descent with differentially private updates",
 GlobalSIP 2013. In one pass every row is used once, so the pass costs what one noisy batch costs.
 
-Where this differs from descriptions of the method: the direction of the noise is uniform on the
+Differences from descriptions of the method: the direction of the noise is uniform on the
 unit sphere (drawn from the ball, it would not have the stated density), every batch has the same
-number of rows, and a row's gradient is clipped instead of assumed to be short.
+number of rows, and a row's gradient is clipped instead of assumed to be bounded.
 
 Proof: docs/proofs/laplace_sgd.md.
 """
@@ -13,7 +13,6 @@ Proof: docs/proofs/laplace_sgd.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
@@ -22,8 +21,8 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, L2Norm, Relation
 from discreet.objectives import Loss, Problem
-from discreet.solvers import settings
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
 __all__ = ["LaplaceSGD", "Pass"]
 
@@ -35,10 +34,10 @@ class Pass(TraceEntry):
     Attributes
     ----------
     epsilon
-        What the pass cost, as pure privacy.
+        Cost of the pass, as pure privacy.
     updates
-        How many batches it had.
-    noise_length
+        Number of batches.
+    noise_norm
         Mean norm of the noise in the mean gradient of a batch.
     last_step
         The step size at its end.
@@ -46,13 +45,21 @@ class Pass(TraceEntry):
 
     epsilon: float
     updates: int
-    noise_length: float
+    noise_norm: float
     last_step: float
 
 
 @dataclass(frozen=True)
+class _PassesPlan(Plan):
+    """Measure to compose in, and the ε of each pass of each model."""
+
+    measure: Measure
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class LaplaceSGD(Solver):
-    """Passes over the rows in batches, with noise of gamma-distributed length on each gradient.
+    """Passes over the rows in batches, with noise of gamma-distributed norm on each gradient.
 
     Parameters
     ----------
@@ -60,7 +67,7 @@ class LaplaceSGD(Solver):
         ``"published"``: p passes cost p times what one costs, so each gets ε/p. ``"tight"``: with
         δ > 0, passes (and models) are composed in the measure that allows them most.
     batch_size : int, optional
-        b. By default so that noise in a batch's mean gradient is about a third as long as a
+        b. By default so that noise in a batch's mean gradient has about a third of the norm of a
         clipped gradient, and at least 20, but no more than a 20th of the rows.
     passes : int
         p.
@@ -103,22 +110,21 @@ class LaplaceSGD(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        settings.choice(self, "calibration", ("tight", "published"))
-        settings.choice(self, "schedule", ("sqrt", "strong"))
-        settings.flags(self, "averaging")
-        settings.wholes(self, "batch_size", optional=True)
-        settings.wholes(self, "passes", most=10**6)
-        settings.numbers(self, "step_size", least=1e-12, most=1e12)
-        settings.numbers(self, "gradient_clip", "radius", least=1e-6, most=1e6, optional=True)
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, choice, "schedule", known=("sqrt", "strong"))
+        check_fields(self, flag, "averaging")
+        check_fields(self, integer, "batch_size", optional=True)
+        check_fields(self, integer, "passes", most=10**6)
+        check_fields(self, number, "step_size", least=1e-12, most=1e12)
+        check_fields(self, number, "gradient_clip", "radius", least=1e-6, most=1e6, optional=True)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse budgets whose parts are too extreme to serve."""
         super().check(loss, budget, n_models)
         self._spending(budget, n_models)
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _PassesPlan:
         """Refuse batches larger than the table, and 1/(alpha·t) without a penalty."""
-        super().plan(problem, budget, n_models)
         if self.batch_size is not None and self.batch_size > problem.n_rows:
             raise ValueError(
                 f"batch_size must be at most the number of rows, {problem.n_rows}; got "
@@ -134,25 +140,19 @@ class LaplaceSGD(Solver):
                 "bounds on gradient norms from 1e-6 to 1e6 are served: pass another data_norm or "
                 "gradient_clip."
             )
-        return budget
+        return _PassesPlan(budget, budget, *self._spending(budget, n_models))
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
     ) -> Solution:
         """Run the passes, each a question of its own."""
-        self.plan(problem, budget, curator.n_models)
-        measure, epsilon = self._spending(budget, curator.n_models)
-        curator.open(measure)
+        epsilon = plan.epsilon
+        curator.open(plan.measure)
         mechanism = L2Norm(epsilon)
         batch, clip = self._batch(problem, epsilon), self._clip(problem)
         updates = problem.n_rows // batch
-        noise_length = problem.n_parameters * mechanism.scale(2 * clip) / batch
+        noise_norm = problem.n_parameters * mechanism.scale(2 * clip) / batch
         weights: FloatArray = np.zeros(problem.n_parameters)
-        trace: list[Pass] = []
         for index in range(self.passes):
             steps = self._steps(problem, index * updates, updates)
             last = index == self.passes - 1
@@ -168,13 +168,17 @@ class LaplaceSGD(Solver):
                 radius=self.radius,
                 average=self.averaging and last,
             )
-            trace.append(Pass(epsilon, updates, noise_length, float(steps[-1])))
-            if progress is not None:
-                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
-        return Solution(weights, tuple(trace), self._conditions(measure, epsilon, batch, clip))
+            record(Pass(epsilon, updates, noise_norm, float(steps[-1])), weights)
+        conditions = (
+            f"each row's gradient is clipped to norm {clip:g}",
+            f"a pass cuts a random order of the rows into batches of exactly {batch}; rows left "
+            "over sit out, so a row is used at most once per pass",
+            f"each of {self.passes} passes costs ε = {epsilon:.6g}, composed in {plan.measure!r}",
+        )
+        return Solution(weights, record.trace, conditions)
 
     def _spending(self, budget: Budget, n_models: int) -> tuple[Measure, float]:
-        """The measure to compose in, and the ε of each pass of each model."""
+        """Return the measure to compose in, and the ε of each pass of each model."""
         uses = self.passes * n_models
         choices: list[tuple[float, Measure]] = [(_each("pure", budget.epsilon, uses), "pure")]
         if self.calibration == "tight" and not budget.pure and uses > 1:
@@ -191,7 +195,7 @@ class LaplaceSGD(Solver):
         return min(clip, problem.lipschitz)
 
     def _batch(self, problem: Problem, epsilon: float) -> int:
-        """The noise of a sum is about 2d·clip/ε long, so six d/ε rows make it a third."""
+        """Return b: the noise of a sum has norm about 2d·clip/ε, so 6d/ε rows make it a third."""
         if self.batch_size is not None:
             return self.batch_size
         most = max(1, problem.n_rows // 20)
@@ -203,17 +207,9 @@ class LaplaceSGD(Solver):
         steps = 1 / (alpha * t) if self.schedule == "strong" else self.step_size / np.sqrt(t)
         return np.minimum(steps, _longest(problem))
 
-    def _conditions(self, measure: str, epsilon: float, batch: int, clip: float) -> tuple[str, ...]:
-        return (
-            f"each row's gradient is clipped to norm {clip:g}",
-            f"a pass cuts a random order of the rows into batches of exactly {batch}; rows left "
-            "over sit out, so a row is used at most once a pass",
-            f"each of {self.passes} passes costs ε = {epsilon:.6g}, composed in {measure!r}",
-        )
-
 
 def _longest(problem: Problem) -> float:
-    """1/β; where β is not known, 1/alpha, beyond which the penalty alone makes weights grow."""
+    """Return 1/β, or 1/alpha where β is not known: beyond, the penalty alone makes weights grow."""
     smoothness, alpha = problem.smoothness, problem.penalty.alpha
     if smoothness is None or not math.isfinite(smoothness):
         smoothness = alpha
@@ -221,7 +217,7 @@ def _longest(problem: Problem) -> float:
 
 
 def _each(measure: Measure, total: float, uses: int) -> float:
-    """The largest ε of which ``uses`` fit into a total, by bisection; the costs are rounded up."""
+    """Find the largest ε of which ``uses`` fit into a total, by bisection; costs are rounded up."""
     share = total / uses * (1 - 2.0**-40)
     if measure == "pure":
         return share

@@ -1,10 +1,10 @@
 """Descent along a noisy second moment: two releases of moments, then a few noisy gradients.
 
-A small part of the budget buys mean and spread of the target, another the second moment of the
-rows with their targets. That gives a first solution (that of least squares with a ridge), the size
-of what it leaves unexplained, hence a clip, and the curvature. The rest buys T gradients, and each
-step divides by the curvature, as Newton's does. Noise in the moment only slows the descent down;
-noise in the result is that of clipped gradients of residuals, which is far smaller.
+A small part of the budget buys mean and standard deviation of the target, another the second
+moment of the rows with their targets. That gives a first solution (that of least squares with a
+ridge), the size of its residuals, hence a clip, and the curvature. The rest buys T gradients, and
+each step divides by the curvature, as Newton's does. Noise in the moment only slows the descent
+down; noise in the result is that of clipped gradients of residuals, which is far smaller.
 
 Wang 2018 has least squares from noisy moments with a ridge that follows from their noise. Avella-
 Medina, Bradshaw & Loh 2023 and Ganesh et al. 2023 have private Newton steps, with a noisy Hessian
@@ -16,7 +16,6 @@ Proof: docs/proofs/newton.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, NamedTuple
 
@@ -24,34 +23,32 @@ import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
-from discreet.core.curator.moments import NoisyMoment
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.solvers import settings
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
-from discreet.solvers.shrinkage import nearest
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray, check_fields, integer, number
 
 __all__ = ["Newton", "NewtonStep", "nearest"]
 
 USUAL_NORM = 10 / 3
 """Root mean square norm of rows of which nothing is known; `Scale` brings rows to it."""
 
-ROOM = 1.2
-"""The clip of the moment, over the usual length of a row with its constant."""
+MOMENT_CLIP = 1.2
+"""The clip of the moment, over the usual norm of a row with its constant."""
 
-TARGET_LENGTH = 0.6
-"""Length that usual targets are given in the moment, over that of a row with its constant."""
+TARGET_NORM = 0.6
+"""Norm that usual targets are given in the moment, over that of a row with its constant."""
 
 SIGNAL = 0.25
 """Share of the target's variance that weights are taken to explain where noise wants a ridge. It is
 rather small: a model that explains nothing is better than one made of noise."""
 
 USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
-"""What the variance of a target in [-1, 1] is taken to be while noise hides it: that of a quarter,
-give or take the second number."""
+"""Variance of a target in [-1, 1] that is assumed while noise hides it, give or take the second
+number."""
 
 CLIPS = (1.25, 4.0)
-"""Least and most clip of a gradient, over the usual residual times the usual length of a row."""
+"""Least and most clip of a gradient, over the usual residual times the usual norm of a row."""
 
 NOISE_SHARE = 0.05
 """The clip grows between these while noise adds less than the square of this to the mean squared
@@ -91,24 +88,24 @@ class NewtonStep(TraceEntry):
 class Newton(Solver):
     """Noisy second moments of rows and targets, then noisy gradients divided by them.
 
-    For regression, on targets within about [-1, 1] and rows whose length is known: bounded by
+    For regression, on targets within about [-1, 1] and rows whose norm is known: bounded by
     ``data_norm``, or brought to a root mean square of 10/3 by a `Scale`. It minimises the mean loss
     plus alpha/2·‖w‖², or more than alpha where noise calls for a larger ridge.
 
     Parameters
     ----------
     iterations : int, optional
-        T: how many gradients are measured, each at the same cost. Default: 10, or up to 40 if
+        T: number of gradients that are measured, each at the same cost. Default: 10, or up to 40 if
         noise in the second moment is larger than twice its mean eigenvalue, so that descent is
         slower: as many as leave the noise in each below a thirtieth of the clip.
     target_share : float
-        Share of the budget (of μ²) that buys mean and spread of the target.
+        Share of the budget (of μ²) that buys mean and standard deviation of the target.
     moment_share : float
         Share that buys the second moment.
     averaging : float
         The result is the mean of the weights after the last iterations, this share of all of
         them; 0 for the last weights.
-    row_length : float, optional
+    row_norm : float, optional
         Root mean square norm of the rows, without a constant. Default: ``data_norm``, else 10/3.
         It decides what is clipped, nothing else.
     """
@@ -118,7 +115,7 @@ class Newton(Solver):
     target_share: float = 0.08
     moment_share: float = 0.2
     averaging: float = 0.8
-    row_length: float | None = None
+    row_norm: float | None = None
 
     name: ClassVar[str] = "newton"
     paper: ClassVar[str] = (
@@ -126,7 +123,7 @@ class Newton(Solver):
         "Loh 2023, Ganesh et al. 2023"
     )
     demands: ClassVar[tuple[str, ...]] = (
-        "rows with their targets are scaled down to a length in the moments, and each row's "
+        "rows with their targets are scaled down to a norm in the moments, and each row's "
         "gradient is clipped",
     )
     needs_delta: ClassVar[bool] = True
@@ -139,10 +136,10 @@ class Newton(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        settings.wholes(self, "iterations", most=10**6, optional=True)
-        settings.numbers(self, "target_share", "moment_share", least=1e-3, most=1 - 1e-3)
-        settings.numbers(self, "averaging", least=0.0, most=1.0)
-        settings.numbers(self, "row_length", least=1e-6, most=1e6, optional=True)
+        check_fields(self, integer, "iterations", most=10**6, optional=True)
+        check_fields(self, number, "target_share", "moment_share", least=1e-3, most=1 - 1e-3)
+        check_fields(self, number, "averaging", least=0.0, most=1.0)
+        check_fields(self, number, "row_norm", least=1e-6, most=1e6, optional=True)
         if self.target_share + self.moment_share > 1 - 1e-3:
             raise ValueError(
                 "target_share and moment_share must leave a part of the budget to gradients; got "
@@ -157,38 +154,36 @@ class Newton(Solver):
             raise NotSupported(f"{what} Use solver='gd' or 'auto'.")
         self._mechanisms(budget.to_gdp().mu ** 2 / n_models, self.iterations or max(ITERATIONS))
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
         """Refuse tables that are too wide."""
-        spent = super().plan(problem, budget, n_models)
         if problem.n_parameters > self.widest:
             raise NotSupported(
                 f"solver={self.name!r} takes at most {self.widest} weights; the table has "
                 f"{problem.n_parameters}. Use fewer columns, or solver='gd'."
             )
-        return spent
+        return super()._plan(problem, budget, n_models)
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
+    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Ask for the moments, then measure and step T times."""
-        self.plan(problem, budget, curator.n_models)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         length, alpha = self._length(problem), problem.penalty.alpha
         iterations = self.iterations or self._iterations(problem, total, curator.relation)
         costs = self._mechanisms(total, iterations)
         target = self._target(problem, curator, costs.target)
-        weight = TARGET_LENGTH * length / target.spread
+        weight = TARGET_NORM * length / target.spread
         noisy = curator.xy_moment_sum(
-            clip=ROOM * length,
+            clip=MOMENT_CLIP * length,
             target_weight=weight,
             target_centre=target.centre,
             mechanism=costs.moment,
         )
-        moment = _Moment.of(noisy, problem, weight, length)
+        moment = _Moment.of(
+            noisy.matrix() / problem.n_rows,
+            noisy.deviation / problem.n_rows,
+            problem,
+            weight,
+            length,
+        )
         weights, left = moment.least_squares(alpha, target)
         noise = costs.gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
@@ -199,29 +194,26 @@ class Newton(Solver):
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
         ends = np.zeros_like(weights)
-        trace: list[NewtonStep] = []
         for t in range(1, iterations + 1):
             measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=costs.gradient)
             gradient = measured.values / problem.n_rows + ridge * weights
             weights = weights - inverse @ gradient
             if t > iterations - averaged:
                 ends += weights
-            trace.append(NewtonStep(clip=clip, gradient_norm=float(np.linalg.norm(gradient))))
-            if progress is not None:
-                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
-        conditions = self._conditions(ROOM * length, clip, costs, iterations)
-        return Solution(ends / averaged, tuple(trace), conditions)
+            record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
+        conditions = self._conditions(MOMENT_CLIP * length, clip, costs, iterations)
+        return Solution(ends / averaged, record.trace, conditions)
 
     def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
-        """Half of the largest eigenvalue of the noise in the second moment; a public number.
+        """Return half of the largest eigenvalue of the noise in the second moment; a public number.
 
-        ``length`` is the usual length of a row with its constant, or a bound on it.
+        ``length`` is the usual norm of a row with its constant, or a bound on it.
         """
         mu = budget.to_gdp().mu * math.sqrt(self.moment_share)
         return _doubt(n_parameters, budget.relation, length) / (max(n_rows, 1) * mu)
 
     def _iterations(self, problem: Problem, total: float, relation: Relation) -> int:
-        """T, from public numbers only."""
+        """Return T, from public numbers only."""
         largest = 2 * _doubt(problem.n_parameters, relation, length := self._length(problem))
         largest /= problem.n_rows * math.sqrt(self.moment_share * total)
         least, most = ITERATIONS
@@ -232,18 +224,18 @@ class Newton(Solver):
         return round(min(max(known, least), most))
 
     def _mechanisms(self, total: float, iterations: int) -> _Costs:
-        """What the questions use; all of them together cost the total μ², or a hair less."""
+        """Return the mechanisms of the questions; together they cost at most the total μ²."""
         gradients = 1 - self.target_share - self.moment_share
         parts = (self.target_share, self.moment_share, gradients / iterations)
         return _Costs(*(Gaussian.sharing(part * total) for part in parts))
 
     def _length(self, problem: Problem) -> float:
-        """The usual length of a row with its constant."""
-        norm = self.row_length or problem.row_norm or USUAL_NORM
+        """Return the usual norm of a row with its constant."""
+        norm = self.row_norm or problem.row_norm or USUAL_NORM
         return math.hypot(norm, 1.0) if problem.fit_intercept else norm
 
     def _target(self, problem: Problem, curator: Curator, mechanism: Gaussian) -> _Target:
-        """Mean and spread of the target, each shrunk by its noise towards what is usual."""
+        """Estimate mean and deviation of the target, shrunk by their noise towards usual values."""
         noisy = curator.xy_moment_sum(
             clip=math.sqrt(2.0), target_weight=1.0, features=False, mechanism=mechanism
         )
@@ -260,10 +252,10 @@ class Newton(Solver):
         return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
 
     def _clip(self, problem: Problem, usual: float, noise: float) -> float:
-        """The clip for gradients of a usual norm, given the noise in their mean over the clip."""
+        """Return the clip for gradients of a usual norm, given the noise in their mean over it."""
         least, most = CLIPS
-        room = min(max(NOISE_SHARE / (noise * problem.n_parameters), least), most)
-        return max(min(room * usual, problem.lipschitz), 1e-6)
+        factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), least), most)
+        return max(min(factor * usual, problem.lipschitz), 1e-6)
 
     @staticmethod
     def _conditions(length: float, clip: float, costs: _Costs, iterations: int) -> tuple[str, ...]:
@@ -271,7 +263,7 @@ class Newton(Solver):
             "in the second moments, each row with its target is scaled down to norm "
             f"{length:.4g}, and a target with a constant 1 to √2",
             f"each row's gradient is clipped to norm {clip:.4g}",
-            "Gaussian noise of so many times what one row can move: "
+            "Gaussian noise, as a multiple of what one row can change: "
             f"{costs.target.noise_multiplier:.6g} on the moments of the target, "
             f"{costs.moment.noise_multiplier:.6g} on the second moment and "
             f"{costs.gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
@@ -288,7 +280,7 @@ class _Costs(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """A mean of the target, and a root mean square distance from it: both public by now."""
+    """Mean of the target, and root mean square distance from it: both public by now."""
 
     centre: float
     spread: float
@@ -296,12 +288,12 @@ class _Target(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Moment:
-    """What a noisy second moment tells: post-processing, nothing private.
+    """Estimates from a noisy second moment: post-processing, nothing private.
 
     Attributes
     ----------
     matrix
-        The second moment of the rows, moved to one that rows can have.
+        The second moment of the rows, projected on those that rows can have.
     product
         Mean of a row times its target's distance from the centre.
     square
@@ -311,7 +303,7 @@ class _Moment:
     deviation
         Standard deviation of the noise in each entry of ``product``.
     intercept
-        Whether the last entry belongs to a constant.
+        True if the last entry belongs to a constant.
     """
 
     matrix: FloatArray
@@ -322,12 +314,13 @@ class _Moment:
     intercept: bool
 
     @classmethod
-    def of(cls, noisy: NoisyMoment, problem: Problem, weight: float, length: float) -> _Moment:
-        """Read a noisy sum."""
-        size, full = problem.n_parameters, noisy.matrix() / problem.n_rows
-        deviation = noisy.deviation / problem.n_rows
+    def of(
+        cls, full: FloatArray, deviation: float, problem: Problem, weight: float, length: float
+    ) -> _Moment:
+        """Read a noisy mean of outer products, of a known standard deviation."""
+        size = problem.n_parameters
         values, vectors = np.linalg.eigh(full[:size, :size])
-        trace = float(np.clip(values.sum(), LEAST_LEFT * length**2, (ROOM * length) ** 2))
+        trace = float(np.clip(values.sum(), LEAST_LEFT * length**2, (MOMENT_CLIP * length) ** 2))
         matrix = (vectors * nearest(values, trace)) @ vectors.T
         return cls(
             matrix=(matrix + matrix.T) / 2,
@@ -339,7 +332,7 @@ class _Moment:
         )
 
     def ridge(self, alpha: float, deviation: float, target: _Target) -> FloatArray:
-        """The penalty on each weight: alpha, or what noise in the mean gradient calls for.
+        """Return the penalty on each weight: alpha, or what noise in the mean gradient calls for.
 
         If p weights explain a variance v in equal parts, a ridge of p·s²/v balances what it takes
         from them against the noise s that it keeps out. A constant has none of it.
@@ -352,7 +345,7 @@ class _Moment:
         return ridge
 
     def least_squares(self, alpha: float, target: _Target) -> tuple[FloatArray, float]:
-        """Weights of least squares, and the root mean square of what they leave unexplained."""
+        """Return weights of least squares, and the root mean square of their residuals."""
         ridge = self.ridge(alpha, self.deviation, target)
         product = self.product.copy()
         if self.intercept:
@@ -369,16 +362,18 @@ class _Moment:
 
 
 def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
-    """Half of the noise's largest eigenvalue in a sum of outer products, at μ = 1: about s·√(2p)/2.
+    """Return half of the noise's largest eigenvalue in a sum of outer products, at μ = 1.
+
+    About s·√(2p)/2.
 
     s is the deviation of its numbers on the diagonal; off it, that is s/√2.
     """
-    apart = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-    return 0.5 * apart * (ROOM * length) ** 2 * math.sqrt(2 * n_parameters)
+    changed = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+    return 0.5 * changed * (MOMENT_CLIP * length) ** 2 * math.sqrt(2 * n_parameters)
 
 
 def _curvature(loss: Loss, left: float) -> float:
-    """What to expect of φ'': the share of normal residuals below Huber's threshold, or its bound.
+    """Estimate φ'': the share of normal residuals below Huber's threshold, or its bound.
 
     Not less than a half, as a step of more than twice Newton's may not be stable.
     """
@@ -386,3 +381,12 @@ def _curvature(loss: Loss, left: float) -> float:
     if not math.isfinite(loss.slope_bound):
         return bound
     return bound * max(0.5, math.erf(loss.slope_bound / (left * math.sqrt(2.0))))
+
+
+def nearest(values: FloatArray, total: float) -> FloatArray:
+    """Project on {v ≥ 0, Σv = total}: second moments that rows could have."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    kept = np.flatnonzero(ordered > excess)
+    found: FloatArray = np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)
+    return found

@@ -1,16 +1,16 @@
-"""Objective perturbation: release the minimum of a randomly tilted objective.
+"""Objective perturbation: release the minimum of a randomly perturbed objective.
 
 Chaudhuri, Monteleoni & Sarwate, "Differentially Private Empirical Risk Minimization", JMLR 2011
 (pure privacy), and Kifer, Smith & Thakurta, "Private Convex Empirical Risk Minimization and
 High-dimensional Regression", COLT 2012 (Gaussian noise).
 
-Where ``"tight"`` differs from the papers:
+Differences of ``"tight"`` from the papers:
 
 - the noise comes from the profile of docs/proofs/objective_perturbation.md, which holds for noise
   that the gradients depend on, instead of tail bounds, and which composes with a preparation and
   with the other models of a fit;
-- a small part of the budget buys noise that hides how far the computed point is from the exact
-  minimum, which no computer finds;
+- a small part of the budget buys noise that hides the distance of the computed point from the
+  exact minimum, which no computer finds;
 - the penalty follows from the noise: as strong as it takes to keep the weights moderate.
 """
 
@@ -26,39 +26,168 @@ from scipy.optimize import brentq
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
-from discreet.accounting.objective_perturbation import (
-    ObjectivePerturbation,
-    pure_scale,
-    ridge_for,
-)
+from discreet.accounting.objective_perturbation import pure_scale, ridge_for
 from discreet.accounting.profiles import root_up
 from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
-from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Progress, Solution, Solver, part_of, true_budget
-from discreet.solvers.minimise import Minimizer
-from discreet.solvers.perturbed import (
+from discreet.exact import (
     Constants,
-    Room,
-    Tilt,
-    check_loss,
-    check_tilt,
-    constants,
+    Headroom,
+    Optimizer,
+    Perturbation,
+    PerturbedMinimum,
+    check_corners,
+    check_optimizer,
     curvature_of,
-    open_minimum,
-    run,
-    share,
 )
-from discreet.solvers.settings import choice, flags, functions, numbers
+from discreet.objectives import Loss, Problem
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.validate import check_fields, choice, flag, number
 
-__all__ = ["ObjPert"]
+__all__ = ["Minimum", "MinimumPlan", "MinimumSolver", "ObjPert"]
 
 LARGEST_SHARE = 0.3
 """The rule for the penalty spends no larger share of the models' ε on curvature."""
 
 
 @dataclass(frozen=True)
-class ObjPert(Solver):
-    """The minimum of an objective that noise has tilted: Gaussian, or longer for pure budgets.
+class Minimum(TraceEntry):
+    """The one step of the method; all of it is public.
+
+    Attributes
+    ----------
+    ridge
+        λ: the penalty on the sum over rows, (λ/2)‖w‖², the problem's own included.
+    noise_scale
+        Scale of the noise b in the objective: its standard deviation, or that of a gamma norm.
+    gradient_bound
+        γ: the certified bound on the gradient of the mean at the point that was found.
+    output_noise
+        Scale of the noise added to that point; 0 if none.
+    """
+
+    ridge: float
+    noise_scale: float
+    gradient_bound: float
+    output_noise: float
+
+
+@dataclass(frozen=True)
+class MinimumPlan(Plan):
+    """The release of a perturbed minimum."""
+
+    minimum: PerturbedMinimum
+
+
+class MinimumSolver(Solver):
+    """Base of the solvers that release a perturbed minimum; they differ in its calibration."""
+
+    calibration: str
+    unsafe: bool
+    gradient_bound: float | None
+    optimizer: Optimizer | None
+
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    demands: ClassVar[tuple[str, ...]] = (
+        "the penalty covers all weights, the intercept's included",
+        "the gradient bound is fixed in advance and certified on the exact rows",
+    )
+    needs_smooth_loss: ClassVar[bool] = True
+    needs_convex_loss: ClassVar[bool] = True
+    needs_row_bound: ClassVar[bool] = True
+    takes_outputs: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("profile",)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, flag, "unsafe")
+        check_fields(self, number, "gradient_bound", least=1e-30, most=1e30, optional=True)
+        check_fields(self, check_optimizer, "optimizer", optional=True)
+
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
+        """Refuse losses that the proof does not cover."""
+        super().check(loss, budget, n_models)
+        check_corners(self.name, loss)
+
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
+        """Return the perturbation of each of ``n_models`` minima."""
+        raise NotImplementedError
+
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> MinimumPlan:
+        perturbation = self._calibrate(problem, budget, n_models)
+        minimum = PerturbedMinimum(problem, perturbation, self.optimizer)
+        spends = budget
+        if self.calibration == "published":
+            spends = self._true_budget(minimum, budget, n_models)
+        return MinimumPlan(budget, spends, minimum)
+
+    def _true_budget(self, minimum: PerturbedMinimum, budget: Budget, n_models: int) -> Budget:
+        """Hold published constants to their claim."""
+        constants, perturbation = minimum.constants, minimum.perturbation
+        if budget.pure:
+            shift = budget.relation.rows_changed * constants.lipschitz / perturbation.scale
+            epsilon = n_models * (shift + constants.cost(perturbation.ridge))
+            return true_budget(self.name, budget, epsilon, self.unsafe)
+        room = Headroom.of(budget, n_models)
+        epsilon = room.true_epsilon(constants, perturbation)
+        found = true_budget(self.name, room.whole, epsilon, self.unsafe)
+        return budget if found == room.whole else found
+
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: MinimumPlan, record: Recorder
+    ) -> Solution:
+        """Perturb, minimise, release."""
+        minimum, perturbation = plan.minimum, plan.minimum.perturbation
+        if plan.budget.pure:
+            total = math.nextafter(curator.open("pure"), 0.0)
+            mechanism = minimum.pure_mechanism(total, curator.relation)
+            composed: tuple[str, ...] = ()
+        else:
+            room = Headroom.of(plan.budget, curator.n_models)
+            mechanism = minimum.mechanism(room.whole.delta, curator.relation)
+            curator.open_plan(mechanism, 1)
+            composed = _composition(room, mechanism.epsilon, mechanism.delta)
+        weights = curator.run(
+            minimum,
+            size=problem.n_parameters,
+            proven_for=curator.relation,
+            mechanism=mechanism,
+        )
+        bound = minimum.gradient_bound / problem.n_rows
+        record(
+            Minimum(perturbation.ridge, perturbation.scale, bound, minimum.output_scale), weights
+        )
+        conditions = (
+            f"the sum over rows is penalised with λ = {perturbation.ridge:.6g} and perturbed by "
+            f"noise of scale {perturbation.scale:.6g}; each row's gradient has norm at most "
+            f"{problem.lipschitz:.6g}",
+            *self._output_conditions(minimum),
+            *composed,
+            f"the gradient of the mean at the point found has norm at most {bound:.3g}, certified",
+        )
+        return Solution(weights, record.trace, conditions)
+
+    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+        """State what hides the distance to the exact minimum."""
+        raise NotImplementedError
+
+
+def _composition(room: Headroom, epsilon: float, delta: float) -> tuple[str, ...]:
+    """State what a minimum is composed with, if it is not alone."""
+    others = [f"{room.releases} minima"] if room.releases > 1 else []
+    if room.before:
+        others.append(f"a preparation of μ = {math.sqrt(room.before):.6g} in Gaussian DP")
+    if not others:
+        return ()
+    return (
+        f"on its own each minimum is ({epsilon:.6g}, {delta:g})-DP; the bound on its δ at every ε "
+        f"composes with {' and '.join(others)}",
+    )
+
+
+@dataclass(frozen=True)
+class ObjPert(MinimumSolver):
+    """Releases the minimum of an objective perturbed by Gaussian noise, or by pure noise for δ = 0.
 
     Parameters
     ----------
@@ -81,8 +210,13 @@ class ObjPert(Solver):
     gradient_bound : float, optional
         γ, the bound on the mean's gradient at the point found; as small as is worth it by
         default. Only for ``"tight"``, whose noise on the output hides what is left.
-    minimizer : callable, optional
-        Replaces ``scipy.optimize.minimize``; same signature. Only for ``"tight"``.
+    optimizer : str or callable, optional
+        Method of ``scipy.optimize.minimize`` such as ``"trust-ncg"``, or a function
+        ``optimizer(objective, start)`` that returns a point; see `discreet.exact.MeanObjective`
+        for the methods ``value``, ``gradient`` and ``hessian_product`` of the objective. It need
+        not be trusted: its point is released only if a certificate holds there, else the built-in
+        optimiser goes on. It runs on exact rows, so it must not print or store what it sees. Only
+        for ``"tight"``.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -92,97 +226,44 @@ class ObjPert(Solver):
     ridge: float | None = None
     output_fraction: float = 1e-3
     gradient_bound: float | None = None
-    minimizer: Minimizer | None = None
+    optimizer: Optimizer | None = None
 
     name: ClassVar[str] = "objpert"
     paper: ClassVar[str] = (
         "Chaudhuri, Monteleoni & Sarwate, JMLR 2011, Algorithm 2; Kifer, Smith & Thakurta, COLT "
         "2012, Algorithm 1"
     )
-    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
-    demands: ClassVar[tuple[str, ...]] = (
-        "the penalty covers all weights, the intercept's included",
-        "the gradient bound is fixed in advance and certified on the exact rows",
-    )
-    needs_smooth_loss: ClassVar[bool] = True
-    needs_convex_loss: ClassVar[bool] = True
-    needs_row_bound: ClassVar[bool] = True
-    takes_outputs: ClassVar[bool] = True
-    composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        choice(self, "calibration", ("tight", "published"))
-        flags(self, "unsafe")
-        numbers(self, "noise_reach", least=1e-6, most=1e6)
-        numbers(self, "output_fraction", least=1e-9, most=1 - 1e-9)
-        numbers(self, "ridge", "gradient_bound", least=1e-30, most=1e30, optional=True)
-        functions(self, "minimizer")
+        super().__post_init__()
+        check_fields(self, number, "noise_reach", least=1e-6, most=1e6)
+        check_fields(self, number, "output_fraction", least=1e-9, most=1 - 1e-9)
+        check_fields(self, number, "ridge", least=1e-30, most=1e30, optional=True)
         if self.calibration == "published":
-            for field in ("gradient_bound", "minimizer"):
+            for field in ("gradient_bound", "optimizer"):
                 if getattr(self, field) is not None:
                     raise ValueError(
                         f"{field} is for calibration='tight': 'published' adds no noise to the "
                         "point found, so it must be the minimum, not any point near it."
                     )
 
-    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
-        """Refuse losses that the proof does not cover."""
-        super().check(loss, budget, n_models)
-        check_loss(self.name, loss)
-
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Calibrate, to see that it works; hold published constants to their claim."""
-        super().plan(problem, budget, n_models)
-        tilt = self._tilt(problem, budget, n_models)
-        if self.calibration == "tight":
-            return budget
-        facts = constants(problem)
-        if budget.pure:
-            changed = budget.relation.rows_changed
-            epsilon = n_models * (changed * facts.lipschitz / tilt.scale + facts.cost(tilt.ridge))
-            return true_budget(self.name, budget, epsilon, self.unsafe)
-        room = Room.of(budget, n_models)
-        found = true_budget(self.name, room.whole, room.true_epsilon(facts, tilt), self.unsafe)
-        return budget if found == room.whole else found
-
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
-        """Tilt, minimise, release."""
-        self.plan(problem, budget, curator.n_models)
-        tilt = self._tilt(problem, budget, curator.n_models)
-        composed: tuple[str, ...] = ()
-        if budget.pure:
-            spent = share(curator, budget, curator.open("pure"))
-            minimum = ObjectivePerturbation(spent.epsilon)
-        else:
-            minimum, composed = open_minimum(tilt, problem, curator, budget)
-        words = (
-            f"the sum over rows is penalised with λ = {tilt.ridge:.6g} and tilted by noise of "
-            f"scale {tilt.scale:.6g}; each row's gradient has norm at most {problem.lipschitz:.6g}",
-            "noise on the output hides the distance to the exact minimum"
-            if self.calibration == "tight"
-            else "the released point is the exact minimum: it is as exact as floating point gets, "
-            "and no noise hides what is left",
-            *composed,
-        )
-        return run(tilt, problem, curator, minimum, self.minimizer, progress, words)
-
-    def _tilt(self, problem: Problem, budget: Budget, n_models: int) -> Tilt:
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
         if self.calibration == "published":
-            tilt = self._published(problem, part_of(budget, n_models))
-        elif budget.pure:
-            tilt = self._pure(problem, part_of(budget, n_models))
-        else:
-            tilt = self._gaussian(problem, budget, Room.of(budget, n_models))
-        return check_tilt(tilt, problem)
+            return self._published(problem, part_of(budget, n_models))
+        if budget.pure:
+            return self._pure(problem, part_of(budget, n_models))
+        return self._gaussian(problem, budget, Headroom.of(budget, n_models))
 
-    def _published(self, problem: Problem, part: Budget) -> Tilt:
+    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+        if self.calibration == "tight":
+            return ("noise on the output hides the distance to the exact minimum",)
+        return (
+            "the released point is the exact minimum: it is as exact as floating point gets, and "
+            "no noise hides what is left",
+        )
+
+    def _published(self, problem: Problem, part: Budget) -> Perturbation:
         """Δ ≥ 2β/ε; b ~ N(0, L²(8 ln(2/δ) + 4ε)/ε² I), or of norm Gamma(d, 2L/ε)."""
         epsilon = part.epsilon
         smoothness = curvature_of(problem.loss) * problem.row_norm_bound**2
@@ -190,62 +271,62 @@ class ObjPert(Solver):
         if part.pure:
             scale = 2 * problem.lipschitz / epsilon
         else:
-            spread = math.sqrt(8 * math.log(2 / part.delta) + 4 * epsilon)
-            scale = problem.lipschitz * spread / epsilon
-        return Tilt(ridge, scale, part.pure, None, None)
+            factor = math.sqrt(8 * math.log(2 / part.delta) + 4 * epsilon)
+            scale = problem.lipschitz * factor / epsilon
+        return Perturbation(ridge, scale, part.pure, None, None)
 
-    def _pure(self, problem: Problem, part: Budget) -> Tilt:
-        """The rule for λ, then the least noise at it."""
-        facts = constants(problem)
+    def _pure(self, problem: Problem, part: Budget) -> Perturbation:
+        """Choose λ by the rule, then the least noise at it."""
+        constants = Constants.of(problem)
         epsilon = (1 - self.output_fraction) * (1 - 2.0**-40) * part.epsilon
 
         def scale(ridge: float) -> float:
             return pure_scale(
                 epsilon,
-                lipschitz=facts.lipschitz,
-                curvature_cost=facts.cost(ridge),
+                lipschitz=constants.lipschitz,
+                curvature_cost=constants.cost(ridge),
                 relation=part.relation,
             )
 
         length = float(problem.n_parameters)
         ridge = self._ridge(problem, scale, length, LARGEST_SHARE * epsilon)
         output = L2Norm(self.output_fraction * (1 - 2.0**-40) * part.epsilon)
-        return Tilt(ridge, scale(ridge), True, output, self.gradient_bound)
+        return Perturbation(ridge, scale(ridge), True, output, self.gradient_bound)
 
-    def _gaussian(self, problem: Problem, budget: Budget, room: Room) -> Tilt:
-        """The noise on the output, the rule for λ, then the least noise at it."""
-        facts, releases = constants(problem), room.releases
+    def _gaussian(self, problem: Problem, budget: Budget, room: Headroom) -> Perturbation:
+        """Choose the noise on the output, λ by the rule, then the least noise at it."""
+        constants, releases = Constants.of(problem), room.releases
         square = self.output_fraction * budget.to_gdp().mu ** 2 / releases
         output = Gaussian(math.nextafter(1 / math.sqrt(square), math.inf))
 
         def scale(ridge: float) -> float:
-            return room.scale(facts, ridge, output)
+            return room.scale(constants, ridge, output)
 
         # What Gaussians take of ε on their own is not there for curvature.
         mu = root_up(room.before + releases * Fraction(output.loss.mu) ** 2)
         taken = conversions.epsilon_from_mu(mu, room.whole.delta)
         most = min(LARGEST_SHARE * budget.epsilon, 0.5 * (room.whole.epsilon - taken)) / releases
         ridge = self._ridge(problem, scale, math.sqrt(problem.n_parameters), most)
-        return Tilt(ridge, scale(ridge), False, output, self.gradient_bound)
+        return Perturbation(ridge, scale(ridge), False, output, self.gradient_bound)
 
     def _ridge(
         self, problem: Problem, scale: Callable[[float], float], length: float, most: float
     ) -> float:
-        """λ as it was given, or by the rule; at least the problem's own penalty."""
+        """Return λ as it was given, or by the rule; at least the problem's own penalty."""
         ridge = self.ridge
         if ridge is None:
             factor = length * problem.row_norm_bound / self.noise_reach
-            ridge = _fixed_point(scale, factor, constants(problem), most)
+            ridge = _fixed_point(scale, factor, Constants.of(problem), most)
         return max(ridge, problem.n_rows * problem.penalty.alpha)
 
 
 def _fixed_point(
-    scale: Callable[[float], float], factor: float, facts: Constants, most: float
+    scale: Callable[[float], float], factor: float, constants: Constants, most: float
 ) -> float:
     """Solve λ = factor·scale(λ), but spend at most ``most`` of ε on curvature."""
 
     def ridge_at(exponent: float) -> float:
-        return ridge_for(most * math.exp(exponent), rank=facts.rank, trace=facts.trace)
+        return ridge_for(most * math.exp(exponent), rank=constants.rank, trace=constants.trace)
 
     def excess(exponent: float) -> float:
         ridge = ridge_at(exponent)
@@ -255,7 +336,7 @@ def _fixed_point(
     if math.isinf(scale(ridge_at(low))):
         return ridge_at(low)
     while math.isinf(scale(ridge_at(high))):
-        high -= 0.5  # so much curvature leaves no room for noise
+        high -= 0.5  # so much curvature leaves nothing for noise
     if excess(high) >= 0:
         return ridge_at(high)
     return ridge_at(float(brentq(excess, low, high, xtol=1e-9)))

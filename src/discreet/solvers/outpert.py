@@ -1,45 +1,33 @@
-"""Output perturbation: gradient descent on the exact rows, and noise on where it ends.
+"""Output perturbation: gradient descent on the exact rows, and noise on its end.
 
 Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2017, Algorithm 1.
 Descent with short steps moves little when one row changes, so its last point can be released with
 little noise. Nothing before it is released.
 
-Trusted: the descent sees exact rows. Proof: docs/proofs/outpert.md.
+The descent and its sensitivity: `discreet.exact.GradientDescent`. Proof: docs/proofs/outpert.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
-
+from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, Relation
+from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
+from discreet.exact import GradientDescent, check_evaluated, check_step, smoothness_of
 from discreet.objectives import Loss, Problem
-from discreet.solvers import settings
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
-from discreet.solvers.stability import (
-    UNIT,
-    check_evaluated,
-    check_sizes,
-    descent_length,
-    mechanism_for,
-    noise_to_signal,
-    published_budget,
-    smoothness_of,
-    weight_norm_for,
-)
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.validate import check_fields, choice, flag, integer, number
 
-__all__ = ["Descent", "OutPert"]
+__all__ = ["Descent", "OutPert", "descent_length", "mechanism_for", "published_budget"]
 
-_ROUNDED = 1e-9
+MOST_ITERATIONS = 10_000
+"""Cap on the T of the theorems, which grows without bound with ε."""
+
+ROUNDED = 1e-9
 """Slack for steps that callers computed; the proof has a factor of 2 to spare there."""
-
-_SMALLEST_SCALE = 2.0**-500
-"""Rows scaled down further than this take no part: their margins could overflow."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +37,9 @@ class Descent(TraceEntry):
     Attributes
     ----------
     iterations, step
-        How many steps were taken, and how long they were.
+        Number of steps, and their size.
     sensitivity
-        How far the end can move when one row changes, rounding included.
+        Largest change of the end when one row changes, rounding included.
     noise_scale
         Scale of the noise: the standard deviation, or Δ/ε when pure.
     """
@@ -63,8 +51,17 @@ class Descent(TraceEntry):
 
 
 @dataclass(frozen=True)
+class _DescentPlan(Plan):
+    """The descent, its sensitivity, and the paper's where its noise is wanted."""
+
+    descent: GradientDescent
+    sensitivity: float
+    published: float | None
+
+
+@dataclass(frozen=True)
 class OutPert(Solver):
-    """Descends on all exact rows and releases where it ends, with noise.
+    """Descends on all exact rows and releases the last point, with noise.
 
     Parameters
     ----------
@@ -75,7 +72,7 @@ class OutPert(Solver):
     unsafe : bool
         Run published constants that do not keep their promise; the guarantee has the true ε.
     iterations : int, optional
-        T. By default from the paper's theorems 2 (strongly convex) and 3, which need
+        T. By default by the paper's theorems 2 (strongly convex) and 3, which need
         ``weight_norm``.
     step_size : float, optional
         η, at most 2/(β + α) for a β-smooth objective with penalty α. By default 1/β, or
@@ -109,176 +106,166 @@ class OutPert(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        settings.choice(self, "calibration", ("tight", "published"))
-        settings.flags(self, "unsafe")
-        settings.wholes(self, "iterations", most=10**7, optional=True)
-        settings.numbers(self, "step_size", "weight_norm", least=1e-12, most=1e12, optional=True)
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, flag, "unsafe")
+        check_fields(self, integer, "iterations", most=10**7, optional=True)
+        sizes = ("step_size", "weight_norm")
+        check_fields(self, number, *sizes, least=1e-12, most=1e12, optional=True)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses whose slopes have no proven error bound, too."""
         super().check(loss, budget, n_models)
         check_evaluated(self.name, loss)
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Refuse steps that are too long, and published noise that breaks its promise."""
-        super().plan(problem, budget, n_models)
-        plan = _plan(self, problem, budget, n_models)
-        limit = 2 / (plan.smoothness + problem.penalty.alpha)
-        if self.calibration == "published":
-            limit = min(limit, (1 + _ROUNDED) / plan.smoothness)
-        if plan.step > limit:
-            raise ValueError(
-                f"step_size={plan.step:g} is too long: descent on this problem is stable for "
-                f"steps up to {limit:g}, and the privacy of the result rests on it."
-            )
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _DescentPlan:
+        """Choose T and η; refuse steps that are too long and published noise that is too small."""
+        iterations, step = self._theorems(problem, part_of(budget, n_models))
+        descent = GradientDescent(problem, self.iterations or iterations, self.step_size or step)
+        sensitivity = descent.sensitivity(budget.relation)
         if self.calibration == "tight":
-            return budget
-        return published_budget(
-            self.name, budget, n_models, plan.sensitivity, plan.published_sensitivity, self.unsafe
-        )
+            return _DescentPlan(budget, budget, descent, sensitivity, None)
+        check_step(descent.step, (1 + ROUNDED) / descent.smoothness)
+        published = _published_sensitivity(descent)
+        spends = published_budget(self.name, budget, n_models, sensitivity, published, self.unsafe)
+        return _DescentPlan(budget, spends, descent, sensitivity, published)
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: _DescentPlan, record: Recorder
     ) -> Solution:
         """Descend inside the curator and release the end."""
-        self.plan(problem, budget, curator.n_models)
-        plan = _plan(self, problem, budget, curator.n_models)
-        published = plan.published_sensitivity if self.calibration == "published" else None
-        mechanism = mechanism_for(curator, budget, plan.sensitivity, published)
+        descent, sensitivity = plan.descent, plan.sensitivity
+        mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)
         weights = curator.release(
-            plan.descend,
+            descent.run,
             size=problem.n_parameters,
-            sensitivity=plan.sensitivity,
-            proven_for=budget.relation,
-            magnitude=plan.reach,
+            sensitivity=sensitivity,
+            proven_for=curator.relation,
+            magnitude=descent.weight_bound,
             mechanism=mechanism,
         )
-        entry = Descent(
-            plan.iterations, plan.step, plan.sensitivity, mechanism.scale(plan.sensitivity)
-        )
-        if progress is not None:
-            progress(Progress(entry, weights.copy(), curator.spent_share))
+        scale = mechanism.scale(sensitivity)
+        record(Descent(descent.iterations, descent.step, sensitivity, scale), weights)
         conditions = (
             f"every row's gradient has norm at most {problem.lipschitz:g}, because rows are scaled "
             f"to norm {problem.row_norm:g} and the loss has a bounded slope",
-            f"the loss is convex, its mean plus penalty {plan.smoothness:g}-smooth, and the step "
-            f"{plan.step:g} at most 2/(β + α)",
-            f"only the end of {plan.iterations} steps is released; it moves by at most "
-            f"{plan.sensitivity:.3g}",
+            f"the loss is convex, its mean plus penalty {descent.smoothness:g}-smooth, and the "
+            f"step {descent.step:g} at most 2/(β + α)",
+            f"only the end of {descent.iterations} steps is released; it moves by at most "
+            f"{sensitivity:.3g}",
         )
-        return Solution(weights, (entry,), conditions)
+        return Solution(weights, record.trace, conditions)
+
+    def _theorems(self, problem: Problem, budget: Budget) -> tuple[int, float]:
+        """Choose T and η by theorem 2 or 3, the one with the smaller error; Θ(·) has constant 1."""
+        smoothness = smoothness_of(problem)
+        alpha, norm = problem.penalty.alpha, _weight_norm(self.weight_norm, problem.loss)
+        noise = _noise_to_signal(problem, budget, norm, problem.lipschitz)
+        gain = alpha**2 / noise
+        error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
+        if gain > math.e and smoothness * norm**2 / gain < error:
+            rate = (alpha**2 + smoothness**2) / (alpha * smoothness)
+            iterations, step = rate * math.log(gain), 1 / (alpha + smoothness)
+        else:
+            step = 1 / smoothness
+            length = descent_length(problem, budget, self.weight_norm, problem.lipschitz)
+            iterations = length / step
+        return max(1, min(math.ceil(iterations), MOST_ITERATIONS)), step
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What a run does, all of it from public numbers."""
-
-    problem: Problem
-    smoothness: float
-    iterations: int
-    step: float
-    sensitivity: float
-    published_sensitivity: float
-
-    @property
-    def reach(self) -> float:
-        """Bound on the norm of every iterate: each step adds at most η·L."""
-        return self.iterations * self.step * self.problem.lipschitz * (1 + 2.0**-20)
-
-    def descend(self, rows: Any) -> FloatArray:
-        """Gradient descent on the exact rows."""
-        problem = self.problem
-        rows = _without_huge(rows)
-        weights = np.zeros(problem.n_parameters)
-        clip = problem.lipschitz * (1 + 2.0**-20)  # above what computed gradients come to
-        for _ in range(self.iterations):
-            gradient = rows.gradient_sum(weights, problem.loss, clip).values / problem.n_rows
-            weights = weights - self.step * (gradient + problem.penalty.gradient(weights))
-        return weights
-
-
-def _without_huge(rows: Any) -> Any:
-    """Leave out rows whose margins could overflow: whether one is depends on that row alone."""
-    huge = rows._scales < _SMALLEST_SCALE
-    return rows.take(np.flatnonzero(~huge)) if huge.any() else rows
-
-
-def _plan(solver: OutPert, problem: Problem, budget: Budget, n_models: int) -> _Plan:
-    """Settings and sensitivity of a run."""
-    smoothness = smoothness_of(problem)
-    check_sizes(problem.row_norm_bound, problem.lipschitz, smoothness)
-    iterations, step = _theorems(solver, problem, part_of(budget, n_models), smoothness)
-    iterations = solver.iterations or iterations
-    step = solver.step_size or step
-    plan = _Plan(
-        problem=problem,
-        smoothness=smoothness,
-        iterations=iterations,
-        step=step,
-        sensitivity=_sensitivity(problem, budget.relation, smoothness, iterations, step),
-        published_sensitivity=_published_sensitivity(problem, smoothness, iterations, step),
-    )
-    check_sizes(step, plan.reach)
-    return plan
-
-
-def _theorems(
-    solver: OutPert, problem: Problem, budget: Budget, smoothness: float
-) -> tuple[int, float]:
-    """T and η by theorem 2 or 3, whichever promises the smaller error; Θ(·) has the constant 1."""
-    alpha, norm = problem.penalty.alpha, weight_norm_for(solver.weight_norm, problem.loss)
-    noise = noise_to_signal(problem, budget, norm, problem.lipschitz)
-    gain = alpha**2 / noise
-    error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
-    if gain > math.e and smoothness * norm**2 / gain < error:
-        rate = (alpha**2 + smoothness**2) / (alpha * smoothness)
-        iterations, step = rate * math.log(gain), 1 / (alpha + smoothness)
-    else:
-        step = 1 / smoothness
-        iterations = descent_length(problem, budget, norm, problem.lipschitz) / step
-    return max(1, min(math.ceil(iterations), _MOST_ITERATIONS)), step
-
-
-_MOST_ITERATIONS = 10_000
-"""Cap on the T of the theorems, which grows without bound with ε."""
-
-
-def _published_sensitivity(
-    problem: Problem, smoothness: float, iterations: int, step: float
-) -> float:
-    """The paper's lemma 2, or lemma 3 where its condition holds and it is smaller."""
+def _published_sensitivity(descent: GradientDescent) -> float:
+    """Return the paper's lemma 2, or lemma 3 where its condition holds and it is smaller."""
+    problem, beta = descent.problem, descent.smoothness
     alpha = problem.penalty.alpha
-    convex = 3 * problem.lipschitz * iterations * step / problem.n_rows
-    if alpha == 0 or step > (1 + _ROUNDED) / (alpha + smoothness):
+    convex = 3 * problem.lipschitz * descent.iterations * descent.step / problem.n_rows
+    if alpha == 0 or descent.step > (1 + ROUNDED) / (alpha + beta):
         return convex
-    strongly = 5 * problem.lipschitz * (alpha + smoothness) / (problem.n_rows * alpha * smoothness)
+    strongly = 5 * problem.lipschitz * (alpha + beta) / (problem.n_rows * alpha * beta)
     return min(convex, strongly)
 
 
-def _sensitivity(
-    problem: Problem, relation: Relation, smoothness: float, iterations: int, step: float
+def _weight_norm(weight_norm: float | None, loss: Loss) -> float:
+    """Return D: the caller's guess; else 10 for classification and 1 for regression.
+
+    Margins of classification separate the better the longer the weights are; those of regression
+    are of the size of the targets.
+    """
+    if weight_norm is not None:
+        return weight_norm
+    return 1.0 if loss.task == "regression" else 10.0
+
+
+def _noise_to_signal(
+    problem: Problem, budget: Budget, weight_norm: float, lipschitz: float
 ) -> float:
-    """How far the end moves: Σ_t (1 − ηα)^t · η · (rows changed) · L/n, and rounding."""
-    shrink = step * problem.penalty.alpha
-    if shrink > 0:
-        steps = -math.expm1(iterations * math.log1p(-shrink)) / shrink if shrink < 1 else 1.0
-    else:
-        steps = float(iterations)
-    moves = relation.rows_changed * problem.lipschitz * step * steps / problem.n_rows
-    return (moves + 2 * iterations * _rounding(problem, smoothness, iterations, step)) * (
-        1 + 2.0**-40
-    )
+    """Return the squared size of the noise that a unit of descent costs, relative to D².
+
+    L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets.
+    """
+    size = problem.n_parameters
+    square = size**2 if budget.pure else size * math.log(1 / budget.delta)
+    noise = square * (lipschitz / (problem.n_rows * budget.epsilon * weight_norm)) ** 2
+    return max(noise, 1e-200)  # so that it can be divided by
 
 
-def _rounding(problem: Problem, smoothness: float, iterations: int, step: float) -> float:
-    """Bound on what one computed step differs from the exact one: docs/proofs/outpert.md."""
-    reach = iterations * step * problem.lipschitz
-    length = problem.n_parameters + 16
-    margins = 2 * length * UNIT * smoothness * reach  # slopes at rounded margins
-    slopes = 32 * UNIT * problem.lipschitz
-    sums = 4 * (problem.n_rows / 4096 + 4096 + length) * UNIT * problem.lipschitz
-    return step * (margins + slopes + sums) + 8 * UNIT * reach
+def descent_length(
+    problem: Problem, budget: Budget, weight_norm: float | None, lipschitz: float
+) -> float:
+    """Return the sum of step sizes that balances progress and noise for a convex objective.
+
+    Zhang et al. 2017, theorem 3 (T steps of 1/β), with the constant 1 in its Θ(·): a function of
+    public numbers and of a guess D of the best weights' norm.
+    """
+    smoothness = smoothness_of(problem)
+    norm = _weight_norm(weight_norm, problem.loss)
+    noise = _noise_to_signal(problem, budget, norm, lipschitz)
+    return (smoothness**2 / noise) ** (1 / 3) / smoothness
+
+
+def _published_gaussian(budget: Budget, n_models: int) -> float:
+    """Return the papers' σ/Δ = √(2 ln(2/δ))/ε, for one of several models."""
+    share = part_of(budget, n_models)
+    return math.sqrt(2 * math.log(2 / share.delta)) / share.epsilon
+
+
+def published_budget(
+    name: str, budget: Budget, n_models: int, sensitivity: float, published: float, unsafe: bool
+) -> Budget:
+    """Hold the papers' noise to its claim.
+
+    Parameters
+    ----------
+    name : str
+        The solver.
+    budget : Budget
+        The claim.
+    n_models : int
+        Number of models that share it.
+    sensitivity, published : float
+        The true sensitivity of the end, and the paper's.
+    unsafe : bool
+        Run noise that does not keep its promise.
+    """
+    if budget.pure:
+        return budget  # `mechanism_for` never has less noise than the true sensitivity needs
+    mu = math.sqrt(n_models) * sensitivity / (published * _published_gaussian(budget, n_models))
+    epsilon = conversions.epsilon_from_mu(mu, budget.delta)
+    return true_budget(name, budget, epsilon, unsafe)
+
+
+def mechanism_for(
+    curator: Curator, budget: Budget, sensitivity: float, published: float | None
+) -> Gaussian | L2Norm:
+    """Open the curator's budget and return the noise, relative to the true sensitivity.
+
+    ``published`` is the paper's sensitivity where its noise is wanted, and None for exactly as
+    much noise as the budget needs. ``budget`` is the one that was asked for.
+    """
+    if budget.pure:
+        epsilon = curator.open("pure")
+        if published is not None:
+            epsilon *= min(1.0, sensitivity / published)
+        return L2Norm(epsilon * (1 - 2.0**-50))
+    total = curator.open("gdp")
+    if published is not None:
+        return Gaussian(published * _published_gaussian(budget, curator.n_models) / sensitivity)
+    return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))

@@ -1,4 +1,4 @@
-"""Permutation-based SGD: noiseless passes over the rows, and noise on where they end.
+"""Permutation-based SGD: noiseless passes over the rows, and noise on their end.
 
 Wu, Li, Kumar, Chaudhuri, Jha & Naughton, "Bolt-on Differential Privacy for Scalable Stochastic
 Gradient Descent-based Analytics", SIGMOD 2017; Algorithms 3 (convex) and 4 (strongly convex) of
@@ -7,39 +7,29 @@ Iyengar et al., "Towards Practical Differentially Private Convex Optimization", 
 A step of at most 2/β on a convex β-smooth function takes no two points further apart, so a changed
 row moves the end by no more than what its own batches do.
 
-Trusted: the passes see exact rows. Proof: docs/proofs/permutation_sgd.md.
+The passes and their sensitivity: `discreet.exact.PermutationPasses`. Proof:
+docs/proofs/permutation_sgd.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Relation
+from discreet.exact import PermutationPasses, check_evaluated, smoothness_of
+from discreet.exact.descents import MOST_UPDATES
 from discreet.objectives import Loss, Problem
-from discreet.solvers import settings
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry, part_of
-from discreet.solvers.stability import (
-    UNIT,
-    check_evaluated,
-    check_sizes,
-    descent_length,
-    mechanism_for,
-    published_budget,
-    smoothness_of,
-    weight_norm_for,
-)
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of
+from discreet.solvers.outpert import descent_length, mechanism_for, published_budget
+from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
 __all__ = ["Passes", "PermutationSGD"]
-
-_MOST_UPDATES = 10**8
-"""Steps of a run; their sizes are held in memory."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +39,11 @@ class Passes(TraceEntry):
     Attributes
     ----------
     updates
-        How many steps were taken.
+        Number of steps.
     first_step, last_step
         Their sizes.
     sensitivity
-        How far the end can move when one row is replaced, rounding included.
+        Largest change of the end when one row is replaced, rounding included.
     noise_scale
         Scale of the noise: the standard deviation, or Δ/ε when pure.
     """
@@ -63,6 +53,14 @@ class Passes(TraceEntry):
     last_step: float
     sensitivity: float
     noise_scale: float
+
+
+@dataclass(frozen=True)
+class _PassesPlan(Plan):
+    """The passes, and the paper's sensitivity where its noise is wanted."""
+
+    passes: PermutationPasses
+    published: float | None
 
 
 @dataclass(frozen=True)
@@ -134,20 +132,15 @@ class PermutationSGD(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        settings.choice(self, "calibration", ("tight", "published"))
-        settings.flags(self, "unsafe")
-        settings.choice(self, "mode", ("convex", "strongly-convex"))
-        settings.choice(self, "schedule", ("constant", "decreasing", "sqrt"))
-        settings.wholes(self, "passes", most=10**6)
-        settings.wholes(self, "batch_size", optional=True)
-        settings.numbers(
-            self,
-            *("step_size", "radius", "gradient_clip", "weight_norm"),
-            least=1e-12,
-            most=1e12,
-            optional=True,
-        )
-        settings.numbers(self, "exponent", least=0.0, most=0.999999)
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, flag, "unsafe")
+        check_fields(self, choice, "mode", known=("convex", "strongly-convex"))
+        check_fields(self, choice, "schedule", known=("constant", "decreasing", "sqrt"))
+        check_fields(self, integer, "passes", most=10**6)
+        check_fields(self, integer, "batch_size", optional=True)
+        sizes = ("step_size", "radius", "gradient_clip", "weight_norm")
+        check_fields(self, number, *sizes, least=1e-12, most=1e12, optional=True)
+        check_fields(self, number, "exponent", least=0.0, most=0.999999)
         strong = self.mode == "strongly-convex"
         if self.step_size is not None and (strong or self.schedule != "constant"):
             raise ValueError("step_size is for mode='convex' with schedule='constant' only.")
@@ -161,206 +154,101 @@ class PermutationSGD(Solver):
         super().check(loss, budget, n_models)
         check_evaluated(self.name, loss)
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Refuse steps that are too long, and published noise that breaks its promise."""
-        super().plan(problem, budget, n_models)
-        plan = self._plan(problem, budget, n_models)
-        if self.calibration == "tight":
-            return budget
-        return published_budget(
-            self.name, budget, n_models, plan.sensitivity, plan.published_sensitivity, self.unsafe
-        )
-
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
-        """Run the passes inside the curator and release their end."""
-        self.plan(problem, budget, curator.n_models)
-        plan = self._plan(problem, budget, curator.n_models)
-        published = plan.published_sensitivity if self.calibration == "published" else None
-        mechanism = mechanism_for(curator, budget, plan.sensitivity, published)
-        order = plan.cut(curator.permutation())
-        weights = curator.release(
-            lambda rows: plan.descend(rows, order),
-            size=problem.n_parameters,
-            sensitivity=plan.sensitivity,
-            proven_for=Relation.REPLACE_ONE,
-            magnitude=plan.reach,
-            mechanism=mechanism,
-        )
-        entry = Passes(
-            plan.steps.size,
-            float(plan.steps[0]),
-            float(plan.steps[-1]),
-            plan.sensitivity,
-            mechanism.scale(plan.sensitivity),
-        )
-        if progress is not None:
-            progress(Progress(entry, weights.copy(), curator.spent_share))
-        return Solution(weights, (entry,), self._conditions(plan))
-
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _Plan:
-        """The run, with the default step for this budget."""
-        plan = _Plan(self, problem)
-        plan.check()
-        if plan.strong or self.schedule != "constant" or self.step_size is not None:
-            return plan
-        norm = weight_norm_for(self.weight_norm, problem.loss)
-        length = descent_length(problem, part_of(budget, n_models), norm, plan.lipschitz)
-        step = min(length / (self.passes * plan.batches), 1 / plan.smoothness)
-        plan = _Plan(replace(self, step_size=min(max(step, 1e-12), 1e12)), problem)
-        plan.check()
-        return plan
-
-    def _conditions(self, plan: _Plan) -> tuple[str, ...]:
-        strong = self.mode == "strongly-convex"
-        return (
-            f"each row's gradient has norm at most {plan.lipschitz:g}, and the objective is convex "
-            f"and {plan.smoothness:g}-smooth for every table",
-            f"steps are at most {'1/β' if strong else '2/β'}; the largest is "
-            f"{plan.steps.max():.4g}",
-            f"rows are used in batches of exactly {plan.batch}; only the end of "
-            f"{self.passes} passes is released, which moves by at most {plan.sensitivity:.4g}",
-        )
-
-
-class _Plan:
-    """What a run does, all of it from public numbers."""
-
-    def __init__(self, solver: PermutationSGD, problem: Problem) -> None:
-        self.solver = solver
-        self.problem = problem
-        self.strong = solver.mode == "strongly-convex"
-        self.alpha = problem.penalty.alpha
-        self.batch = solver.batch_size or min(50, problem.n_rows)
-        self.batches = problem.n_rows // self.batch
-        self.smoothness = smoothness_of(problem)
-        self.lipschitz = min(problem.lipschitz, solver.gradient_clip or math.inf)
-
-    def check(self) -> None:
-        """Refuse what the proof does not cover."""
-        solver, problem = self.solver, self.problem
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _PassesPlan:
+        """Choose the steps; refuse what the proof does not cover and published noise too small."""
+        lipschitz = min(problem.lipschitz, self.gradient_clip or math.inf)
         if problem.row_norm is None:
             raise ValueError(
-                f"solver={solver.name!r} needs a public bound on the norm of a row. Pass "
+                f"solver={self.name!r} needs a public bound on the norm of a row. Pass "
                 "data_norm, for example data_norm=1.0: longer rows are scaled down to it."
             )
-        if not math.isfinite(self.lipschitz):
+        if not math.isfinite(lipschitz):
             raise ValueError(
                 f"the slope of {problem.loss.name!r} is not bounded: pass gradient_clip, for "
                 "example gradient_clip=1.0."
             )
-        if self.batches < 1:
+        batch = self.batch_size or min(50, problem.n_rows)
+        batches = problem.n_rows // batch
+        if batches < 1:
             raise ValueError(
-                f"batch_size must be at most the number of rows, {problem.n_rows}; got "
-                f"{self.batch}."
+                f"batch_size must be at most the number of rows, {problem.n_rows}; got {batch}."
             )
-        if self.batches * solver.passes > _MOST_UPDATES:
+        if batches * self.passes > MOST_UPDATES:
             raise ValueError(
-                f"{solver.passes} passes of {self.batches} batches are more than "
-                f"{_MOST_UPDATES:,} updates. Pass fewer passes or a larger batch_size."
+                f"{self.passes} passes of {batches} batches are more than {MOST_UPDATES:,} "
+                "updates. Pass fewer passes or a larger batch_size."
             )
-        if self.strong and self.alpha == 0:
-            raise ValueError("mode='strongly-convex' needs a penalty alpha > 0; use 'convex'.")
-        check_sizes(problem.row_norm_bound, self.lipschitz, self.smoothness)
-        limit = 2 / self.smoothness
-        if self.steps.max() > limit:
-            raise ValueError(
-                f"step_size={solver.step_size!r} is too long: the passes are stable for steps up "
-                f"to 2/β = {limit:g}, and the privacy of the result rests on it."
-            )
-        check_sizes(float(self.steps.min()), self.reach)
+        radius, alpha = None, problem.penalty.alpha
+        if self.mode == "strongly-convex":
+            if alpha == 0:
+                raise ValueError("mode='strongly-convex' needs a penalty alpha > 0; use 'convex'.")
+            radius = self.radius or lipschitz / alpha
+        step = self.step_size
+        if step is None:  # balances progress and noise
+            length = descent_length(problem, part_of(budget, n_models), self.weight_norm, lipschitz)
+            step = min(length / (self.passes * batches), 1 / smoothness_of(problem))
+            step = min(max(step, 1e-12), 1e12)
+        steps = self._steps(problem, batches, step)
+        passes = PermutationPasses(problem, batch, steps, lipschitz, radius)
+        if self.calibration == "tight":
+            return _PassesPlan(budget, budget, passes, None)
+        published = self._published_sensitivity(passes)
+        spends = published_budget(
+            self.name, budget, n_models, passes.sensitivity, published, self.unsafe
+        )
+        return _PassesPlan(budget, spends, passes, published)
 
-    @cached_property
-    def steps(self) -> FloatArray:
-        """The step size of each update, over all passes."""
-        solver, beta = self.solver, self.smoothness
-        t = np.arange(1, self.batches * solver.passes + 1, dtype=np.float64)
-        if self.strong:
-            return np.minimum(1 / beta, 1 / (self.alpha * t))
-        offset = self.batches**solver.exponent
-        if solver.schedule == "decreasing":
-            return 2 / (beta * (t + offset))
-        if solver.schedule == "sqrt":
-            return 2 / (beta * (np.sqrt(t) + offset))
-        return np.full(t.size, solver.step_size or 1 / beta)
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
+    ) -> Solution:
+        """Run the passes inside the curator and release their end."""
+        passes, steps = plan.passes, plan.passes.steps.ravel()
+        sensitivity = passes.sensitivity
+        mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)
+        weights = curator.release(
+            partial(passes.run, order=curator.permutation()),
+            size=problem.n_parameters,
+            sensitivity=sensitivity,
+            proven_for=Relation.REPLACE_ONE,
+            magnitude=passes.weight_bound,
+            mechanism=mechanism,
+        )
+        scale = mechanism.scale(sensitivity)
+        first, last = float(steps[0]), float(steps[-1])
+        record(Passes(steps.size, first, last, sensitivity, scale), weights)
+        limit = "2/β" if passes.radius is None else "1/β"
+        conditions = (
+            f"each row's gradient has norm at most {passes.lipschitz:g}, and the objective is "
+            f"convex and {passes.smoothness:g}-smooth for every table",
+            f"steps are at most {limit}; the largest is {steps.max():.4g}",
+            f"rows are used in batches of exactly {passes.batch}; only the end of "
+            f"{self.passes} passes is released, which moves by at most {sensitivity:.4g}",
+        )
+        return Solution(weights, record.trace, conditions)
 
-    @property
-    def reach(self) -> float:
-        """Bound on the norm of every iterate: a step adds at most η·L and never takes away."""
-        reach = float(self.steps.sum()) * self.lipschitz
-        if self.strong:
-            reach = min(reach, self.radius)
-        return reach * (1 + 2.0**-20)
+    def _steps(self, problem: Problem, batches: int, constant: float) -> FloatArray:
+        """Return the step size of each update, one row per pass."""
+        beta = smoothness_of(problem)
+        t = np.arange(1, batches * self.passes + 1, dtype=np.float64)
+        offset = batches**self.exponent
+        if self.mode == "strongly-convex":
+            steps = np.minimum(1 / beta, 1 / (problem.penalty.alpha * t))
+        elif self.schedule == "decreasing":
+            steps = 2 / (beta * (t + offset))
+        elif self.schedule == "sqrt":
+            steps = 2 / (beta * (np.sqrt(t) + offset))
+        else:
+            steps = np.full(t.size, constant)
+        return steps.reshape(self.passes, batches)
 
-    @property
-    def radius(self) -> float:
-        """C of the strongly convex mode."""
-        return self.solver.radius or self.lipschitz / self.alpha
-
-    @cached_property
-    def stability(self) -> float:
-        """How far exact passes can end apart: the worst place of the changed row.
-
-        Its batch at update t adds 2Lη_t/k, and each later step shrinks that by 1 − αη_s where it is
-        at most 2/(β + α), and never widens it.
-        """
-        moved = 2 * self.lipschitz * self.steps / self.batch
-        if self.alpha > 0:
-            short = self.steps <= 2 / (self.smoothness + self.alpha)
-            # 2^-48 is more than these factors can round
-            kept = np.where(short, np.minimum(1 - self.alpha * self.steps + 2.0**-48, 1.0), 1.0)
-            moved[:-1] *= np.cumprod(kept[:0:-1])[::-1]
-        worst = moved.reshape(self.solver.passes, self.batches).sum(axis=0).max()
-        return float(worst) * (1 + 2.0**-20)  # far more than these sums can round
-
-    @property
-    def rounding(self) -> float:
-        """Bound on how far computed passes end from exact ones (docs/proofs/permutation_sgd.md)."""
-        problem, steps = self.problem, self.steps
-        size, batch = problem.n_parameters, self.batch
-        norm, reach = problem.row_norm_bound, self.reach
-        margin = 4 * (size + 16) * UNIT * (1 + norm * reach)
-        slope = (problem.loss.curvature_bound or 0.0) * norm * margin
-        gradient = slope + (2 * batch + 256) * UNIT * self.lipschitz
-        moving = 8 * (size + 16) * UNIT * (reach + steps * (self.lipschitz + self.alpha * reach))
-        return float((steps * gradient + moving).sum()) + 2.0**-900
-
-    @property
-    def sensitivity(self) -> float:
-        """How far the computed end can move when one row is replaced."""
-        return self.stability + 2 * self.rounding
-
-    @property
-    def published_sensitivity(self) -> float:
-        """The papers' closed forms; the exact worst case where no sound one is known to us."""
-        solver = self.solver
-        if self.strong:
-            lipschitz = self.lipschitz + self.alpha * self.radius
-            return 2 * lipschitz / (self.alpha * self.problem.n_rows)
-        if solver.schedule == "constant":
-            return 2 * solver.passes * self.lipschitz * float(self.steps[0]) / self.batch
-        return self.stability
-
-    def cut(self, order: Any) -> Any:
-        """The rows of each batch of one pass."""
-        return order[: self.batches * self.batch].reshape(self.batches, self.batch)
-
-    def descend(self, rows: Any, order: Any) -> FloatArray:
-        """All passes on the exact rows."""
-        weights: FloatArray = np.zeros(self.problem.n_parameters)
-        for steps in self.steps.reshape(self.solver.passes, self.batches):
-            weights = rows.descend(
-                weights,
-                self.problem.loss,
-                order=order,
-                steps=steps,
-                clip=self.lipschitz,
-                alpha=self.alpha,
-                radius=self.radius if self.strong else None,
-            ).weights
-        return weights
+    def _published_sensitivity(self, passes: PermutationPasses) -> float:
+        """Return the papers' closed form; the exact worst case where no sound one is known."""
+        problem = passes.problem
+        alpha = problem.penalty.alpha
+        if passes.radius is not None:
+            lipschitz = passes.lipschitz + alpha * passes.radius
+            return 2 * lipschitz / (alpha * problem.n_rows)
+        if self.schedule == "constant":
+            step = float(passes.steps[0, 0])
+            return 2 * self.passes * passes.lipschitz * step / passes.batch
+        return passes.stability

@@ -14,7 +14,6 @@ Proof: docs/proofs/privgene.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
@@ -24,8 +23,8 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
 from discreet.core.noisy_max import affordable_selection
 from discreet.objectives import Problem
-from discreet.solvers.base import FloatArray, Progress, Solution, Solver, TraceEntry
-from discreet.solvers.settings import choice, numbers, wholes
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray, check_fields, choice, integer, number
 
 __all__ = ["Generation", "PrivGene"]
 
@@ -59,8 +58,17 @@ class Generation(TraceEntry):
 
 
 @dataclass(frozen=True)
+class _GenerationPlan(Plan):
+    """Measure, mechanism of one choice, and number of generations of each model."""
+
+    measure: Measure
+    mechanism: ExponentialMechanism
+    count: int
+
+
+@dataclass(frozen=True)
 class PrivGene(Solver):
-    """A genetic algorithm in which a private choice decides which of the candidates breeds.
+    """Breeds candidates by a genetic algorithm in which a private choice selects the winner.
 
     Parameters
     ----------
@@ -74,7 +82,7 @@ class PrivGene(Solver):
     population : int
         Candidates in a generation; the last winner is one of them.
     winners : int
-        How many of the last winners are crossed.
+        Number of the last winners that are crossed.
     mutation : float
         Largest change of a weight by mutation in the first generation.
     last_mutation : float
@@ -111,55 +119,66 @@ class PrivGene(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        choice(self, "calibration", ("tight", "published"))
-        wholes(self, "population", least=2, most=10**5)
-        wholes(self, "winners", most=10**3)
-        wholes(self, "generations", most=10**6, optional=True)
-        wholes(self, "seed", least=0, most=2**64 - 1, optional=True)
-        numbers(self, "growth", "mutation", "last_mutation", "objective_clip", least=1e-9, most=1e6)
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, integer, "population", least=2, most=10**5)
+        check_fields(self, integer, "winners", most=10**3)
+        check_fields(self, integer, "generations", most=10**6, optional=True)
+        check_fields(self, integer, "seed", least=0, most=2**64 - 1, optional=True)
+        check_fields(
+            self,
+            number,
+            "growth",
+            "mutation",
+            "last_mutation",
+            "objective_clip",
+            least=1e-9,
+            most=1e6,
+        )
         if self.last_mutation > self.mutation:
             raise ValueError(
                 f"last_mutation must be at most mutation={self.mutation!r}; got "
                 f"{self.last_mutation!r}."
             )
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _GenerationPlan:
         """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
-        super().plan(problem, budget, n_models)
         if self.population * problem.n_parameters > MOST_WEIGHTS:
             raise ValueError(
                 f"population={self.population:,} times {problem.n_parameters:,} weights is more "
                 f"than {MOST_WEIGHTS:,}. Use a smaller population."
             )
-        self._plan(problem, budget, n_models)
-        return budget
+        count = self.generations
+        if count is None:
+            wanted = self.growth * problem.n_rows * budget.epsilon / n_models
+            count = round(min(max(wanted, FEWEST), MOST))
+        if self.calibration == "published":
+            measure: Measure = "pure"
+            epsilon = budget.epsilon / (count * n_models) * (1 - 2.0**-50)
+        else:
+            measure, epsilon = affordable_selection(budget, count * n_models)
+        mechanism = ExponentialMechanism(epsilon, monotone=False)
+        return _GenerationPlan(budget, budget, measure, mechanism, count)
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: _GenerationPlan, record: Recorder
     ) -> Solution:
         """Let all generations compete."""
-        self.plan(problem, budget, curator.n_models)
-        measure, mechanism, count = self._plan(problem, budget, curator.n_models)
-        curator.open(measure)
+        mechanism, count = plan.mechanism, plan.count
+        curator.open(plan.measure)
         seeded = self.seed is not None
         generator = np.random.default_rng(self.seed) if seeded else curator.generator()
         pool: list[FloatArray] = [np.zeros(problem.n_parameters)]
-        trace: list[Generation] = []
         shrink = (self.last_mutation / self.mutation) ** (1 / max(1, count - 1))
         for t in range(count):
             mutation = self.mutation * shrink**t
-            parent = pool[-1]
+            clip, parent = self.objective_clip * mutation, pool[-1]
             candidates = self._breed(pool, mutation, generator)
             squares = np.einsum("ij,ij->i", candidates, candidates)
             chosen = curator.choose_candidate(
                 problem.loss,
                 candidates,
                 parent,
-                clip=self.objective_clip * mutation,
+                clip=clip,
                 public_losses=problem.n_rows * 0.5 * problem.penalty.alpha * squares,
                 mechanism=mechanism,
             )
@@ -167,16 +186,19 @@ class PrivGene(Solver):
             moved = float(np.linalg.norm(winner - parent))
             if moved > 0:
                 pool = [*pool, winner][-self.winners :]
-            clip = self.objective_clip * mutation
-            trace.append(Generation(mutation, clip, moved, mechanism.epsilon))
-            if progress is not None:
-                progress(Progress(trace[-1], pool[-1].copy(), curator.spent_share))
-        return Solution(pool[-1], tuple(trace), self._conditions(mechanism, count))
+            record(Generation(mutation, clip, moved, mechanism.epsilon), pool[-1])
+        conditions = (
+            f"each row's change of loss from the last winner is clipped to {self.objective_clip:g} "
+            "times the current mutation",
+            f"{count} private choices of a winner, each {mechanism.epsilon:.4g}-DP; candidates are "
+            "made in public",
+        )
+        return Solution(pool[-1], record.trace, conditions)
 
     def _breed(
         self, pool: list[FloatArray], mutation: float, generator: np.random.Generator
     ) -> FloatArray:
-        """The last winner, and children of it: crossed with an earlier one, then mutated."""
+        """Return the last winner and its children: crossed with an earlier one, then mutated."""
         parent = pool[-1]
         candidates = np.tile(parent, (self.population, 1))
         children = candidates[1:]
@@ -192,26 +214,3 @@ class PrivGene(Solver):
             -mutation, mutation, size=len(children)
         )
         return candidates
-
-    def _plan(
-        self, problem: Problem, budget: Budget, n_models: int
-    ) -> tuple[Measure, ExponentialMechanism, int]:
-        """The measure, the mechanism of one choice, and the number of generations of each model."""
-        count = self.generations
-        if count is None:
-            wanted = self.growth * problem.n_rows * budget.epsilon / n_models
-            count = round(min(max(wanted, FEWEST), MOST))
-        if self.calibration == "published":
-            measure: Measure = "pure"
-            epsilon = budget.epsilon / (count * n_models) * (1 - 2.0**-50)
-        else:
-            measure, epsilon = affordable_selection(budget, count * n_models)
-        return measure, ExponentialMechanism(epsilon, monotone=False), count
-
-    def _conditions(self, mechanism: ExponentialMechanism, count: int) -> tuple[str, ...]:
-        return (
-            f"each row's change of loss from the last winner is clipped to {self.objective_clip:g} "
-            "times the current mutation",
-            f"{count} private choices of a winner, each {mechanism.epsilon:.4g}-DP; candidates are "
-            "made in public",
-        )

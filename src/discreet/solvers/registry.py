@@ -12,76 +12,94 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, ClassVar
 
+from discreet.accounting.budget import Measure
+from discreet.core import Budget
+from discreet.errors import NotSupported
+from discreet.objectives import Problem
 from discreet.solvers.agd import AGD
 from discreet.solvers.amp import AMP, AMPHF
-from discreet.solvers.base import Solver
+from discreet.solvers.base import Plan, Solver
+from discreet.solvers.baselines import Majority, NonPrivate
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.gd import GD
 from discreet.solvers.laplace_sgd import LaplaceSGD
-from discreet.solvers.majority import Majority
 from discreet.solvers.newton import Newton
-from discreet.solvers.nonprivate import NonPrivate
 from discreet.solvers.objpert import ObjPert
 from discreet.solvers.outpert import OutPert
 from discreet.solvers.permutation_sgd import PermutationSGD
 from discreet.solvers.privgene import PrivGene
 from discreet.solvers.rrpsgd import RRPSGD
 from discreet.solvers.sgd import SGD
-from discreet.solvers.sgd_adv import SGDAdv
-from discreet.solvers.sgd_ma import SGDMA
 from discreet.solvers.shrunk_gd import ShrunkGD
 
-__all__ = ["Description", "describe", "names", "resolve"]
+__all__ = ["AUTO", "Auto", "Description", "describe", "names", "resolve"]
 
 GROUP = "discreet.solvers"
 """The entry point group that third parties register in."""
 
+AUTO = "auto"
+"""Name of the rule that estimators apply once they know the size of the table."""
+
 _SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
     for solver in (
-        AGD,
-        AMP,
-        AMPHF,
-        FrankWolfe,
-        GD,
-        LaplaceSGD,
-        Majority,
-        Newton,
-        NonPrivate,
-        ObjPert,
-        OutPert,
-        PermutationSGD,
-        PrivGene,
-        RRPSGD,
-        SGD,
-        SGDAdv,
-        SGDMA,
-        ShrunkGD,
+        *(AGD, AMP, AMPHF, FrankWolfe, GD, LaplaceSGD, Majority, Newton, NonPrivate, ObjPert),
+        *(OutPert, PermutationSGD, PrivGene, RRPSGD, SGD, ShrunkGD),
     )
 }
-_AUTO = GD.name
+
+_ALIASES: dict[str, tuple[type[Solver], dict[str, Any]]] = {
+    "sgd-adv": (SGD, {"published": "bassily"}),
+    "sgd-ma": (SGD, {"published": "abadi"}),
+}
+"""Names of the literature for settings of a solver."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Auto(Solver):
+    """Chooses a preparation and one of gd, shrunk-gd and newton from public numbers alone.
+
+    A placeholder without a method of its own: estimators replace it once they know the size of the
+    table. What it declares holds for every choice.
+    """
+
+    name: ClassVar[str] = AUTO
+    paper: ClassVar[str] = "this library: docs/auto.md"
+    demands: ClassVar[tuple[str, ...]] = (
+        "the choice depends on the size of the table, the loss, the budget and other settings",
+    )
+    needs_delta: ClassVar[bool] = True
+    takes_outputs: ClassVar[bool] = True
+    takes_transformed_rows: ClassVar[bool] = True
+    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
+
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
+        raise NotSupported(
+            "solver='auto' is a rule of estimators, not a solver. Pass it to an estimator, or "
+            "resolve a solver such as 'gd'."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a solver is and needs; ``print`` it for a readable text.
+    """Description of a solver; ``print`` it for a readable text.
 
     Attributes
     ----------
     name, summary, paper
-        What it is called, what it does in a sentence, and where it comes from.
+        Its name, one sentence about it, and its source.
     private
-        Whether it gives any privacy at all.
+        False if it gives no privacy at all.
     relations
         The relations it can be accounted under; the first is that of the paper's proof.
     budgets
-        Which budgets it takes, in words.
+        Budgets that it takes, as text.
     losses
-        What it needs of a loss, in words.
+        Properties of a loss that it needs, as text.
     conditions
-        What its proof needs beyond that.
+        Further conditions of its proof.
     parameters
         Its settings and their defaults.
     package
@@ -100,7 +118,7 @@ class Description:
     package: str = "discreet"
 
     def __str__(self) -> str:
-        """A paragraph for a person."""
+        """Return a readable paragraph."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         lines = [
             f"{self.name}: {self.summary}",
@@ -123,16 +141,27 @@ class Description:
 
 
 def names() -> list[str]:
-    """Every solver's name, ``"auto"`` first; installed packages' solvers included."""
-    return ["auto", *sorted({*_SOLVERS, *_third_party()})]
+    """Return all names of solvers, ``"auto"`` first; those of installed packages included."""
+    return [AUTO, *sorted({*_SOLVERS, *_ALIASES, *_third_party()})]
 
 
 def resolve(solver: str | Solver) -> Solver:
-    """The solver object for a name (``"auto"`` is the library's choice) or for itself."""
+    """Return the solver object for a name, or the object itself.
+
+    ``"auto"`` is the placeholder `Auto`: only an estimator can choose a solver for it.
+    """
     if isinstance(solver, Solver):
         return solver
-    if isinstance(solver, str) and (solver == "auto" or solver in _SOLVERS or solver in names()):
-        return _class_of(solver)()
+    if solver == AUTO:
+        return Auto()
+    if isinstance(solver, str):
+        if solver in _ALIASES:
+            kind, settings = _ALIASES[solver]
+            return kind(**settings)
+        if solver in _SOLVERS:
+            return _SOLVERS[solver]()
+        if solver in (found := _third_party()):
+            return _load(found[solver])()
     near = difflib.get_close_matches(str(solver), names(), n=len(names()), cutoff=0.0)
     raise ValueError(
         f"unknown solver {solver!r}. Known (nearest first): {', '.join(near)}; "
@@ -141,27 +170,34 @@ def resolve(solver: str | Solver) -> Solver:
 
 
 def describe(name: str) -> Description:
-    """Say what the solver of that name is: paper, relations, losses, conditions, parameters."""
-    solver = type(resolve(name))
+    """Describe the solver of that name: paper, relations, losses, conditions, parameters."""
+    solver = resolve(name)
+    summary = (solver.__doc__ or "").strip().split("\n", 1)[0]
+    if name in _ALIASES:
+        settings = ", ".join(f"{key}={value!r}" for key, value in _ALIASES[name][1].items())
+        summary = f"Alias of {solver.name} with {settings}."
     entry = _third_party().get(name)
     package = "discreet"
     if entry is not None:
         package = entry.dist.name if entry.dist is not None else entry.value
     return Description(
-        name=solver.name,
-        summary=(solver.__doc__ or "").strip().split("\n", 1)[0],
+        name=name,
+        summary=summary,
         paper=solver.paper,
         private=solver.private,
         relations=tuple(str(relation) for relation in solver.relations),
         budgets="delta > 0" if solver.needs_delta else "any; delta=0 is pure",
         losses=_losses(solver),
         conditions=solver.demands,
-        parameters={field.name: field.default for field in dataclasses.fields(solver)},  # type: ignore[arg-type]
+        parameters={
+            field.name: getattr(solver, field.name)
+            for field in dataclasses.fields(solver)  # type: ignore[arg-type]
+        },
         package=package,
     )
 
 
-def _losses(solver: type[Solver]) -> str:
+def _losses(solver: Solver) -> str:
     needs = [
         word
         for word, needed in (
@@ -175,30 +211,27 @@ def _losses(solver: type[Solver]) -> str:
 
 
 def _third_party() -> dict[str, EntryPoint]:
-    """Entry points of installed packages; a name of the library's own cannot be taken."""
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    return {name: entry for name, entry in found.items() if name not in _SOLVERS | {"auto": AGD}}
+    """Return entry points of installed packages; names of the library's own cannot be taken."""
+    own = {AUTO, *_SOLVERS, *_ALIASES}
+    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in own}
 
 
-def _class_of(name: str) -> type[Solver]:
-    name = _AUTO if name == "auto" else name
-    if name in _SOLVERS:
-        return _SOLVERS[name]
-    entry = _third_party()[name]
+def _load(entry: EntryPoint) -> type[Solver]:
     try:
         loaded = entry.load()
     except (ImportError, AttributeError) as error:
         raise ImportError(
-            f"the solver {name!r} is registered as {entry.value}, which cannot be imported: {error}"
+            f"the solver {entry.name!r} is registered as {entry.value}, which cannot be imported: "
+            f"{error}"
         ) from error
     if not (
         isinstance(loaded, type)
         and issubclass(loaded, Solver)
         and dataclasses.is_dataclass(loaded)
-        and getattr(loaded, "name", None) == name
+        and getattr(loaded, "name", None) == entry.name
     ):
         raise TypeError(
-            f"the entry point {name!r} ({entry.value}) must name a dataclass that is a subclass "
-            f"of discreet.solvers.Solver and has the name {name!r}; got {loaded!r}."
+            f"the entry point {entry.name!r} ({entry.value}) must name a dataclass that is a "
+            f"subclass of discreet.solvers.Solver and has the name {entry.name!r}; got {loaded!r}."
         )
     return loaded

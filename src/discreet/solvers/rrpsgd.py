@@ -4,8 +4,8 @@ Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2
 At a round drawn with probability ∝ 2η − βη², the expected squared gradient norm of a smooth
 objective is small (Ghadimi & Lan 2013), convex or not.
 
-Where this differs from the paper: the paper plans n² rounds, here their number is a setting and
-the noise is calibrated for it; rows' gradients are clipped instead of assumed to be short.
+Differences from the paper: the paper plans n² rounds, here their number is a setting and
+the noise is calibrated for it; rows' gradients are clipped instead of assumed to be bounded.
 
 Proof: docs/proofs/rrpsgd.md.
 """
@@ -13,7 +13,6 @@ Proof: docs/proofs/rrpsgd.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
@@ -22,18 +21,10 @@ import numpy as np
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
 from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
+from discreet.exact import smoothness_of
 from discreet.objectives import Problem
-from discreet.solvers import settings
-from discreet.solvers.base import (
-    FloatArray,
-    Progress,
-    Solution,
-    Solver,
-    TraceEntry,
-    part_of,
-    true_budget,
-)
-from discreet.solvers.stability import smoothness_of
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
 __all__ = ["RRPSGD", "Rounds"]
 
@@ -44,7 +35,7 @@ MOST_NUMBERS = 2 * 10**7
 """Rounds times weights planned by default at most, but 200 rounds: a few seconds of noise."""
 
 ENTRIES = 10
-"""In how many parts a run is reported."""
+"""Number of parts that a run is reported in."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +45,7 @@ class Rounds(TraceEntry):
     Attributes
     ----------
     rounds
-        How many rounds it had.
+        Number of rounds.
     noise_scale
         Standard deviation of the noise in each coordinate of a row's gradient.
     last_step
@@ -64,6 +55,13 @@ class Rounds(TraceEntry):
     rounds: int
     noise_scale: float
     last_step: float
+
+
+@dataclass(frozen=True)
+class _RoundPlan(Plan):
+    """The noise of one round."""
+
+    mechanism: SampledGaussian
 
 
 @dataclass(frozen=True)
@@ -111,26 +109,25 @@ class RRPSGD(Solver):
     demands: ClassVar[tuple[str, ...]] = (
         "steps are below 2/β, for the random round's sake",
         "data_norm is given, and gradient_clip where the slope of the loss is not bounded",
-        "published: epsilon is at most 1 a model",
+        "published: epsilon is at most 1 per model",
     )
     needs_delta: ClassVar[bool] = True
     needs_smooth_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        settings.choice(self, "calibration", ("tight", "published"))
-        settings.flags(self, "unsafe")
-        settings.choice(self, "schedule", ("constant", "sqrt"))
-        settings.wholes(self, "max_rounds", most=10**8, optional=True)
-        settings.numbers(self, "step_size", least=1e-12, most=1e12, optional=True)
-        settings.numbers(self, "distance", "gradient_clip", least=1e-9, most=1e9, optional=True)
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, flag, "unsafe")
+        check_fields(self, choice, "schedule", known=("constant", "sqrt"))
+        check_fields(self, integer, "max_rounds", most=10**8, optional=True)
+        check_fields(self, number, "step_size", least=1e-12, most=1e12, optional=True)
+        check_fields(self, number, "distance", "gradient_clip", least=1e-9, most=1e9, optional=True)
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _RoundPlan:
         """Refuse steps that are too long, and published noise that breaks its promise."""
-        super().plan(problem, budget, n_models)
         if self.calibration == "published" and part_of(budget, n_models).epsilon > 1:
             raise NotSupported(
-                f"The published noise of {self.name!r} is for epsilon up to 1 a model; got "
+                f"The published noise of {self.name!r} is for epsilon up to 1 per model; got "
                 f"{budget.epsilon:g} for {n_models}. Use calibration='tight'."
             )
         if problem.row_norm is None:
@@ -150,27 +147,22 @@ class RRPSGD(Solver):
                 f"step_size must be below 2/β = {2 / smoothness:g}; got {self.step_size:g}."
             )
         mechanism = self._mechanism(problem, budget, n_models)
-        if self.calibration == "tight":
-            return budget
-        epsilon = mechanism.epsilon(self._rounds(problem) * n_models, budget.delta)
-        return true_budget(self.name, budget, epsilon, self.unsafe)
+        spends = budget
+        if self.calibration == "published":
+            epsilon = mechanism.epsilon(self._rounds(problem) * n_models, budget.delta)
+            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+        return _RoundPlan(budget, spends, mechanism)
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: _RoundPlan, record: Recorder
     ) -> Solution:
         """Draw a round and run up to it."""
-        self.plan(problem, budget, curator.n_models)
-        mechanism = self._mechanism(problem, budget, curator.n_models)
+        mechanism = plan.mechanism
         planned, clip = self._rounds(problem), self._clip(problem)
         curator.open_plan(mechanism, planned)
         steps = self._steps(problem, mechanism)
         stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))
         weights: FloatArray = np.zeros(problem.n_parameters)
-        trace: list[Rounds] = []
         for part in np.array_split(steps[:stop], min(ENTRIES, stop)):
             weights = curator.descend(
                 problem.loss,
@@ -182,16 +174,14 @@ class RRPSGD(Solver):
                 alpha=problem.penalty.alpha,
             )
             scale = mechanism.noise_multiplier * clip
-            trace.append(Rounds(part.size, scale, float(part[-1])))
-            if progress is not None:
-                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
+            record(Rounds(part.size, scale, float(part[-1])), weights)
         conditions = (
             f"each row's gradient is clipped to norm {clip:g}",
             f"every round uses one row, drawn uniformly from bits that nobody knows; the noise is "
             f"calibrated for all {planned} rounds that could have been run",
             "the round to stop at was drawn without looking at the rows",
         )
-        return Solution(weights, tuple(trace), conditions)
+        return Solution(weights, record.trace, conditions)
 
     def _rounds(self, problem: Problem) -> int:
         if self.max_rounds is not None:
@@ -203,7 +193,7 @@ class RRPSGD(Solver):
         return min(problem.lipschitz, self.gradient_clip or math.inf)
 
     def _mechanism(self, problem: Problem, budget: Budget, n_models: int) -> SampledGaussian:
-        """The noise of one round, in units of the clip."""
+        """Return the noise of one round, in units of the clip."""
         rate = 1 / problem.n_rows
         if self.calibration == "published":
             share = part_of(budget, n_models)
@@ -215,7 +205,7 @@ class RRPSGD(Solver):
         return SampledGaussian(multiplier, rate, budget.relation, sampling="one_row")
 
     def _steps(self, problem: Problem, mechanism: SampledGaussian) -> FloatArray:
-        """The step size of each round that could be run."""
+        """Return the step size of each round that could be run."""
         rounds, clip, smoothness = (
             self._rounds(problem),
             self._clip(problem),
@@ -232,12 +222,12 @@ class RRPSGD(Solver):
 
 
 def chances(steps: FloatArray, smoothness: float) -> FloatArray:
-    """Theorem 5: the run stops after round k with probability ∝ 2η_k − βη_k²."""
+    """Return the weights of theorem 5: stop after round k with probability ∝ 2η_k − βη_k²."""
     return steps * (2 - smoothness * steps)
 
 
 def _distance(problem: Problem, smoothness: float) -> float:
-    """D_F = √(2(F(0) − min F)/β), at most √(2φ(0)/β) as losses are not negative."""
+    """Bound D_F = √(2(F(0) − min F)/β) by √(2φ(0)/β), as losses are not negative."""
     if problem.loss.task == "regression":
         return 1.0
     start = float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))

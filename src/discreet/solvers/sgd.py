@@ -1,43 +1,284 @@
-"""Private SGD with the noise of Iyengar et al. 2019.
+"""Private SGD: Poisson batches, clipped noisy gradients, one plan.
 
-Iyengar, Near, Song, Thakkar, Thakurta, Wang, "Towards Practical Differentially Private Convex
-Optimization", IEEE S&P 2019, Algorithm 2: noise of variance 16 L² T ln(1/δ) / (n² ε²) on the mean
-gradient of a batch. That this is (ε, δ)-DP holds for some T and batch sizes only, so
-``calibration="published"`` computes the true ε and refuses if the claim is false. The paper samples
-with replacement; here batches are Poisson samples, which is what the analysis behind the constant
-assumes. Proof: docs/proofs/sgd.md.
+In each of T iterations every row is in the batch independently with probability q = batch_size/n,
+gradients of its rows are clipped and summed, and Gaussian noise is added. Three papers prescribe
+the noise differently (``published``); with ``calibration="tight"`` they are one method:
+
+- ``"iyengar"``: Iyengar, Near, Song, Thakkar, Thakurta, Wang, "Towards Practical Differentially
+  Private Convex Optimization", IEEE S&P 2019, Algorithm 2: noise of variance
+  16 L² T ln(1/δ) / (n² ε²) on the mean gradient of a batch. That this is (ε, δ)-DP holds for some T
+  and batch sizes only, so the true ε is computed and a false claim refused. The paper samples with
+  replacement; here batches are Poisson samples, which the analysis behind the constant assumes.
+- ``"abadi"``: Abadi et al., "Deep Learning with Differential Privacy", CCS 2016, for linear models:
+  noise calibrated by Rényi divergences of Poisson-sampled Gaussian steps (the moments accountant).
+  Orders are real numbers chosen from the target, because a fixed list of small orders fails for
+  small ε.
+- ``"bassily"``: Bassily, Smith, Thakurta, "Private Empirical Risk Minimization: Efficient
+  Algorithms and Tight Error Bounds", FOCS 2014: each step is an (ε', δ')-DP Gaussian release on a
+  sample, which sampling makes (2qε', qδ')-DP, and advanced composition adds up T of them. With
+  ε' = ε/(2√(2T ln(2/δ)))/(2q) and δ' = δ/(2T). Both the amplification and the classical Gaussian
+  noise √(2 ln(1.25/δ'))/ε' need ε' < 1. Batches have √n rows by default.
+
+Proof: docs/proofs/sgd.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Literal
 
-from discreet.core import Budget, Relation
-from discreet.solvers.base import part_of
-from discreet.solvers.minibatch import MinibatchSolver
+import numpy as np
 
-__all__ = ["SGD"]
+from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.core import Budget, Curator, Relation
+from discreet.errors import NotSupported
+from discreet.objectives import Problem
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
+
+__all__ = ["SGD", "BatchPlan", "BatchStep"]
+
+LONGEST = {"classification": 4.0, "regression": 1.0}
+"""Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
+only their direction counts; predictions of a target within ±1 would be far off."""
+
+STEEPEST = {"classification": 4.0, "regression": 1.0}
+"""The default step times the clip is at most this: the distance that one batch may move weights."""
 
 
 @dataclass(frozen=True)
-class SGD(MinibatchSolver):
+class BatchStep(TraceEntry):
+    """One iteration; all of it was paid for.
+
+    Attributes
+    ----------
+    step
+        The step size.
+    gradient_norm
+        Norm of the noisy mean gradient, penalty included.
+    """
+
+    step: float
+    gradient_norm: float
+
+
+@dataclass(frozen=True)
+class BatchPlan(Plan):
+    """Numbers of a run.
+
+    Attributes
+    ----------
+    batch, rate, iterations
+        k, q and T.
+    step
+        The step size at the start.
+    clip
+        Bound on a row's gradient.
+    mechanism
+        One noisy sum over one batch.
+    """
+
+    batch: float
+    rate: float
+    iterations: int
+    step: float
+    clip: float
+    mechanism: SampledGaussian
+
+
+@dataclass(frozen=True)
+class SGD(Solver):
     """Gradient descent on noisy batches of secretly sampled rows.
 
-    Parameters as in `discreet.solvers.minibatch.MinibatchSolver`.
+    Parameters
+    ----------
+    calibration : {"tight", "published"}
+        ``"tight"``: the least noise that exact composition allows. ``"published"``: the paper's.
+    published : {"iyengar", "abadi", "bassily"}
+        The paper whose noise ``calibration="published"`` has. Its default batch is used in either
+        calibration: 4√n rows, and √n for ``"bassily"``.
+    unsafe : bool
+        With ``"published"``: run even where the paper's noise does not keep the budget; the
+        guarantee then states the true ε.
+    batch_size : int, optional
+        k: expected number of rows in a batch. Default: from n, d and the budget.
+    iterations : int, optional
+        T. Default: from n, d and the budget.
+    step_size : float, optional
+        η: step size for mean gradients. Default: from n, d and the budget, and never so long that
+        descent without noise would diverge.
+    schedule : {"constant", "sqrt", "strong"}
+        η, η/√t, or 1/(alpha·t) (which needs a penalty) in iteration t.
+    gradient_clip : float
+        Bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
+        replaces it.
+    averaging : bool
+        Return the mean of the weights of the last half of the iterations, not the last weights.
+    radius : float, optional
+        Project the weights on the ball of this radius after each step.
     """
+
+    calibration: Literal["tight", "published"] = "tight"
+    _: KW_ONLY
+    published: Literal["iyengar", "abadi", "bassily"] = "iyengar"
+    unsafe: bool = False
+    batch_size: int | None = None
+    iterations: int | None = None
+    step_size: float | None = None
+    schedule: Literal["constant", "sqrt", "strong"] = "constant"
+    gradient_clip: float = 1.0
+    averaging: bool = True
+    radius: float | None = None
 
     name: ClassVar[str] = "sgd"
     paper: ClassVar[str] = (
-        "Iyengar et al., Towards Practical Differentially Private Convex Optimization, 2019, "
-        "Algorithm 2"
+        "published='iyengar': Iyengar et al., Towards Practical Differentially Private Convex "
+        "Optimization, 2019, Algorithm 2; 'abadi': Abadi et al., Deep Learning with Differential "
+        "Privacy, 2016, Algorithm 1; 'bassily': Bassily, Smith & Thakurta, Private Empirical Risk "
+        "Minimization: Efficient Algorithms and Tight Error Bounds, 2014, Algorithm 1"
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    demands: ClassVar[tuple[str, ...]] = (
+        "batches are Poisson samples drawn from secure bits, with the rate that is accounted",
+        "each row's gradient is clipped",
+        "with calibration='published', published='bassily': the ε of a step before sampling is "
+        "below 1",
+    )
+    needs_delta: ClassVar[bool] = True
 
-    def _published(
-        self, n: int, rate: float, iterations: int, budget: Budget, n_models: int
-    ) -> float:
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        check_fields(self, choice, "calibration", known=("tight", "published"))
+        check_fields(self, choice, "published", known=("iyengar", "abadi", "bassily"))
+        check_fields(self, choice, "schedule", known=("constant", "sqrt", "strong"))
+        check_fields(self, flag, "unsafe", "averaging")
+        check_fields(self, integer, "batch_size", optional=True)
+        check_fields(self, integer, "iterations", most=10**7, optional=True)
+        check_fields(self, number, "gradient_clip", least=1e-6, most=1e6)
+        check_fields(self, number, "step_size", "radius", least=1e-6, most=1e6, optional=True)
+
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> BatchPlan:
+        """Choose batch size, iterations, step and noise; hold published noise to its claim."""
+        if self.schedule == "strong" and problem.strong_convexity <= 0:
+            raise ValueError("schedule='strong' needs a penalty: pass alpha > 0.")
+        n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)
         share = part_of(budget, n_models)
-        deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
-        return rate * n * deviation
+        signal = n * share.to_gdp().mu  # rows that a whole pass tells apart from noise
+        batch = self.batch_size or self._default_batch(n)
+        iterations = self.iterations
+        if iterations is None:
+            # Batches then vary less than the noise does.
+            wanted = signal**2 / (problem.n_parameters * batch)
+            iterations = math.ceil(min(1000.0, max(300.0, wanted)))
+        if self.batch_size is None:
+            # Below a noise multiplier of about 2 sampling gains little: take larger batches.
+            batch = max(batch, 2 * signal / math.sqrt(iterations))
+        rate = min(1.0, batch / n)
+        step = self.step_size
+        if step is None:
+            step = self._default_step(problem, clip, signal / iterations)
+        uses = iterations * n_models
+        if self.calibration == "tight":
+            multiplier = noise_multiplier_for(budget, rate, uses)
+        elif self.published == "abadi":
+            multiplier = noise_multiplier_for(budget, rate, uses, method="rdp")
+        else:
+            published = _iyengar if self.published == "iyengar" else _bassily
+            multiplier = published(share, n, rate, iterations)
+        mechanism = SampledGaussian(multiplier, rate, budget.relation)
+        spends = budget
+        if self.calibration == "published":
+            epsilon = mechanism.epsilon(uses, budget.delta)
+            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+        return BatchPlan(budget, spends, rate * n, rate, iterations, step, clip, mechanism)
+
+    def _default_batch(self, n: int) -> float:
+        if self.published == "bassily":
+            return math.sqrt(n)
+        return min(float(n), max(64.0, 4 * math.sqrt(n)))
+
+    @staticmethod
+    def _default_step(problem: Problem, clip: float, signal: float) -> float:
+        """Return the longest step that is stable and that noise allows.
+
+        ``signal`` is that of one iteration.
+        """
+        task = problem.loss.task
+        # All steps together, noise moves the weights by step·√d·clip/signal.
+        noise = LONGEST[task] * signal / (math.sqrt(problem.n_parameters) * clip)
+        longest = [STEEPEST[task] / clip, noise]
+        bounded = task == "classification"  # slopes that never grow: long steps do no harm
+        if not bounded and problem.smoothness is not None and math.isfinite(problem.smoothness):
+            longest.append(2 / problem.smoothness)
+        if problem.penalty.alpha > 0:
+            longest.append(1 / problem.penalty.alpha)
+        return min(longest)
+
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: BatchPlan, record: Recorder
+    ) -> Solution:
+        """Run T iterations."""
+        curator.open_plan(plan.mechanism, plan.iterations)
+        weights: FloatArray = np.zeros(problem.n_parameters)
+        total, counted = np.zeros(problem.n_parameters), 0
+        for t in range(1, plan.iterations + 1):
+            noisy = curator.sampled_gradient(
+                problem.loss, weights, clip=plan.clip, mechanism=plan.mechanism
+            )
+            gradient = noisy.values / plan.batch + problem.penalty.gradient(weights)
+            step = self._step(plan, problem, t)
+            weights = self._project(weights - step * gradient)
+            if 2 * t > plan.iterations:
+                total, counted = total + weights, counted + 1
+            record(BatchStep(step, float(np.linalg.norm(gradient))), weights)
+        if self.averaging:
+            weights = total / counted
+        return Solution(weights, record.trace, self._conditions(plan))
+
+    def _step(self, plan: BatchPlan, problem: Problem, t: int) -> float:
+        if self.schedule == "sqrt":
+            return plan.step / math.sqrt(t)
+        if self.schedule == "strong":
+            return min(plan.step, 1 / (problem.strong_convexity * t))
+        return plan.step
+
+    def _project(self, weights: FloatArray) -> FloatArray:
+        if self.radius is None:
+            return weights
+        norm = float(np.linalg.norm(weights))
+        return weights if norm <= self.radius else weights * (self.radius / norm)
+
+    def _conditions(self, plan: BatchPlan) -> tuple[str, ...]:
+        changed = (
+            "one row more or fewer"
+            if plan.mechanism.relation is Relation.ADD_REMOVE
+            else "one row replaced"
+        )
+        return (
+            f"each row's gradient is clipped to norm {plan.clip:g}",
+            f"in each of {plan.iterations} iterations every row is sampled independently with "
+            f"probability {plan.rate:.6g}, by bits that nobody can predict",
+            f"noise of {plan.mechanism.noise_multiplier:.6g} times the clip on each sum, "
+            f"accounted for {changed} as a whole",
+        )
+
+
+def _iyengar(share: Budget, n: int, rate: float, iterations: int) -> float:
+    """Return the noise on the sum over a batch, in units of one row's clip (Iyengar et al.)."""
+    deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
+    return rate * n * deviation
+
+
+def _bassily(share: Budget, n: int, rate: float, iterations: int) -> float:
+    """Return the noise on the sum over a batch, in units of one row's clip (Bassily et al.)."""
+    divisor = 2 * math.sqrt(2 * iterations * math.log(2 / share.delta))
+    epsilon = share.epsilon / divisor / (2 * rate)
+    if not epsilon < 1:
+        raise NotSupported(
+            "published='bassily' with calibration='published' needs a step's ε below 1; at these "
+            f"settings it is {epsilon:.4g}. Use more iterations, larger batches, or "
+            "calibration='tight'."
+        )
+    log = math.log(1.25 * 2 * iterations / share.delta)
+    return share.relation.rows_changed * math.sqrt(2 * log) / epsilon

@@ -27,28 +27,40 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accounting import conversions
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
-from discreet.solvers import settings
-from discreet.solvers.base import FloatArray, Progress, Solution
+from discreet.solvers.base import Plan, Recorder, Solution
 from discreet.solvers.gd import CONVERGED_PATH, GD, GradientStep
-from discreet.solvers.shrinkage import Shrinkage, worth_measuring
+from discreet.validate import FloatArray, check_fields, number
 
-__all__ = ["ShrunkGD", "ShrunkStep"]
+__all__ = ["Shrinkage", "ShrunkGD", "ShrunkStep", "worth_measuring"]
 
 NOISE_REACH = 0.6
-"""The default path is so many times n·μ/(k·C), twice that of `GD`: most of the noise is taken out
+"""The default path is this many times n·μ/(k·C), twice that of `GD`: most of the noise is taken out
 of the weights, and where none is, margins of rows of norm 10/3 move by about 2."""
 
 NORM = 10 / 3
-"""What the median length of rows is brought to when columns are left out."""
+"""Median norm that rows are scaled to when columns are left out."""
 
 LENGTH_SHARES = (0.005, 0.1)
 LENGTH_PRECISION = 30.0
 """The share of μ² for that median is (this/(n·μ))², within these limits."""
+
+DEVIATIONS = np.concatenate([[0.0], 2.0 ** np.arange(-3, 11)])
+"""Components of the prior: their deviations, over that of the noise. The first is exactly 0."""
+
+KNOTS = 2.0 ** (np.arange(-6 * 16, 12 * 16 + 1) / 16)
+"""Sizes, over the noise's deviation, that coordinates are counted at."""
+
+CLEARLY_LESS = 0.9
+"""Columns are left out if that loses less than this share of what is lost with all of them."""
+
+ROUNDS = 30
+"""Rounds of expectation–maximisation after each gradient, from where the last ones ended."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class ShrunkStep(GradientStep):
     Attributes
     ----------
     columns
-        How many columns were measured.
+        Number of columns that were measured.
     deviation
         Standard deviation of the noise in each coordinate of the sum of steps.
     kept
@@ -79,12 +91,12 @@ class ShrunkGD(GD):
     a weight's size is compared with that of all others. Intercepts are shrunk towards where they
     started: what is noise in a weight is noise in them.
 
-    What `GD` says of the default step holds here too.
+    The notes on the default step of `GD` hold here too.
 
     Parameters
     ----------
     iterations : int
-        T: how many gradients are measured, the same number in each stage.
+        T: number of gradients that are measured, the same in each stage.
     step_size : float, optional
         η: step size for mean gradients. Default: τ/T for a path of length
         τ = min(0.6·n·μ/(k·C), 18·p) in a stage of T iterations and budget μ, and at most 1/alpha,
@@ -100,7 +112,7 @@ class ShrunkGD(GD):
         together.
     first_share : float
         Share of μ² for the first half of the iterations, after which columns that look like noise
-        are left out and rows are stretched to a median length of 10/3. 1: there is only one
+        are left out and rows are scaled to a median norm of 10/3. 1: there is only one
         stage, on all columns.
     """
 
@@ -116,7 +128,7 @@ class ShrunkGD(GD):
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
         super().__post_init__()
-        settings.numbers(self, "first_share", least=0.05, most=1.0)
+        check_fields(self, number, "first_share", least=0.05, most=1.0)
         if 0.85 < self.first_share < 1:
             raise ValueError(
                 "first_share must leave something to the second stage: at most 0.85, or 1 for one "
@@ -140,29 +152,18 @@ class ShrunkGD(GD):
         if self.first_share < 1:
             _selection(LENGTH_SHARES[0] * total)
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
+    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Measure, step, shrink; leave columns out; measure, step, shrink."""
-        self.plan(problem, budget, curator.n_models)
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         start, balance, total = self._start(problem, curator, total)
         outputs = problem.loss.n_outputs
 
-        def tell(entry: ShrunkStep, weights: FloatArray) -> None:
-            if progress is not None:
-                progress(Progress(entry, weights, curator.spent_share))
-
         one_stage = self.first_share == 1
         half = self.iterations if one_stage else self.iterations // 2
         first = _Stage(self, problem, curator, self.first_share * total, half, start)
-        first.run(lambda entry, weights: tell(entry, weights.copy()))
+        first.run(record)
         if one_stage:
-            return Solution(first.result, tuple(first.trace), balance + first.conditions)
+            return Solution(first.result, record.trace, balance + first.conditions)
 
         least, most = LENGTH_SHARES
         precise = (LENGTH_PRECISION / problem.n_rows) ** 2 / total
@@ -171,8 +172,8 @@ class ShrunkGD(GD):
         keep = worth_measuring(first.squares(), self.first_share, left)
         if keep.size == problem.n_features:
             first.extend((1 - self.first_share) * total, self.iterations - half)
-            first.run(lambda entry, weights: tell(entry, weights.copy()))
-            return Solution(first.result, tuple(first.trace), balance + first.conditions)
+            first.run(record)
+            return Solution(first.result, record.trace, balance + first.conditions)
         median = curator.columns(keep).median_norm(mechanism=_selection(length * total))
         factor = NORM / median
         narrow = replace(
@@ -196,15 +197,15 @@ class ShrunkGD(GD):
             :, problem.n_features :
         ]
         second = _Stage(self, narrow, stretched, left * total, self.iterations - half, again)
-        second.run(lambda entry, weights: tell(entry, whole(weights)))
+        second.run(lambda entry, weights: record(entry, whole(weights)))
         conditions = (
             *balance,
             *first.conditions,
             f"then, on {keep.size} of {problem.n_features} columns that were chosen by what had "
-            "been released: one private choice of the rows' median length, gradients clipped to "
+            "been released: one private choice of the rows' median norm, gradients clipped to "
             f"norm {second.clip:g}, and {second.conditions[1]}",
         )
-        return Solution(whole(second.result), (*first.trace, *second.trace), conditions)
+        return Solution(whole(second.result), record.trace, conditions)
 
 
 class _Stage:
@@ -213,9 +214,9 @@ class _Stage:
     Attributes
     ----------
     clip
-        What gradients of rows are clipped to.
-    result, trace
-        What `run` found: the mean of the last weights, and one entry an iteration.
+        Norm that gradients of rows are clipped to.
+    result
+        Mean of the last weights, after `run`.
     """
 
     def __init__(
@@ -237,7 +238,6 @@ class _Stage:
         self._noises: FloatArray = np.zeros((0, 3))
         self._weights = self.result = self._steps
         self._multipliers: list[float] = []  # of the noise in each measurement
-        self.trace: list[ShrunkStep] = []
         self.extend(total, iterations)
 
     def extend(self, total: float, iterations: int) -> None:
@@ -257,7 +257,7 @@ class _Stage:
 
     @property
     def conditions(self) -> tuple[str, str]:
-        """What the privacy of all iterations rests on: a clip, and noise."""
+        """Conditions that the privacy of all iterations rests on: a clip, and noise."""
         counts = Counter(f"{multiplier:.6g}" for multiplier in self._multipliers)
         (first, times), *more = counts.items()
         noise = (
@@ -271,7 +271,7 @@ class _Stage:
             f"{noise}, composed exactly in Gaussian DP",
         )
 
-    def run(self, tell: Callable[[ShrunkStep, FloatArray], None]) -> None:
+    def run(self, record: Callable[[ShrunkStep, FloatArray], None]) -> None:
         """Measure, step, shrink, as often as planned."""
         problem, momentum = self._problem, self._solver.momentum
         averaged = max(1, round(self._solver.averaging * self._iterations))
@@ -298,8 +298,7 @@ class _Stage:
                 deviation=self._deviation,
                 kept=kept,
             )
-            self.trace.append(entry)
-            tell(entry, weights)
+            record(entry, weights)
         self._weights, self.result = weights, ends / averaged
 
     @property
@@ -308,7 +307,7 @@ class _Stage:
         return float(np.linalg.norm(self._noises[:, 0] * self._noises[:, 2]))
 
     def squares(self) -> FloatArray:
-        """For each column, what its squared weights are expected to be, over the noise's variance.
+        """Return the expected squared weight of each column, over the noise's variance.
 
         The mean over outputs.
         """
@@ -317,7 +316,7 @@ class _Stage:
         return squares
 
     def _shrunk(self) -> tuple[FloatArray, float]:
-        """The weights that the sum of steps stands for, and how much of its length they keep."""
+        """Return the shrunk weights, and their norm over that of the sum of steps."""
         weights = self._steps.copy()
         seen = self._table(self._steps)
         self._table(weights)[:] = self._shrinkage.means(seen, self._deviation)
@@ -327,15 +326,15 @@ class _Stage:
         return weights, float(after / before) if before > 0 else 1.0
 
     def _table(self, weights: FloatArray) -> FloatArray:
-        """A view of weights without intercepts, one row an output."""
+        """Return a view of weights without intercepts, one row per output."""
         return weights.reshape(self._problem.loss.n_outputs, -1)[:, : self._problem.n_features]
 
     def _constants(self, weights: FloatArray) -> FloatArray:
-        """A view of the intercepts, one row an output; none if there are none."""
+        """Return a view of the intercepts, one row per output."""
         return weights.reshape(self._problem.loss.n_outputs, -1)[:, self._problem.n_features :]
 
     def _longest_path(self, mu: float) -> float:
-        """τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons."""
+        """Return τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons."""
         problem = self._problem
         width = problem.n_parameters / problem.loss.n_outputs
         changed = self._curator.relation.rows_changed
@@ -344,6 +343,102 @@ class _Stage:
 
 
 def _selection(total: float) -> ExponentialMechanism:
-    """The choice that costs the total μ² or a hair less."""
+    """Return the choice that costs at most the total μ²."""
     epsilon = conversions.bounded_range_from_mu(math.sqrt(total) * (1 - 1e-9))
     return ExponentialMechanism(epsilon, monotone=False)
+
+
+class Shrinkage:
+    """Empirical Bayes estimate of many numbers, each seen in Gaussian noise of a known deviation.
+
+    The numbers' own distribution is a mixture of a point at 0 and of normals around 0
+    (`DEVIATIONS`), with shares that are fitted to what is seen. The point at 0 is given √m further
+    numbers, m their count: this many may seem to be more than noise by chance.
+
+    A new fit starts from the shares that the last one found.
+    """
+
+    def __init__(self) -> None:
+        self.shares: FloatArray = np.full(DEVIATIONS.size, 1 / DEVIATIONS.size)
+        variances = 1 + DEVIATIONS**2
+        logs = -0.5 * (np.log(variances) + KNOTS[:, None] ** 2 / variances)
+        self._likelihoods = np.exp(logs - logs.max(axis=1, keepdims=True))
+        self._factors = DEVIATIONS**2 / variances
+
+    def means(self, seen: FloatArray, deviation: float) -> FloatArray:
+        """Fit the shares and return the posterior means."""
+        if deviation <= 0:
+            return seen
+        sizes = _sizes(seen, deviation)
+        nearest = np.rint((np.log2(sizes) + 6) * 16).astype(np.intp)
+        counts = np.bincount(nearest.ravel(), minlength=KNOTS.size)
+        for _ in range(ROUNDS):
+            mixed = self._likelihoods @ self.shares  # what each knot's counts are divided among
+            shares = self.shares * ((counts / mixed) @ self._likelihoods)
+            shares[0] += math.sqrt(seen.size)
+            # none is ever lost for good: weights of later iterations may need it
+            self.shares = np.maximum(shares / shares.sum(), 1e-9)
+        return self.others(seen, deviation)
+
+    def others(self, seen: FloatArray, deviation: float) -> FloatArray:
+        """Return posterior means of numbers that the shares were not fitted to."""
+        if deviation <= 0:
+            return seen
+        kept = np.interp(_sizes(seen, deviation), KNOTS, self._posteriors() @ self._factors)
+        means: FloatArray = seen * kept
+        return means
+
+    def squares(self, seen: FloatArray, deviation: float) -> FloatArray:
+        """Return posterior means of the numbers' squares, over deviation²."""
+        sizes, posteriors = _sizes(seen, deviation), self._posteriors()
+        variances = np.interp(sizes, KNOTS, posteriors @ self._factors)
+        squares: FloatArray = np.interp(sizes, KNOTS, posteriors @ self._factors**2) * sizes**2
+        squares += variances
+        return squares
+
+    def _posteriors(self) -> FloatArray:
+        """Return the probabilities of the components for each knot."""
+        joint = self._likelihoods * self.shares
+        posteriors: FloatArray = joint / joint.sum(axis=1, keepdims=True)
+        return posteriors
+
+
+def _sizes(seen: FloatArray, deviation: float) -> FloatArray:
+    sizes: FloatArray = np.clip(np.abs(seen) / deviation, KNOTS[0], KNOTS[-1])
+    return sizes
+
+
+def worth_measuring(squares: FloatArray, first: float, second: float) -> NDArray[np.intp]:
+    """Choose the columns to measure again, so that the least is lost.
+
+    Parameters
+    ----------
+    squares : ndarray
+        Expected squared weight of each column, over the noise's variance.
+    first, second : float
+        Shares of μ² that the columns were measured with, and that some will be measured with.
+
+    Returns
+    -------
+    ndarray of int
+        Columns in rising order. Of the m with the largest squares q, each is lost up to
+        q·v/(q + v) for noise of variance v = (m/d)·first/second, as rows of m alike columns of d
+        are √(d/m) times shorter; of all others q is lost. m is a power of 2^(1/4) below d. Or all
+        columns: then both measurements count, and v = first/(first + second). Fewer are chosen
+        if that loses `CLEARLY_LESS`: where nothing was found, all are as good as any.
+    """
+    d = squares.size
+    order = np.argsort(-squares, kind="stable")
+    ordered = squares[order]
+    found = np.cumsum(ordered)
+    best, least = d, CLEARLY_LESS * _lost(ordered, first / (first + second))
+    for m in sorted({round(2 ** (k / 4)) for k in range(math.ceil(4 * math.log2(d)))}):
+        lost = float(found[-1] - found[m - 1]) + _lost(ordered[:m], first / second * m / d)
+        if m < d and lost < least:
+            best, least = m, lost
+    return np.sort(order[:best]).astype(np.intp)
+
+
+def _lost(squares: FloatArray, variance: float) -> float:
+    """Return what the best linear estimates lose of numbers with such squares, in such noise."""
+    return float(np.sum(squares * variance / (squares + variance)))

@@ -75,7 +75,8 @@ def solver_grid(name: str) -> list[Setting]:
     """Return the grid of a solver in `GRIDS` as settings of an estimator: ``{"solver": …}``."""
     if name not in GRIDS:
         raise ValueError(f"there is a grid for {', '.join(GRIDS)}; got {name!r}. Pass your own.")
-    return [{"solver": type(resolve(name))(**setting)} for setting in GRIDS[name]]
+    solver: Any = resolve(name)
+    return [{"solver": replace(solver, **setting)} for setting in GRIDS[name]]
 
 
 def check_tunable(solver: Solver) -> None:

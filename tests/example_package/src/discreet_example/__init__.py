@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, Gaussian
+from discreet.core import Curator, Gaussian
 from discreet.objectives import Problem
-from discreet.solvers import Progress, Solution, Solver, TraceEntry, settings
+from discreet.solvers import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.validate import check_fields, integer, number
 
 __all__ = ["NoisyDescent"]
 
@@ -24,9 +24,9 @@ class NoisyDescent(Solver):
     Parameters
     ----------
     iterations : int
-        How many gradients to measure.
+        Number of gradients to measure.
     step_size : float
-        Length of a step, relative to the gradient of the mean loss.
+        Step size for gradients of the mean loss.
     gradient_clip : float
         Bound on the norm of a row's gradient.
     """
@@ -43,29 +43,20 @@ class NoisyDescent(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense, before any data is read."""
-        settings.wholes(self, "iterations", most=10**6)
-        settings.numbers(self, "step_size", "gradient_clip", least=1e-6, most=1e6)
+        check_fields(self, integer, "iterations", most=10**6)
+        check_fields(self, number, "step_size", "gradient_clip", least=1e-6, most=1e6)
 
-    def solve(
-        self,
-        problem: Problem,
-        curator: Curator,
-        budget: Budget,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Solution:
+    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Measure, step, repeat."""
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         mechanism = Gaussian(math.sqrt(self.iterations / total) * (1 + 1e-12))
         weights = np.zeros(problem.n_parameters)
-        trace = []
         for _ in range(self.iterations):
             gradient = curator.gradient(
                 problem.loss, weights, clip=self.gradient_clip, mechanism=mechanism
             )
             mean = gradient.values / problem.n_rows + problem.penalty.gradient(weights)
             weights = weights - self.step_size * mean
-            trace.append(TraceEntry())
-            if progress is not None:
-                progress(Progress(trace[-1], weights.copy(), curator.spent_share))
+            record(TraceEntry(), weights)
         conditions = (f"each row's gradient is clipped to norm {self.gradient_clip:g}",)
-        return Solution(weights, tuple(trace), conditions)
+        return Solution(weights, record.trace, conditions)

@@ -1,17 +1,17 @@
-"""Minimising until a certificate holds, with any optimiser."""
+"""The search for a point that the certificate accepts, with any optimiser."""
 
 import math
-from types import SimpleNamespace
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.errors import PrivacyError
+from discreet.exact import minimise as module
+from discreet.exact.certificate import PerturbedObjective, certify
+from discreet.exact.minimise import SCIPY_METHODS, check_optimizer
 from discreet.objectives import Huber, HuberHinge, Logistic, Softmax
 from discreet.rows import as_rows
-from discreet.solvers import minimise as module
-from discreet.solvers.minimise import PerturbedObjective, minimise
 
 
 def objective_of(loss, convert=np.asarray, n=3000, d=6, ridge=0.5, seed=0):
@@ -28,6 +28,13 @@ def objective_of(loss, convert=np.asarray, n=3000, d=6, ridge=0.5, seed=0):
     linear = 5 * generator.standard_normal(loss.n_outputs * rows.n_parameters)
     clip = loss.slope_bound * math.sqrt(2) * (1 + 2**-40)
     return PerturbedObjective(rows, loss, clip, ridge, linear)
+
+
+def minimise(objective, bound, optimizer=None):
+    """Weights of the point found, which must be certified."""
+    point = module.minimise(objective, bound, optimizer)
+    assert certify(objective, point, bound)
+    return point.weights
 
 
 def certifiable(objective):
@@ -50,7 +57,7 @@ def test_reaches_a_gradient_near_rounding_error(loss, convert):
     generator = np.random.default_rng(1)
     for _ in range(5):  # it is a minimum
         other = weights + 1e-3 * generator.standard_normal(weights.size)
-        assert objective.value(other) > objective.value(weights)
+        assert module._value(objective, other) > module._value(objective, weights)
 
 
 def test_conjugate_gradients_where_the_matrix_is_too_large(monkeypatch):
@@ -62,56 +69,104 @@ def test_conjugate_gradients_where_the_matrix_is_too_large(monkeypatch):
     np.testing.assert_allclose(weights, minimise(objective, bound), atol=1e-9)
 
 
-def test_any_optimiser_may_look_for_the_point():
-    objective = objective_of(Logistic())
-    bound = 1e-7
-    usual = minimise(objective, bound)
-    calls = []
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_an_optimiser_sees_a_mean_with_right_derivatives(make):
+    objective = objective_of(Softmax(3), make, n=400, d=3)
+    seen = []
 
-    def own(fun, x0, *, jac, method, options):
-        value, gradient = fun(x0)
-        assert jac is True
-        assert gradient.shape == x0.shape
-        calls.append((value, method, sorted(options)))
-        return SimpleNamespace(x=x0 - gradient)
+    def own(mean, start):
+        seen.append((mean.n_parameters, start.copy()))
+        at, along = np.linspace(-1, 1, 12), np.linspace(0, 1, 12)
+        for k, unit in enumerate(1e-6 * np.eye(12)):
+            change = (mean.value(at + unit) - mean.value(at - unit)) / 2e-6
+            assert mean.gradient(at)[k] == pytest.approx(change, rel=1e-5, abs=1e-7)
+        change = (mean.gradient(at + 1e-6 * along) - mean.gradient(at - 1e-6 * along)) / 2e-6
+        np.testing.assert_allclose(mean.hessian_product(at, along), change, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(mean.hessian(at) @ along, mean.hessian_product(at, along))
+        assert mean.value(start) == pytest.approx(math.log(3))
+        return at
 
-    np.testing.assert_allclose(minimise(objective, bound, minimizer=own), usual, atol=1e-6)
-    assert calls == [(pytest.approx(math.log(2)), "L-BFGS-B", ["ftol", "gtol", "maxiter"])]
-
-
-@pytest.mark.parametrize("answer", [np.full(7, np.nan), np.zeros(3)])
-def test_a_point_of_no_use_does_no_harm(answer):
-    def broken(*arguments, **settings):
-        return SimpleNamespace(x=answer)
-
-    objective = objective_of(Logistic())
-    weights = minimise(objective, 1e-7, minimizer=broken)
+    weights = minimise(objective, 1e-7, own)
     np.testing.assert_allclose(weights, minimise(objective, 1e-7), atol=1e-6)
+    ((size, start),) = seen
+    assert size == 12
+    assert not start.any()
 
 
-@pytest.mark.parametrize("answer", [None, SimpleNamespace(y=1), SimpleNamespace(x="words")])
-def test_an_error_of_an_optimiser_does_not_end_a_fit(answer):
-    """It could depend on the rows, so that whether there is a fit would tell about them."""
+@pytest.mark.parametrize("method", SCIPY_METHODS)
+def test_methods_of_scipy_by_name(method):
+    objective = objective_of(Logistic(), n=300, d=2, ridge=5.0)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        weights = minimise(objective, 1e-6, check_optimizer("optimizer", method.upper()))
+    assert not seen  # of SciPy's, some depend on the rows
+    np.testing.assert_allclose(weights, minimise(objective, 1e-6), atol=1e-6)
 
-    def broken(*arguments, **settings):
-        if answer is None:
-            raise RuntimeError("row 17 is 3.14")
-        return answer
 
+def test_a_good_point_is_taken_as_it_is(monkeypatch):
+    """No Newton step is taken if the certificate holds where the optimiser ended."""
     objective = objective_of(Logistic())
-    weights = minimise(objective, 1e-7, minimizer=broken)
-    np.testing.assert_allclose(weights, minimise(objective, 1e-7), atol=1e-6)
+    best = minimise(objective, 1e-7)
+    monkeypatch.setattr(module, "NEWTON_STEPS", 0)
+    monkeypatch.setattr(module, "DESCENT_ROUNDS", 0)
+    assert np.array_equal(minimise(objective, 1e-6, lambda mean, start: best), best)
+    assert module.minimise(objective, 1e-6, lambda mean, start: best + 1e-6) is None
 
 
-@pytest.mark.parametrize("far", [1e8, 1e150, 1e300])
-def test_a_point_far_away_does_no_harm(far):
-    def broken(fun, x0, **settings):
-        x0[:] = far  # nor does changing the start
-        return SimpleNamespace(x=np.full(7, far))
+def bad(kind):
+    """Optimisers that fail in every way that one can."""
 
+    def optimizer(mean, start):
+        if kind == "error":
+            raise RuntimeError(f"row 17 is {mean.gradient(start)}")
+        if kind == "infinite":
+            far = np.full(start.size, np.inf)
+            assert mean.value(far) == math.inf
+            assert np.isnan(mean.gradient(far)).all()
+            assert np.isnan(mean.hessian_product(start, far)).all()
+            return far
+        if kind == "warning":
+            warnings.warn(f"the gradient is {mean.gradient(start)}", stacklevel=1)
+            return start
+        if kind == "changes":
+            start[:] = 1e8
+            mean.gradient(start)[:] = 0.0
+            point = np.full(start.size, 0.3)
+            mean.value(point)
+            point[:] = np.nan
+            return point
+        return {
+            "wrong": np.ones(start.size),
+            "nan": np.full(start.size, np.nan),
+            "short": np.zeros(3),
+            "text": "words",
+            "nothing": None,
+            "far": np.full(start.size, 1e8),
+            "farther": np.full(start.size, 1e150),
+            "farthest": np.full(start.size, 1e300),
+        }[kind]
+
+    return optimizer
+
+
+KINDS = ["error", "infinite", "warning", "changes", "wrong", "nan", "short", "text", "nothing"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "far", "farther", "farthest"])
+def test_a_bad_optimiser_does_no_harm(kind):
+    """Its failure could depend on the rows: it must not end a fit, and nothing of it is seen."""
     objective = objective_of(HuberHinge())
-    weights = minimise(objective, 1e-7, minimizer=broken)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        weights = minimise(objective, 1e-7, bad(kind))
+    assert not seen
     np.testing.assert_allclose(weights, minimise(objective, 1e-7), atol=1e-6)
+
+
+@pytest.mark.parametrize("value", ["a", 3, None])
+def test_what_is_no_optimiser_is_refused(value):
+    with pytest.raises(ValueError, match=r"optimizer must be a method of scipy.*L-BFGS-B"):
+        check_optimizer("optimizer", value)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.01), Huber(0.3)], ids=repr)
@@ -151,7 +206,7 @@ def test_equal_columns_and_hardly_a_penalty(loss):
         bound = rows.certifiable_norm(loss, clip, ridge, reach, length)
         objective = PerturbedObjective(rows, loss, clip, ridge, linear)
         weights = minimise(objective, bound)
-        change = 2.0**-53 * objective.smoothness * np.linalg.norm(weights)  # weights are rounded
+        change = 2.0**-53 * module._smoothness(objective) * np.linalg.norm(weights)  # rounded
         assert objective.gradient(weights)[1] <= 1.5 * bound + change
 
 
@@ -161,16 +216,14 @@ def test_a_matrix_that_cannot_be_factored():
     X = generator.uniform(-1, 1, size=(3, 12))
     rows = as_rows(X, [1.0, -1.0, 1.0], row_norm=1.0)
     objective = PerturbedObjective(rows, Logistic(), 2.0, 1e-30, np.zeros(13))
-    step = objective.newton_step(np.zeros(13), objective.gradient(np.zeros(13))[0], 1e-9)
+    zero = np.zeros(13)
+    step = module._newton_step(objective, zero, objective.gradient(zero)[0], 1e-9)
     assert np.isfinite(step).all()
 
 
-def test_a_bound_out_of_reach_is_an_error_that_quotes_nothing(monkeypatch):
+def test_a_bound_out_of_reach_is_not_met(monkeypatch):
     monkeypatch.setattr(module, "DESCENT_ROUNDS", 1)
-    with pytest.raises(PrivacyError, match="nothing was released") as caught:
-        minimise(objective_of(Logistic()), 1e-15)
-    assert not any(character.isdigit() for character in str(caught.value))
-    assert caught.value.__cause__ is None
+    assert module.minimise(objective_of(Logistic()), 1e-15) is None
 
 
 def test_no_rows_to_speak_of():

@@ -1,0 +1,52 @@
+"""Methods that run on exact rows inside the curator, with their proofs.
+
+Trusted, with one proof page per module: `perturbed` with its `certificate`
+(docs/proofs/objective_perturbation.md) and `descents` (docs/proofs/outpert.md,
+docs/proofs/permutation_sgd.md). `minimise` is not: what it proposes must pass the certificate.
+Solvers hold settings and plans, and pass these computations to `Curator.run`, `Curator.release` or,
+for baselines, `Curator.reveal`.
+"""
+
+from discreet.exact.descents import (
+    GradientDescent,
+    PermutationPasses,
+    check_evaluated,
+    check_step,
+    smoothness_of,
+)
+from discreet.exact.minimise import (
+    MeanObjective,
+    Optimizer,
+    check_optimizer,
+    mean_target,
+    nonprivate_minimum,
+)
+from discreet.exact.perturbed import (
+    SMALLEST_BOUND,
+    Constants,
+    Headroom,
+    Perturbation,
+    PerturbedMinimum,
+    check_corners,
+    curvature_of,
+)
+
+__all__ = [
+    "SMALLEST_BOUND",
+    "Constants",
+    "GradientDescent",
+    "Headroom",
+    "MeanObjective",
+    "Optimizer",
+    "PermutationPasses",
+    "Perturbation",
+    "PerturbedMinimum",
+    "check_corners",
+    "check_evaluated",
+    "check_optimizer",
+    "check_step",
+    "curvature_of",
+    "mean_target",
+    "nonprivate_minimum",
+    "smoothness_of",
+]

@@ -1,0 +1,393 @@
+"""Release of a perturbed minimum: objective perturbation and approximate minima perturbation.
+
+Both minimise Σℓ(w) + (λ/2)‖w‖² + b·w. No computer finds the exact minimum for a real vector b, so
+the proof is about this: b is rounded to a grid and the point that is found has a gradient of norm
+at most τ, certified; so it is within τ/λ of the exact minimum for the real b, and noise that hides
+2τ/λ is added to it. Any optimiser may look for the point (`discreet.exact.minimise`); the
+certificate decides (`discreet.exact.certificate`). Proof: docs/proofs/objective_perturbation.md.
+
+With Gaussian noise such a release has a profile, a bound on its δ at every ε, which composes with
+the Gaussian releases of a preparation before it, with the noise on the output and with the other
+models of a fit: the account checks the whole of it before it opens.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.accounting.budget import Budget, Relation
+from discreet.accounting.composition import Remainder
+from discreet.accounting.objective_perturbation import (
+    ObjectivePerturbation,
+    curvature_cost,
+    noise_ratio,
+    true_epsilon,
+)
+from discreet.core import Gaussian, L2Norm
+from discreet.core.noise import Noise, from_grid
+from discreet.errors import NotSupported, PrivacyError
+from discreet.exact.certificate import PerturbedObjective, certifiable_norm, certify
+from discreet.exact.minimise import Optimizer, minimise
+from discreet.objectives import Loss, Problem
+from discreet.rows import UNIT_ROUNDOFF, Rows
+from discreet.validate import FloatArray
+
+__all__ = [
+    "SMALLEST_BOUND",
+    "Constants",
+    "Headroom",
+    "Perturbation",
+    "PerturbedMinimum",
+    "check_corners",
+    "curvature_of",
+]
+
+SLACK = 1 + 2.0**-40
+"""Factor above the bound on a row's gradient, so that no rounding makes a clip act."""
+
+FINEST = 38
+"""The grid of the noise is at least 2^-38 of its scale: finer ones are slow to draw on."""
+
+GRID_SHARE = 16
+"""The rounding of b to its grid takes at most one part in this many of τ."""
+
+STEEPEST = 2.0**40
+"""Largest ratio of the sum's curvature to λ: beyond, Newton steps might not converge in doubles."""
+
+SMALLEST, LARGEST = 1e-50, 1e50
+"""Penalties, noise and bounds on gradients beyond these could overflow; they are refused."""
+
+SMALLEST_BOUND = 1e-6
+"""τ over the bound on a row's gradient where nothing else is asked for and noise hides it."""
+
+EXACT = 1e-9
+"""The same where no noise hides it."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Constants of a problem that the proof needs, all about one row: k, t·R², m, L."""
+
+    rank: int
+    trace: float
+    corners: int
+    lipschitz: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Constants:
+        """Return the constants of a problem with a smooth convex loss and bounded rows."""
+        loss = problem.loss
+        trace, corners = loss.hessian_trace_bound, loss.gradient_corners
+        if trace is None or corners is None:
+            raise NotSupported(
+                f"{loss.name!r} does not declare its bounds on Hessians and gradients."
+            )
+        return cls(
+            rank=min(loss.hessian_rank, problem.n_parameters),
+            trace=trace * problem.row_norm_bound**2 * SLACK,
+            corners=corners,
+            lipschitz=problem.lipschitz * SLACK,
+        )
+
+    def cost(self, ridge: float) -> float:
+        """Return the curvature cost at λ."""
+        return curvature_cost(ridge, rank=self.rank, trace=self.trace)
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """A calibrated perturbation of an objective.
+
+    Attributes
+    ----------
+    ridge
+        λ.
+    scale
+        Scale of b.
+    pure
+        True if b has density ∝ exp(−‖b‖/scale) rather than a Gaussian one.
+    output
+        Mechanism that hides the distance to the exact minimum; ``None`` leaves it out.
+    gradient_bound
+        γ on the mean, or ``None`` for as small as is worth it. ``None`` without ``output``: then
+        the point must be as exact as floating point gets.
+    """
+
+    ridge: float
+    scale: float
+    pure: bool
+    output: Gaussian | L2Norm | None
+    gradient_bound: float | None
+
+    @property
+    def output_mu(self) -> float:
+        """Cost of the noise on the output in Gaussian DP."""
+        return 0.0 if self.output is None else self.output.loss.mu
+
+    def ratio(self, constants: Constants) -> float:
+        """Return the bound on a row's gradient over the scale of b, rounded up."""
+        return math.nextafter(constants.lipschitz / self.scale, math.inf)
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Budget of the Gaussian minima of a fit, and what else counts towards it.
+
+    Attributes
+    ----------
+    whole
+        The budget of everything.
+    before
+        μ² of what is released before them.
+    releases
+        Number of minima.
+    """
+
+    whole: Budget
+    before: Fraction
+    releases: int
+
+    @classmethod
+    def of(cls, budget: Budget, releases: int) -> Headroom:
+        """Return the headroom in a solver's budget, which a preparation may have a part of."""
+        if isinstance(budget, Remainder):
+            return cls(budget.whole, budget.before, releases)
+        return cls(budget, Fraction(0), releases)
+
+    def scale(self, constants: Constants, ridge: float, output: Gaussian) -> float:
+        """Return the least noise at λ with which everything keeps the budget, or infinity."""
+        ratio = noise_ratio(
+            self.whole.epsilon,
+            self.whole.delta,
+            curvature_cost=constants.cost(ridge),
+            relation=self.whole.relation,
+            corners=constants.corners,
+            output_mu=output.loss.mu,
+            releases=self.releases,
+            before=self.before,
+        )
+        return constants.lipschitz / ratio * SLACK if ratio else math.inf
+
+    def true_epsilon(self, constants: Constants, perturbation: Perturbation) -> float:
+        """Return the ε of everything together, at the budget's δ."""
+        return true_epsilon(
+            self.whole.delta,
+            noise_ratio=perturbation.ratio(constants),
+            curvature_cost=constants.cost(perturbation.ridge),
+            relation=self.whole.relation,
+            corners=constants.corners,
+            output_mu=perturbation.output_mu,
+            releases=self.releases,
+            before=self.before,
+        )
+
+
+@dataclass(frozen=True)
+class PerturbedMinimum:
+    """One release of a perturbed minimum; all its attributes and properties are public.
+
+    Called with exact rows and noise, inside `Curator.run`, it returns the weights to release.
+
+    Parameters
+    ----------
+    problem : Problem
+        The objective without the perturbation.
+    perturbation : Perturbation
+        λ, the noise b and the noise on the output.
+    optimizer : str or callable, optional
+        Untrusted; see `discreet.exact.minimise`.
+    """
+
+    problem: Problem
+    perturbation: Perturbation
+    optimizer: Optimizer | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what the proof does not cover, and numbers that could overflow later."""
+        problem, perturbation = self.problem, self.perturbation
+        if perturbation.output is None and (
+            self.optimizer is not None or perturbation.gradient_bound is not None
+        ):
+            raise PrivacyError("Without noise on the output the minimum must be found exactly.")
+        ridge, scale = perturbation.ridge, perturbation.scale
+        if math.isinf(scale):
+            raise ValueError(
+                f"with a penalty of {ridge:.3g} on the sum, curvature costs "
+                f"{self.constants.cost(ridge):.4g} of epsilon for each model and nothing is left "
+                "for noise; raise the penalty, or leave more of the budget to the minimum."
+            )
+        asked = (perturbation.gradient_bound or 1.0) * problem.n_rows
+        if not all(SMALLEST <= size <= LARGEST for size in (ridge, scale, asked, self.magnitude)):
+            raise ValueError(
+                f"These settings need numbers out of range: a penalty of {ridge:.3g} on the sum, "
+                f"noise of scale {scale:.3g}, weights up to {self.magnitude:.3g}. Use an alpha, "
+                "ridge, gradient_bound and data_norm nearer to 1."
+            )
+        curvature = problem.n_rows * curvature_of(problem.loss) * problem.row_norm_bound**2
+        if curvature > STEEPEST * ridge:
+            raise ValueError(
+                f"A penalty of {ridge:.3g} on the sum is too small for floating point, whatever "
+                "the rows are: use an alpha or ridge that makes it at least "
+                f"{curvature / STEEPEST:.3g}."
+            )
+
+    @property
+    def constants(self) -> Constants:
+        """Constants of the problem."""
+        return Constants.of(self.problem)
+
+    def mechanism(self, delta: float, relation: Relation) -> ObjectivePerturbation:
+        """Return the mechanism of a Gaussian release, with its profile."""
+        constants, perturbation = self.constants, self.perturbation
+        if perturbation.pure:
+            raise PrivacyError("Pure noise has no profile.")
+        return ObjectivePerturbation.gaussian(
+            delta,
+            noise_ratio=perturbation.ratio(constants),
+            curvature_cost=constants.cost(perturbation.ridge),
+            corners=constants.corners,
+            output_mu=perturbation.output_mu,
+            relation=relation,
+        )
+
+    def pure_mechanism(self, epsilon: float, relation: Relation) -> ObjectivePerturbation:
+        """Return the mechanism of a pure release, if it is ε-DP."""
+        constants, perturbation = self.constants, self.perturbation
+        output = perturbation.output
+        if not perturbation.pure or isinstance(output, Gaussian):
+            raise PrivacyError("Gaussian noise is not pure.")
+        true = relation.rows_changed * constants.lipschitz / perturbation.scale
+        true += constants.cost(perturbation.ridge) + (output.epsilon if output else 0.0)
+        if not true <= epsilon:
+            raise PrivacyError(f"This perturbation is {true:.6g}-DP, not {epsilon:.6g}-DP.")
+        return ObjectivePerturbation(epsilon)
+
+    @property
+    def noise_norm_bound(self) -> float:
+        """Bound on ‖b‖ that only very unlikely noise exceeds."""
+        size, scale = self.problem.n_parameters, self.perturbation.scale
+        if self.perturbation.pure:
+            return scale * (size + 64 * math.sqrt(size))
+        return scale * (math.sqrt(size) + 64)
+
+    @property
+    def magnitude(self) -> float:
+        """Bound on weights that only very unlikely noise exceeds."""
+        problem = self.problem
+        shift = problem.n_rows * problem.lipschitz + self.noise_norm_bound
+        return shift / self.perturbation.ridge
+
+    @property
+    def weight_bound(self) -> float:
+        """W: bound on the norm of the minimum, for every table.
+
+        ‖w‖ ≤ (nL + ‖b‖)/λ; and where φ(0) ≤ c whatever the target, ‖w‖ ≤ √(nc/λ) + ‖b‖/λ, because
+        −φ'(m)·m ≤ φ(0) for a convex φ that is not negative.
+        """
+        loss, ridge, worst = self.problem.loss, self.perturbation.ridge, math.inf
+        if loss.task == "classification":
+            count = loss.n_outputs
+            targets = np.arange(count, dtype=np.float64) if count > 1 else np.array([-1.0, 1.0])
+            margins = np.zeros((targets.size, count) if count > 1 else 2)
+            worst = float(np.max(loss.value(margins, targets)))
+        bounded = math.sqrt(self.problem.n_rows * worst / ridge) + self.noise_norm_bound / ridge
+        return min(self.magnitude, bounded * SLACK)
+
+    @property
+    def gradient_bound(self) -> float:
+        """τ: what was asked for, but not below what can be certified for every table."""
+        problem, perturbation, lipschitz = self.problem, self.perturbation, self._clip
+        floor = certifiable_norm(
+            problem,
+            clip=lipschitz,
+            ridge=perturbation.ridge,
+            weights=self.weight_bound,
+            linear=self.noise_norm_bound,
+        )
+        if perturbation.gradient_bound is None:
+            asked = (EXACT if perturbation.output is None else SMALLEST_BOUND) * lipschitz
+        else:
+            asked = perturbation.gradient_bound * problem.n_rows
+        grid = GRID_SHARE * math.sqrt(problem.n_parameters) * 2.0**-FINEST * perturbation.scale
+        return max(asked, floor, grid)
+
+    @property
+    def grid(self) -> int:
+        """Exponent of the grid of b: the coarsest whose rounding takes at most its share of τ."""
+        scale, size = self.perturbation.scale, self.problem.n_parameters
+        enough = math.frexp(self.gradient_bound / (GRID_SHARE * math.sqrt(size)))[1] - 1
+        usual = math.frexp(scale)[1] - 1 - 20
+        return max(min(enough, usual), math.frexp(scale)[1] - 1 - FINEST)
+
+    @property
+    def certified_bound(self) -> float:
+        """Bound that is certified with the rounded b: τ less twice the rounding of b."""
+        return self.gradient_bound - 2.0**self.grid * math.sqrt(self.problem.n_parameters)
+
+    @property
+    def sensitivity(self) -> float:
+        """L2 sensitivity of the point that is found, given the exact minimum."""
+        distance = self.gradient_bound / self.perturbation.ridge
+        # the point found is precise to more than a double
+        rounding = 4 * UNIT_ROUNDOFF * (self.weight_bound + distance)
+        return 2 * (distance + rounding) * SLACK
+
+    @property
+    def output_scale(self) -> float:
+        """Scale of the noise on the output, before rounding to its grid is added; 0 if none."""
+        output = self.perturbation.output
+        return 0.0 if output is None else output.scale(self.sensitivity)
+
+    @property
+    def _clip(self) -> float:
+        return self.problem.lipschitz * SLACK
+
+    def __call__(self, rows: Rows, noise: Noise) -> FloatArray:
+        """Perturb, minimise, certify, and add the noise on the output.
+
+        Privacy
+        -------
+        The result has the privacy of `mechanism` or `pure_mechanism`. τ is never below what can be
+        certified for every table, so that no row decides whether a fit succeeds; only draws of b
+        beyond 64 standard deviations can leave nothing to release.
+        """
+        problem, perturbation, size = self.problem, self.perturbation, self.problem.n_parameters
+        grid, bound = self.grid, self.certified_bound
+        draw = noise.l2_norm if perturbation.pure else noise.gaussian
+        linear = from_grid(draw(size, perturbation.scale, grid), grid)
+        linear.flags.writeable = False  # an optimiser cannot change what is certified
+        objective = PerturbedObjective(rows, problem.loss, self._clip, perturbation.ridge, linear)
+        point = minimise(objective, bound, self.optimizer)
+        if point is None or not certify(objective, point, bound):
+            raise PrivacyError(
+                "The optimiser did not reach the gradient norm that the privacy proof needs; "
+                "nothing was released. Use a larger gradient_bound or alpha."
+            )
+        if perturbation.output is None:
+            return point.weights
+        far = self.weight_bound + self.gradient_bound / perturbation.ridge
+        if not float(np.linalg.norm(point.weights)) <= 2 * far:  # b beyond its bound
+            raise PrivacyError("The noise was larger than floating point allows; try again.")
+        noisy, _ = perturbation.output.release(
+            point.weights, sensitivity=self.sensitivity, magnitude=self.magnitude, noise=noise
+        )
+        return noisy
+
+
+def check_corners(name: str, loss: Loss) -> None:
+    """Refuse a loss whose gradients' hull is not known."""
+    if loss.gradient_corners is None:
+        raise NotSupported(
+            f"solver={name!r} needs a loss that declares gradient_corners; {loss.name!r} does not."
+        )
+
+
+def curvature_of(loss: Loss) -> float:
+    """Return the bound on a loss's second derivative, which smooth losses declare."""
+    if loss.curvature_bound is None:
+        raise NotSupported(f"{loss.name!r} does not declare a curvature_bound.")
+    return loss.curvature_bound

@@ -1,0 +1,103 @@
+"""Baselines without privacy: the minimum of the objective, and the most frequent class.
+
+They compute on exact rows, protect nobody, and say so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from discreet.core import Budget, Curator
+from discreet.errors import PrivacyLeakWarning
+from discreet.exact import mean_target, nonprivate_minimum
+from discreet.objectives import Problem
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray, check_fields, integer, number
+
+__all__ = ["Majority", "NonPrivate"]
+
+
+class Baseline(Solver):
+    """A computation on exact rows whose result is released as it is."""
+
+    private: ClassVar[bool] = False
+    demands: ClassVar[tuple[str, ...]] = ("NOT PRIVATE: for comparison on public data only",)
+
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
+        """Warn that nothing is protected."""
+        spends = super().plan(problem, budget, n_models)
+        warnings.warn(
+            f"solver={self.name!r} is a baseline without any privacy, whatever epsilon says.",
+            PrivacyLeakWarning,
+            stacklevel=5,
+        )
+        return spends
+
+    def _computation(self, problem: Problem) -> Callable[[Any], FloatArray]:
+        """Return the function of `discreet.exact` that computes the weights from exact rows."""
+        raise NotImplementedError
+
+    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
+        """Compute on exact rows; the guarantee says that nothing is protected."""
+        weights = curator.reveal(self._computation(problem), size=problem.n_parameters)
+        record(TraceEntry(), weights, spent_share=1.0)
+        return Solution(weights, record.trace, ())
+
+
+@dataclass(frozen=True)
+class NonPrivate(Baseline):
+    """Finds the minimum of the objective by L-BFGS, without any privacy.
+
+    Parameters
+    ----------
+    tolerance : float
+        Stop when no coordinate of the mean gradient is larger.
+    max_iterations : int
+        Stop after this many iterations anyway.
+    smoothing : float
+        A loss with a kink is rounded off over this width, since L-BFGS needs a gradient.
+    """
+
+    _: KW_ONLY
+    tolerance: float = 1e-8
+    max_iterations: int = 2000
+    smoothing: float = 0.01
+
+    name: ClassVar[str] = "nonprivate"
+    paper: ClassVar[str] = "Liu, Nocedal: On the limited memory BFGS method (1989)"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        check_fields(self, number, "tolerance", least=1e-16, most=1e6)
+        check_fields(self, integer, "max_iterations", most=10**7)
+        check_fields(self, number, "smoothing", least=1e-6, most=1e6)
+
+    def _computation(self, problem: Problem) -> Callable[[Any], FloatArray]:
+        return partial(
+            nonprivate_minimum,
+            problem=problem,
+            loss=problem.loss.smoothed(self.smoothing),
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+        )
+
+
+@dataclass(frozen=True)
+class Majority(Baseline):
+    """Predicts the most frequent class (the mean target in regression) for every row."""
+
+    name: ClassVar[str] = "majority"
+    paper: ClassVar[str] = "the baseline of Lee, Kifer (KDD 2018)"
+
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
+        """Refuse models without an intercept, which cannot predict a constant."""
+        if not problem.fit_intercept:
+            raise ValueError("solver='majority' needs fit_intercept=True.")
+        return super()._plan(problem, budget, n_models)
+
+    def _computation(self, problem: Problem) -> Callable[[Any], FloatArray]:
+        return partial(mean_target, problem=problem)
