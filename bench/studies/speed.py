@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from benchmarks import noise_speed
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import noise_speed
 from discreet import AGD, LogisticRegression
 
 ITERATIONS = 40

@@ -223,7 +223,7 @@ def test_lists(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--epsilon", "-1"], Exit.USAGE, "epsilon must be a number > 0"),
+        (["--epsilon", "-1"], Exit.USAGE, "epsilon must be a finite number"),
         (["--solver", "nope"], Exit.USAGE, "unknown solver"),
         (["--loss", "squared"], Exit.USAGE, "does not fit"),
         (["--loss", "cubic"], Exit.USAGE, "unknown loss"),

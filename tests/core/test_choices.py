@@ -7,13 +7,22 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from discreet.accounting.composition import affordable_selection
 from discreet.accounting.conversions import rho_from_pure
-from discreet.core import Account, Budget, Curator, ExponentialMechanism, Gaussian
+from discreet.accounting.recompute import mechanism_event
+from discreet.core import (
+    Account,
+    Budget,
+    Curator,
+    ExponentialMechanism,
+    Gaussian,
+    PermuteAndFlip,
+    SelectionMechanism,
+)
 from discreet.core import noisy_max as module
 from discreet.core.bits import SeededBits
-from discreet.core.mechanisms import PermuteAndFlip, SelectionMechanism
 from discreet.core.noise import Noise
-from discreet.core.noisy_max import LaplaceNoisyMax, affordable_selection, select_in_groups
+from discreet.core.selections import LaplaceNoisyMax, select_in_groups
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Hinge, Logistic
 from discreet.rows import Sum, as_rows
@@ -237,10 +246,7 @@ def test_groups_have_the_probabilities_of_the_exponential_mechanism(monkeypatch)
     probabilities /= probabilities.sum()
     noise = Noise(SeededBits(5))
     counts = np.bincount(
-        [
-            select_in_groups(mechanism, scores, sensitivity=1.0, magnitude=2.0, noise=noise)
-            for _ in range(6000)
-        ],
+        [select_in_groups(mechanism, scores, 1.0, 2.0, noise) for _ in range(6000)],
         minlength=7,
     )
     assert chi_square(counts, probabilities)
@@ -280,11 +286,8 @@ def test_many_candidates_cost_few_draws_and_the_best_wins():
     scores[4321] = 1e6
     mechanism = ExponentialMechanism(1.0, monotone=False)
     noise = Noise(SeededBits(0))
-    assert select_in_groups(mechanism, scores, sensitivity=1.0, magnitude=1e6, noise=noise) == 4321
-    picks = {
-        select_in_groups(mechanism, scores, sensitivity=1e9, magnitude=1e6, noise=noise)
-        for _ in range(50)
-    }
+    assert select_in_groups(mechanism, scores, 1.0, 1e6, noise) == 4321
+    picks = {select_in_groups(mechanism, scores, 1e9, 1e6, noise) for _ in range(50)}
     assert len(picks) > 40  # nearly uniform over 5,000: ten repeats among 50 have probability 1e-12
 
 
@@ -295,7 +298,7 @@ def test_laplace_noise_scale_by_hand():
     assert LaplaceNoisyMax(0.5, monotone=True).scale(3.0) == pytest.approx(6.0)
     assert mechanism.loss.epsilon == 0.5
     assert rho_from_pure(0.5) <= mechanism.loss.rho <= 0.5**2 / 2
-    assert mechanism.event().rho == mechanism.loss.rho
+    assert mechanism_event(mechanism).rho == mechanism.loss.rho
     with pytest.raises(ValueError, match="magnitude"):
         mechanism.select(np.zeros(2), sensitivity=1.0, noise=Noise(SeededBits(0)))
 

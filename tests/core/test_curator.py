@@ -17,12 +17,12 @@ from discreet.core import (
     Gaussian,
     L2Norm,
     Laplace,
+    LaplaceNoisyMax,
     PermuteAndFlip,
     Relation,
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.noisy_max import LaplaceNoisyMax
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import Sum, as_rows

@@ -3,11 +3,11 @@
 import math
 from fractions import Fraction
 
+import discreet.core.curator.descents as descents
 import numpy as np
 import pytest
 from scipy import stats
 
-import discreet.core.curator.descents as descents
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
 from discreet.core.bits import SeededBits

@@ -86,9 +86,8 @@ def test_it_survives_pickling(guarantee):
 def every_kind():
     from discreet.accounting.objective_perturbation import ObjectivePerturbation
     from discreet.accounting.subsampling import SampledGaussian
-    from discreet.core import L2Norm, Laplace, PermuteAndFlip, Relation
+    from discreet.core import L2Norm, Laplace, LaplaceNoisyMax, PermuteAndFlip, Relation
     from discreet.core.guarantee import Use
-    from discreet.core.noisy_max import LaplaceNoisyMax
 
     return tuple(
         Use(mechanism, count)

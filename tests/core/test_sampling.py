@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.core.bits import SeededBits, SystemBits
-from discreet.core.sampling import poisson_index, uniform_index
+from discreet.core.bits import SeededBits, SystemBits, poisson_index, uniform_index
 
 
 class Counted:

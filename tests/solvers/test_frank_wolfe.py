@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet.accounting.conversions import epsilon_from_rho
-from discreet.core import Account, Budget, Curator, ExponentialMechanism
+from discreet.core import Account, Budget, Curator, ExponentialMechanism, LaplaceNoisyMax
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.noisy_max import LaplaceNoisyMax
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Softmax, Squared
 from discreet.rows import as_rows

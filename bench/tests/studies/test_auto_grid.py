@@ -5,9 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks import auto_grid
 
 from bench.studies.auto_grid import METHODS, VARIANTS, Fit, Log, Search, Table
-from benchmarks import auto_grid
 from discreet.solvers import names, resolve
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")

@@ -22,7 +22,7 @@ from discreet.accounting.budget import Budget, Measure
 from discreet.accounting.profiles import Profile, root_up, up
 from discreet.errors import BudgetExceeded, PrivacyError
 
-__all__ = ["Division", "Remainder", "delta_with_gaussian", "divide"]
+__all__ = ["Division", "Remainder", "affordable_selection", "delta_with_gaussian", "divide"]
 
 _UP = 1.0 + 2.0**-46
 """More than what a few dozen roundings make of a sum of positive terms."""
@@ -292,3 +292,21 @@ def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
     mu = root_up(division.total)
     delta = division.models.delta if measure == "approximate" else 0.0
     return delta_with_gaussian(mu, up(total), delta, whole.epsilon) <= whole.delta
+
+
+def affordable_selection(budget: Budget, count: int) -> tuple[Measure, float]:
+    """Return the measure and the largest ε that each of ``count`` exponential mechanisms can have.
+
+    Compared are pure composition (best for a handful of selections), zCDP with ε²/8 each (best for
+    many), and Gaussian DP by bounded range (best for many if δ is large against ε).
+    """
+    measure: Measure = "pure"
+    epsilon = budget.epsilon / count
+    if not budget.pure:
+        by_rho = math.sqrt(8 * budget.to_zcdp().rho / count)
+        by_mu = conversions.bounded_range_from_mu(budget.to_gdp().mu / math.sqrt(count))
+        if by_rho > epsilon:
+            measure, epsilon = "zcdp", by_rho
+        if by_mu > epsilon:
+            measure, epsilon = "gdp", by_mu
+    return measure, epsilon * (1 - 2.0**-36)  # costs are rounded up

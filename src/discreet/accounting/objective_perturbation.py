@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from scipy.optimize import brentq
 
@@ -322,12 +322,3 @@ class ObjectivePerturbation:
             rho = math.nextafter(conversions.rho_from_pure(self.epsilon), math.inf)
             mu = math.nextafter(conversions.mu_from_pure(self.epsilon), math.inf)
         return PrivacyLoss(self.epsilon, rho, mu, self.delta)
-
-    def event(self) -> Any:
-        """Return its zCDP cost if it is pure; else an event that `dp_accounting` refuses.
-
-        That package has no event for a mechanism of which an (ε, δ) or a profile is known.
-        """
-        from dp_accounting import UnsupportedDpEvent, ZCDpEvent
-
-        return ZCDpEvent(self.loss.rho) if self.delta == 0 else UnsupportedDpEvent()

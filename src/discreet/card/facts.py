@@ -173,7 +173,7 @@ def _summary(guarantee: Guarantee, total: tuple[float, float] | None) -> str:
     if not guarantee.secure:
         subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
     promise = f"{budget_words(*(total or (guarantee.epsilon, guarantee.delta)))}"
-    return f"{subject} {verb} {promise}-differentially private for {guarantee.relation.words}."
+    return f"{subject} {verb} {promise}-differentially private for {guarantee.relation.text}."
 
 
 def budget_words(epsilon: float, delta: float) -> str:
@@ -188,7 +188,7 @@ def _promise(guarantee: Guarantee, total: tuple[float, float] | None) -> Section
     of_fit = "" if total is None else " of the fit alone"
     rows = [
         ("Who is protected", who),
-        ("Compared tables", f"{guarantee.relation.words} ({guarantee.relation})"),
+        ("Compared tables", f"{guarantee.relation.text} ({guarantee.relation})"),
         (
             f"ε (privacy loss){of_fit}",
             f"{guarantee.epsilon:.6g}" if guarantee.private else "unbounded",

@@ -68,7 +68,7 @@ def evaluate(
     if promise is not None:
         screen.note(
             f"This evaluation is {promise.epsilon:g}-differentially private (pure) for "
-            f"{promise.relation.words}; the number of rows is treated as public. It adds to every "
+            f"{promise.relation.text}; the number of rows is treated as public. It adds to every "
             "other release about the same rows."
         )
 

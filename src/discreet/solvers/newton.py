@@ -23,8 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, Gaussian, Relation
-from discreet.core.curator.moments import NoisyMoment
+from discreet.core import Budget, Curator, Gaussian, NoisyMoment, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.solvers import settings

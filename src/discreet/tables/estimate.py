@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from discreet.core import Account, Accountant, Budget, Relation
+from discreet.core import Account, Accountant, Budget, Laplace, PermuteAndFlip, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.filters import PrivacyFilter
 from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
-from discreet.core.mechanisms import Laplace, PermuteAndFlip
 from discreet.core.noise import Noise
 from discreet.core.ranges import select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core import Laplace, PermuteAndFlip
 from discreet.core.filters import Mechanism
 from discreet.core.histogram import StabilityHistogram
-from discreet.core.mechanisms import Laplace, PermuteAndFlip
 from discreet.core.ranges import cell_counts, edges
 from discreet.tables.cells import numbers
 

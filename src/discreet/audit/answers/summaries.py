@@ -28,7 +28,7 @@ from discreet.audit.answers.bench import (
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
 from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
-from discreet.core.ranges import edges, lengths
+from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classes, score_numbers
 from discreet.preparation.norms import Lengths
 from discreet.preparation.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
@@ -120,7 +120,7 @@ def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
     The statistic is whether one of the few was chosen. Under add/remove the row is really taken
     away: a row of zeros is one of the shortest.
     """
-    grid = lengths()
+    grid = norm_candidates()
     short = grid * (1 - 1e-9)  # a length that is computed must not pass its candidate
     if relation is Relation.REPLACE_ONE:
         low, high = -40, -10
