@@ -19,7 +19,7 @@ from discreet.core import (
     PermuteAndFlip,
     SelectionMechanism,
 )
-from discreet.core import noisy_max as module
+from discreet.core import selections as module
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.selections import LaplaceNoisyMax, select_in_groups
@@ -42,11 +42,11 @@ class Spy:
         self.error = 0.0
 
     def corner_gradient(self, weights, loss, clip):
-        self.charges_when_read.append(len(self.curator._filter.charged))
+        self.charges_when_read.append(len(self.curator._filter.uses))
         return Sum(np.array([1e7, -3e7, 2e7]), self.error)
 
     def candidate_losses(self, candidates, parent, loss, clip):
-        self.charges_when_read.append(len(self.curator._filter.charged))
+        self.charges_when_read.append(len(self.curator._filter.uses))
         return Sum(np.linspace(0.0, 1e7, len(candidates)), self.error)
 
 
@@ -60,7 +60,7 @@ class Recorder(SelectionMechanism):
     def loss(self):
         return ExponentialMechanism(self.epsilon, monotone=False).loss
 
-    def select(self, scores, *, sensitivity, noise):
+    def select(self, scores, *, sensitivity, noise, magnitude=None):
         SEEN.append((scores, sensitivity))
         return int(np.argmax(scores))
 

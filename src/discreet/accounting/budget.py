@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Literal
 
 from discreet.accounting import conversions
@@ -108,6 +109,14 @@ class Budget:
         """Return the largest Gaussian-DP budget that implies this one; refuses pure budgets."""
         self._refuse_pure("Gaussian DP")
         return GDPBudget(conversions.mu_from_epsilon(self.epsilon, self.delta), self.relation)
+
+    def total(self, measure: Measure, conversion: conversions.Conversion = "tight") -> Fraction:
+        """Return the largest total in a measure that keeps this budget: ρ, μ² or ε."""
+        if measure == "zcdp":
+            return Fraction(self.to_zcdp(conversion).rho)
+        if measure in ("gdp", "profile"):
+            return Fraction(self.to_gdp().mu) ** 2
+        return Fraction(self.epsilon)
 
     def _refuse_pure(self, target: str) -> None:
         if self.pure:

@@ -109,7 +109,9 @@ class Account(Unique):
         with self._lock:
             self._check_share(share)
             if self._opened is None:
-                total = self._convert(measure, conversion)
+                if measure == "profile":
+                    raise PrivacyError("A profile does not add up; it is opened as a plan.")
+                total = self.models.total(measure, conversion)
                 if self._division is not None:
                     self._division.check(measure, total)
                 self._charge_accountant(measure, total)
@@ -206,44 +208,12 @@ class Account(Unique):
         self._accountant.charge(measure, total, self.budget.relation, delta)
         self._charged = True
 
-    def _convert(self, measure: Measure, conversion: Conversion) -> Fraction:
-        if measure == "profile":
-            raise PrivacyError("A profile does not add up; it is opened as a plan.")
-        if measure == "zcdp":
-            return Fraction(self.models.to_zcdp(conversion).rho)
-        if measure == "gdp":
-            return Fraction(self.models.to_gdp().mu) ** 2
-        return Fraction(self.models.epsilon)
-
-    def _stated(self) -> tuple[Measure | None, Fraction]:
-        """Return the measure that holds for all parts together, and their total in it."""
-        if self._opened is None:
-            return None, Fraction(0)
-        measure, division = self._opened[0], self._division
-        if division is None:
-            return measure, self._total
-        if measure == "zcdp":
-            return measure, division.preparation_rho + self._total
-        if measure == "gdp" or self.budget.pure:
-            return measure, division.total + self._total
-        return "approximate", Fraction(self.budget.epsilon)
-
     def _split(self) -> tuple[tuple[str, float], ...]:
-        """Return the parts of the budget by name; none if it was not divided.
-
-        Shares of what adds up (ρ, μ², or ε of a pure budget); where nothing does, of what was
-        asked for: μ² before models with a profile, else ε.
-        """
-        division = self._division
-        if division is None:
+        """Return the parts of the budget by name; none if it was not divided."""
+        if self._division is None or self._opened is None:
             return ()
-        measure, whole = self._stated()
-        reserved = division.share
-        if measure == "zcdp":
-            reserved = division.preparation_rho / whole
-        elif measure == "gdp" or self.budget.pure:
-            reserved = division.total / whole
-        factor = reserved / division.share
+        reserved = self._division.preparation_share(self._opened[0], self._total)
+        factor = reserved / self._division.share
         parts = tuple((name, float(factor * share)) for name, share in self._reserved_parts)
         return (*parts, ("model", float(1 - reserved)))
 
@@ -258,7 +228,9 @@ class Account(Unique):
         """Return the promise of this account, once its filters will not be used again."""
         if self._opened is None and not self._forfeited:
             raise PrivacyError("Nothing was opened on this account, so there is nothing to state.")
-        measure, exact = self._stated()
+        measure, exact = (self._opened[0] if self._opened else None), self._total
+        if self._division is not None and measure is not None:
+            measure, exact = self._division.stated(measure, exact)
         total = float(exact)
         filters = (*self._reserved.values(), *self._filters)
         return Guarantee(

@@ -24,7 +24,7 @@ from discreet.accounting.conversions.directed import UNIT
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.account import Account
 from discreet.core.bits import permutation, poisson_index
-from discreet.core.descents import Descent, Order
+from discreet.core.descents import Order, check_descent, descend
 from discreet.core.filters import Mechanism, PlannedStep, PrivacyFilter, Unique
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
 from discreet.core.noise import Noise
@@ -199,8 +199,8 @@ class Curator(Unique):
         """
         filter_ = self._open_filter
         chosen = np.asarray(index, dtype=np.intp)
-        inside = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
-        if not inside or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
+        rising = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
+        if not rising or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
             raise ValueError("index must name at least one column, each once, in rising order.")
         return self._view(self._rows.columns(chosen, positive("factor", factor)), filter_)
 
@@ -386,9 +386,13 @@ class Curator(Unique):
             raise NotSupported("descent by batches needs a loss with one output per row.")
         if self._rows.n_rows != self.n_rows:
             raise PrivacyError("Descent by batches needs all rows, not a sample of them.")
-        descent = Descent(mechanism, order, batch_size, steps, self.n_rows, self.relation)
-        self._open_filter.charge(mechanism, descent.uses)
-        return descent.run(self._rows, loss, weights, self._noise, clip, alpha, radius, average)
+        check_descent(mechanism, order, batch_size, steps.size, self.n_rows, self.relation)
+        self._open_filter.charge(mechanism, 1 if order == "pass" else steps.size)
+        settings = {"clip": clip, "alpha": alpha, "radius": radius}
+        last, mean = descend(
+            self._rows, loss, weights, steps, mechanism, batch_size, self._noise, **settings
+        )
+        return mean if average else last
 
     # ---- choices
 
@@ -545,9 +549,7 @@ class Curator(Unique):
         add/remove and 1 under replace. Cost: that of ``mechanism``. Proof:
         docs/proofs/preparation.md.
         """
-        _check_kind(mechanism, ExponentialMechanism)
-        if mechanism.monotone:
-            raise ValueError("distances of counts are not monotone; use monotone=False.")
+        _check_counts(mechanism)
         largest = None if largest is None else _clip(largest)
         self._open_filter.charge(mechanism)
         replaced = self.relation is not Relation.ADD_REMOVE
@@ -565,9 +567,7 @@ class Curator(Unique):
         under both relations. Cost: twice that of ``mechanism``.
         """
         coverage = number("coverage", coverage, above=0.0, below=1.0)
-        _check_kind(mechanism, ExponentialMechanism)
-        if mechanism.monotone:
-            raise ValueError("distances of counts are not monotone; use monotone=False.")
+        _check_counts(mechanism)
         self._open_filter.charge(mechanism, 2)
         values = self._rows.column(column)
         return select_bounds(values, self.n_rows, coverage, mechanism, self._noise)
@@ -706,10 +706,9 @@ class Curator(Unique):
         self._check_relation(proven_for)
         self._open_filter.charge(mechanism)
         values = _checked(compute(self._rows), size)
-        noisy, _ = mechanism.release(
+        return mechanism.release(
             values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
-        )
-        return noisy
+        )[0]
 
     def run(
         self,
@@ -767,6 +766,12 @@ def _check_kind(mechanism: object, *kinds: type) -> None:
     if not isinstance(mechanism, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"this question needs a {names} mechanism; got {type(mechanism).__name__}.")
+
+
+def _check_counts(mechanism: SelectionMechanism) -> None:
+    _check_kind(mechanism, ExponentialMechanism)
+    if mechanism.monotone:
+        raise ValueError("distances of counts are not monotone; use monotone=False.")
 
 
 def _check_unordered(mechanism: SelectionMechanism, loss: Any, scores: str) -> None:

@@ -13,36 +13,16 @@ from __future__ import annotations
 import math
 import threading
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
-from discreet.accounting.budget import Measure, PrivacyLoss, Relation
-from discreet.accounting.profiles import Profile
+from discreet.accounting.budget import Measure
+from discreet.accounting.profiles import Mechanism, PlannedStep
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.validate import choice, integer, positive
 
-__all__ = [
-    "CountedStep",
-    "Mechanism",
-    "PlannedFilter",
-    "PlannedStep",
-    "PrivacyFilter",
-    "ProfiledStep",
-    "Unique",
-]
+__all__ = ["Mechanism", "PlannedFilter", "PlannedStep", "PrivacyFilter", "Unique"]
 
 _UNITS: dict[str, str] = {"pure": "ε", "approximate": "ε", "zcdp": "ρ", "gdp": "μ²"}
-
-
-class Mechanism(Protocol):
-    """Anything a filter can be charged for."""
-
-    @property
-    def name(self) -> str:
-        """Its name in a guarantee."""
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """Cost of one use."""
 
 
 class Unique:
@@ -135,54 +115,16 @@ class PrivacyFilter(Unique):
         )
 
     @property
-    def spent(self) -> float:
-        """Total of the charges so far."""
-        with self._lock:
-            return float(self._spent)
-
-    @property
     def spent_share(self) -> float:
         """Charges so far as a share of the total."""
         with self._lock:
             return float(self._spent / self.total)
 
     @property
-    def charged(self) -> tuple[Mechanism, ...]:
-        """Mechanism of every charge, in order."""
-        return tuple(mechanism for mechanism, _ in self.uses)
-
-    @property
     def uses(self) -> tuple[tuple[Mechanism, int], ...]:
         """Every charge, in order: the mechanism and the number of its uses."""
         with self._lock:
             return tuple(self._charged)
-
-
-class CountedStep(Mechanism, Protocol):
-    """A mechanism whose repeated use costs less than the sum of its costs."""
-
-    @property
-    def relation(self) -> Relation:
-        """Relation that it is accounted for."""
-
-    def epsilon(self, count: int, delta: float) -> float:
-        """Bound the ε of ``count`` uses at this δ."""
-
-
-class ProfiledStep(Mechanism, Protocol):
-    """A mechanism with a bound on its δ that composes with others of the kind."""
-
-    @property
-    def relation(self) -> Relation | None:
-        """Relation that its profile holds under."""
-
-    @property
-    def profile(self) -> Profile:
-        """Bound on its δ at every ε; `PrivacyError` if it has no such bound."""
-
-
-PlannedStep = CountedStep | ProfiledStep
-"""Steps that a budget can be spent on in advance."""
 
 
 class PlannedFilter(PrivacyFilter):
