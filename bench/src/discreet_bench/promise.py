@@ -55,7 +55,7 @@ def promise(result: Result, problem: Problem) -> dict[str, Any]:
         spent = recomputed_epsilon(guarantee)
         return found | {"variant": "as released", "epsilon_recomputed": spent}
     if isinstance(guarantee, TunedGuarantee):
-        recomputed = guarantee.recomputed_epsilon()
+        recomputed = guarantee.recompute()
         insist((guarantee.epsilon, guarantee.delta), recomputed, problem.epsilon, problem.delta)
     else:
         recomputed = check(guarantee, problem.epsilon, problem.delta)

@@ -1,6 +1,6 @@
 """Budgets, and the neighbouring relation that they hold for.
 
-A privacy promise means nothing without its *relation*: which two tables must look alike. Under
+A privacy promise means nothing without its *relation*: which two data sets are neighbouring. Under
 ``add_remove`` one table has one row more than the other; under ``replace_one`` one row has other
 values. A sum of vectors of norm at most C changes by at most C under the first and by at most 2C
 under the second, so every number in this package names the relation it holds for.
@@ -31,7 +31,7 @@ _DELTA = "Use a value well below 1/n, for example 1e-6; 0 asks for pure privacy.
 
 
 class Relation(StrEnum):
-    """Which tables count as neighbours."""
+    """Relation between neighbouring data sets."""
 
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"

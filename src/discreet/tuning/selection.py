@@ -60,8 +60,8 @@ class BestOfMany:
 class TunedGuarantee(Guarantee):
     """The promise for the best of K runs; it can be computed once more."""
 
-    def recomputed_epsilon(self) -> float:
-        """The ε of the selection at the guarantee's δ, by `recomputed_epsilon`."""
+    def recompute(self) -> float:
+        """Return the ε of the selection at the guarantee's δ, by `recomputed_epsilon`."""
         ((mechanism, count),) = [(use.mechanism, use.count) for use in self.mechanisms]
         if count != 1 or not isinstance(mechanism, BestOfMany):
             raise PrivacyError("this guarantee is not that of one selection among runs.")

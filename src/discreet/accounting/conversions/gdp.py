@@ -43,12 +43,12 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def mills(x: float) -> float:
-    """Mills' ratio Φ(−x)/φ(x)."""
+    """Return Mills' ratio Φ(−x)/φ(x)."""
     return _SQRT_HALF_PI * float(erfcx(x * math.sqrt(0.5)))
 
 
 def _mills_difference_series(c: float, mu: float) -> float:
-    """m(c − μ/2) − m(c + μ/2) for c ≥ 0 and small μ, without cancellation.
+    """Compute m(c − μ/2) − m(c + μ/2) for c ≥ 0 and small μ, without cancellation.
 
     It equals 2 Σ_k I_k (μ/2)^k / k! over odd k, where I_k = ∫₀^∞ s^k exp(−s²/2 − cs) ds > 0 and
     I_{k+1} = k I_{k−1} − c I_k. For μ ≤ 0.05 the terms from k = 9 on are below 2e-16 of the first.
@@ -66,7 +66,7 @@ def _mills_difference_series(c: float, mu: float) -> float:
 
 
 def _log_delta_from_mu(mu: float, epsilon: float) -> float:
-    """An upper bound on ln δ of the Gaussian profile for μ > 0, with its rounding error added."""
+    """Bound ln δ of the Gaussian profile for μ > 0 from above, rounding included."""
     c = epsilon / mu
     a, b = c - 0.5 * mu, c + 0.5 * mu
     if a - 4.0 * UNIT * c > 45.0:  # even with its rounding: δ < exp(−a²/2), below every float
@@ -216,7 +216,7 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
 
 
 def _mu_from_log_odds(log_odds: float) -> float:
-    """−2 Φ⁻¹(1/(1 + e^log_odds)) for log_odds ≥ 0, rounded up."""
+    """Compute −2 Φ⁻¹(1/(1 + e^log_odds)) for log_odds ≥ 0, rounded up."""
     if log_odds == 0.0:
         return 0.0
     if log_odds < 1.0:

@@ -1,4 +1,4 @@
-"""Gaussian steps on random samples of the rows: what sampling gains, and how steps add up.
+"""Gaussian steps on random samples of the rows: amplification by sampling, and composition.
 
 A row that is only sometimes looked at is protected better. How much better is computed here for
 many steps together, as an upper bound on the truth: exactly (up to a grid, rounded to the safe
@@ -35,7 +35,7 @@ LARGEST_COUNT = 10**9
 SMALLEST_DELTA = 1e-40
 """δ is not looked for below this."""
 AIM = 3e-4
-"""How far below the goal the search aims, relatively; it stops within three times that."""
+"""Relative distance below the goal that the search aims at; it stops within three times that."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class SampledGaussian:
 
     name: ClassVar[str] = "sampled_gaussian"
 
-    def _post_init__(self) -> None:
-        """Refuse what no accountant here covers."""
+    def __post_init__(self) -> None:
+        """Refuse settings that no accountant here covers."""
         multiplier, rate = float(self.noise_multiplier), float(self.rate)
         if not SMALLEST_MULTIPLIER <= multiplier <= LARGEST_MULTIPLIER:
             raise ValueError(
@@ -83,7 +83,7 @@ class SampledGaussian:
 
     @cached_property
     def loss(self) -> PrivacyLoss:
-        """What one use costs if the sample is known."""
+        """Cost of one use if the sample is known."""
         mu = math.nextafter(self.relation.rows_changed / self.noise_multiplier, math.inf)
         rho = math.nextafter(conversions.rho_from_mu(mu), math.inf)
         return PrivacyLoss(epsilon=math.inf, rho=rho, mu=mu)
@@ -102,13 +102,13 @@ class SampledGaussian:
         return noise if self.rate == 1 else PoissonSampledDpEvent(self.rate, noise)
 
     def epsilon(self, count: int, delta: float, method: Method = "tight") -> float:
-        """An upper bound on the ε of ``count`` uses at ``delta``."""
+        """Bound the ε of ``count`` uses at ``delta``."""
         count, delta = _check_count(count), _check_delta(delta)
         sigma, relation = self.noise_multiplier, self.relation
         return _epsilon(sigma, self.rate, relation, self.sampling, count, delta, method)
 
     def delta(self, count: int, epsilon: float) -> float:
-        """An upper bound on the δ of ``count`` uses at ``epsilon``."""
+        """Bound the δ of ``count`` uses at ``epsilon``."""
         count = _check_count(count)
         if not (math.isfinite(epsilon) and epsilon >= 0):
             raise ValueError(f"epsilon must be >= 0 and finite; got {epsilon!r}.")
@@ -124,7 +124,7 @@ def noise_multiplier_for(
     sampling: Sampling = "poisson",
     method: Method = "tight",
 ) -> float:
-    """The smallest noise multiplier, to about 0.1 %, for which ``count`` uses keep the budget.
+    """Find the smallest noise multiplier, to about 0.1 %, at which ``count`` uses keep a budget.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def noise_multiplier_for(
     count : int
         Number of uses.
     sampling : {"poisson", "one_row"}
-        How rows are sampled.
+        Kind of the sample.
     method : {"tight", "rdp"}
         By exact composition, or by Rényi divergences as in Abadi et al. 2016.
 
@@ -222,7 +222,7 @@ def _pair_epsilon(
     count: int,
     delta: float,
 ) -> float:
-    """The ε of one of the dominating pairs: by composition, or else by moments."""
+    """Bound the ε of one of the dominating pairs: by composition, or else by moments."""
     pair = pairs_of(sigma, rate, relation, sampling)[which]
     if count == 1:
         return _first_fit(pair.delta, delta, conversions.epsilon_from_mu(2 / pair.sigma, delta))
@@ -256,7 +256,7 @@ def _delta(
 
 
 def _plain_mu(sigma: float, relation: Relation, count: int) -> float:
-    """The μ of all steps if samples are known, rounded up."""
+    """Return the μ of all steps if samples are known, rounded up."""
     return relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)
 
 
@@ -290,7 +290,7 @@ def _check_delta(delta: float) -> float:
 
 
 def _bisect(spent: Callable[[float], float], goal: float, low: float, high: float) -> float:
-    """Where a cheap decreasing function crosses ``goal``, to 0.01; ``high`` if it does not."""
+    """Find where a decreasing function crosses ``goal``, to 0.01; ``high`` if it does not."""
     while high - low > 0.01:
         middle = 0.5 * (low + high)
         if spent(middle) <= goal:
@@ -301,7 +301,7 @@ def _bisect(spent: Callable[[float], float], goal: float, low: float, high: floa
 
 
 def _first_fit(value: Callable[[float], float], goal: float, high: float) -> float:
-    """The smallest x ≥ 0 with value(x) ≤ goal of a decreasing function, to 1e-9 relative."""
+    """Find the smallest x ≥ 0 with value(x) ≤ goal of a decreasing function, to 1e-9."""
     if value(0.0) <= goal:
         return 0.0
     low = 0.0
@@ -324,18 +324,18 @@ def _least(
     high: float,
     slope: float = -1.0,
 ) -> float:
-    """A number x in [low, high] with spent(x) ≤ goal, the least up to about 1e-3.
+    """Find a number x in [low, high] with spent(x) ≤ goal, the least up to about 1e-3.
 
     Parameters
     ----------
     spent : callable
         A decreasing function (that it is one is not relied upon for the result to fit).
     goal : float
-        What may be spent.
+        Largest value that is allowed.
     guess : float
-        Where to begin.
+        Start of the search.
     low, high : float
-        Where to search; ``high`` is taken to fit, and is returned if nothing else does.
+        Range of the search; ``high`` is taken to fit, and is returned if nothing else does.
     slope : float
         A guess at d ln(spent)/dx.
     """

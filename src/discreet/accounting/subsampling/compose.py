@@ -1,6 +1,6 @@
-"""Many steps: exact composition by one Fourier transform of the tilted privacy loss.
+"""Exact composition of many steps by one Fourier transform of the tilted privacy loss.
 
-A plain transform leaves an absolute error of about 1e-16 a step in every mass, too much for small
+A plain transform leaves an absolute error of about 1e-16 per step in every mass, too much for small
 δ. So masses are multiplied by exp(θ·loss) first, with θ such that the composed loss is centred
 where δ is decided, and divided by it afterwards: the error is then relative to δ, and a short
 window of the composed loss suffices. All errors are bounded and added.
@@ -22,21 +22,21 @@ from discreet.validate import FloatArray
 __all__ = ["DiscreteLoss", "Estimate", "Profile", "compose", "discretise", "estimate"]
 
 TAIL_SHARE = 1e-4
-"""Which share of δ each truncation may cost."""
+"""Share of δ that each truncation may cost."""
 LONGEST = 2**19
 WIDEST = 500.0
-"""The longest window of the composed loss whose exponential is no problem."""
+"""Widest window of the composed loss whose exponential does not overflow."""
 SHORTEST = 2**15
 INFLATION = 1e-4
-"""By which share the grid may raise the variance of the composed loss."""
+"""Relative rise of the variance of the composed loss that the grid may cause."""
 NEGLIGIBLE = -80.0
 """Logarithm below which entries of the composed spectrum are dropped (and counted as errors)."""
-POINTS = 4096
+POINTS = 2**12
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Where the composed loss decides δ, by a plain quadrature: used to choose grids only.
+    """Estimate, by a plain quadrature, of where the composed loss decides δ; chooses grids only.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Esti
 
 
 def _converted(moments: FloatArray, thetas: FloatArray, delta: float) -> FloatArray:
-    """The ε of Rényi divergences moments/θ of order θ + 1 (Canonne, Kamath & Steinke 2020)."""
+    """Convert Rényi divergences moments/θ of order θ + 1 to ε (Canonne et al. 2020)."""
     orders = thetas + 1
     return (moments - math.log(delta) - np.log(orders)) / thetas + np.log1p(-1 / orders)
 
@@ -113,7 +113,7 @@ class Profile:
     deltas: FloatArray
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε ≥ 0 at which δ is proven, between grid points by convexity in e^ε."""
+        """Find the smallest ε ≥ 0 at which δ is proven; between points by convexity in e^ε."""
         fits = np.flatnonzero(self.deltas <= delta)
         if fits.size == 0:
             return math.inf
@@ -128,7 +128,7 @@ class Profile:
 
 
 def compose(pair: Pair, count: int, delta: float) -> Profile | None:
-    """δ(ε) of ``count`` steps around the ε where it is ``delta``.
+    """Bound δ(ε) of ``count`` steps around the ε where it is ``delta``.
 
     None if the grid that this would need is too long.
     """
@@ -199,7 +199,7 @@ def _transform(
 
 
 def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
-    """Chernoff's bound on the composed loss exceeding ``top``."""
+    """Bound the probability that the composed loss exceeds ``top`` (Chernoff)."""
     best = 0.0
     for factor in (1.0, 1.5, 2.0, 3.0, 5.0):
         tilt = factor * theta
@@ -235,13 +235,13 @@ class DiscreteLoss:
 
     @property
     def losses(self) -> FloatArray:
-        """The losses that the masses belong to."""
+        """Losses that the masses belong to."""
         return self.interval * np.arange(
             self.start, self.start + self.masses.size, dtype=np.float64
         )
 
     def log_moment(self, theta: float, rounded_up: bool = False) -> float:
-        """Ln E[exp(θ·loss)] of the finite part, as computed or with its masses' errors."""
+        """Compute ln E[exp(θ·loss)] of the finite part, as computed or with its masses' errors."""
         masses = self.masses + self.errors if rounded_up else self.masses
         exponents = theta * self.losses
         top = float(exponents.max())
@@ -307,7 +307,7 @@ def _upper_share(
     lower_edges: FloatArray,
     interval: float,
 ) -> FloatArray:
-    """Which share of a cell's P-mass goes to its upper end; rounded up, which is the safe side."""
+    """Return the share of a cell's P-mass that goes to its upper end, rounded up."""
     with np.errstate(all="ignore"):
         ratio = q / p * np.exp(lower_edges)
         doubt = ratio * (p_errors / p + q_errors / q + 2.0**-50) + 2.0**-50

@@ -1,8 +1,9 @@
 """The worst pairs of outputs of one sampled Gaussian step, and their privacy loss.
 
 One step adds Gaussian noise of standard deviation σ to a sum of sampled vectors of norm at most 1.
-What it tells apart best is a pair (P, Q) of mixtures of normal distributions on a line, whose
-privacy loss ln(dP/dQ) increases along the line. Proof: docs/proofs/subsampling.md.
+The outputs on neighbouring data sets that are easiest to tell apart are a pair (P, Q) of mixtures
+of normal distributions on a line, whose privacy loss ln(dP/dQ) increases along the line. Proof:
+docs/proofs/subsampling.md.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ Mixture = tuple[tuple[float, float], ...]
 LARGE_LOSS = 600.0
 """Above this, positions are computed from logarithms: e^loss/rate would overflow soon after."""
 REACH = 14.0
-"""How many standard deviations around the means of a tilted step are integrated over."""
+"""Standard deviations around the means of a tilted step that are integrated over."""
 LARGEST_SHIFT = 4000.0
-"""Orders are at most so many σ, which bounds the number of points."""
+"""Largest order in units of σ, which bounds the number of points."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,11 @@ class Pair:
     mirrored: bool = False
 
     def loss(self, x: FloatArray) -> FloatArray:
-        """The privacy loss ln(dP/dQ) at x."""
+        """Return the privacy loss ln(dP/dQ) at x."""
         return self._log_density(self.first, x) - self._log_density(self.second, x)
 
     def _log_density(self, mixture: Mixture, x: FloatArray) -> FloatArray:
-        """Log density relative to that of N(0, σ²)."""
+        """Return the log density relative to that of N(0, σ²)."""
         total = np.full_like(x, -math.inf)
         for weight, mean in mixture:
             part = math.log(weight) + mean * (2 * x - mean) / (2 * self.sigma**2)
@@ -68,7 +69,7 @@ class Pair:
         return total
 
     def masses(self, mixture: Mixture, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Masses between consecutive points of x, and bounds on their rounding errors."""
+        """Return masses between consecutive points of x, and bounds on their rounding errors."""
         masses, errors = np.zeros(x.size - 1), np.zeros(x.size - 1)
         for weight, mean in mixture:
             z = (x - mean) / self.sigma
@@ -84,11 +85,11 @@ class Pair:
         return masses, errors + 2.0**-51 * masses
 
     def above(self, mixture: Mixture, x: float) -> float:
-        """Mass above x."""
+        """Return the mass above x."""
         return sum(weight * float(ndtr((mean - x) / self.sigma)) for weight, mean in mixture)
 
     def delta(self, epsilon: float) -> float:
-        """The δ of one step at ε ≥ 0: P(loss > ε) − e^ε·Q(loss > ε), rounded up."""
+        """Bound the δ of one step at ε ≥ 0: P(loss > ε) − e^ε·Q(loss > ε), rounded up."""
         x = float(self.position(np.array([epsilon]))[0])
         if math.isinf(x):
             return 0.0 if x > 0 else 1.0
@@ -100,21 +101,21 @@ class Pair:
         return min(1.0, max(0.0, p - q) + UNIT * (64 + 8 * z * z) * (p + q))
 
     def high(self, mass: float) -> float:
-        """A point above which P has at most about ``mass``."""
+        """Return a point above which P has at most about ``mass``."""
         return max(
             mean + self.sigma * float(-ndtri(min(0.5, mass / (2 * weight))))
             for weight, mean in self.first
         )
 
     def low(self, mass: float) -> float:
-        """A point below which P has at most about ``mass``."""
+        """Return a point below which P has at most about ``mass``."""
         return min(
             mean - self.sigma * float(-ndtri(min(0.5, mass / (2 * weight))))
             for weight, mean in self.first
         )
 
     def sampled_losses(self, low: float, high: float, points: int) -> tuple[FloatArray, FloatArray]:
-        """Losses and logarithms of their masses under P on a plain grid (an estimate)."""
+        """Estimate losses and logarithms of their masses under P on a plain grid."""
         x = np.linspace(low, high, points)
         loss = self.loss(x)
         base = -0.5 * (x / self.sigma) ** 2 + math.log(
@@ -200,7 +201,7 @@ def _replaced(sigma: float, rate: float) -> Pair:
 
 
 def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
-    """The ε of ``count`` steps at ``delta`` by the best Rényi order, over all pairs.
+    """Bound the ε of ``count`` steps at ``delta`` by the best Rényi order, over all pairs.
 
     Each order's divergence is an integral over a line, by the trapezoidal rule; for these
     functions, analytic around the line, its relative error is below 1e-12 at the spacing used, and
@@ -228,7 +229,7 @@ def _bound(pair: Pair, theta: float, count: int, delta: float) -> float:
 
 
 def log_moment(pair: Pair, theta: float) -> float:
-    """Ln E_P[exp(θ·loss)], rounded up."""
+    """Bound ln E_P[exp(θ·loss)] from above."""
     sigma = pair.sigma
     # With means −1, 0 and 1, P^(θ+1)·Q^(−θ) is a mixture, or less than one, of Gaussians whose
     # means lie between −1 − θ and 2θ + 1.
