@@ -172,7 +172,7 @@ def noise_multiplier_for(
         high += 1.0  # its conversion wastes some
         while spent(high) > goal:
             high += 1.0
-    smallest = math.log(SMALLEST_COMPOSED / own_sigma(1.0, sampling))
+    smallest = math.log(SMALLEST_COMPOSED)
     guess = high
     if rate < 1 and high > smallest:
         guess = _bisect(guessed, goal, smallest, high)
