@@ -98,6 +98,7 @@ def test_threads_count_together():
     assert accountant.fits == 40
 
 
+@pytest.mark.process
 def test_another_process_is_refused_rather_than_lost():
     accountant = Accountant()
     with pytest.raises(PrivacyError, match="threading"):

@@ -197,7 +197,7 @@ def chi_square(counts, probabilities):
 @pytest.mark.parametrize("kind", [ExponentialMechanism, LaplaceNoisyMax])
 def test_corners_are_chosen_with_the_stated_probabilities(kind):
     # Two rows, two weights, hinge at 0: gradient sums (−1.5, 0.5), clip 1, one row added or
-    # removed: noise of scale 2·1/ε. False alarm: 1e-7 (chi-square, expected counts > 300).
+    # removed: noise of scale 2·1/ε. False alarm: 1e-7 (chi-square, expected counts > 150).
     X = np.array([[1.0, 0.5], [0.5, -1.0]])
     rows = as_rows(X, np.array([1.0, 1.0]), fit_intercept=False)
     scores = np.array([1.5, -0.5, -1.5, 0.5])  # +e_0, +e_1, −e_0, −e_1
@@ -221,7 +221,7 @@ def test_corners_are_chosen_with_the_stated_probabilities(kind):
 
         probabilities = np.array([wins(i) for i in range(4)])
     assert probabilities.sum() == pytest.approx(1, abs=1e-6)
-    draws = 6000
+    draws = 3000
     curator = Curator(rows, Account(Budget(1e6, 0.0, "add_remove")), Noise(SeededBits(3)))
     curator.open("pure")
     counts = np.zeros(4)
