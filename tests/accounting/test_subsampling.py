@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.accounting.subsampling import SampledGaussian, _pair_epsilon, noise_multiplier_for
-from discreet.accounting.subsampling.compose import compose
+from discreet.accounting.subsampling.compose import DiscreteLoss, _transform, compose
 from discreet.accounting.subsampling.pairs import pairs_of
 from discreet.core import Budget, Relation
 from discreet.errors import NotSupported
@@ -226,6 +226,23 @@ def test_one_step_at_a_very_large_epsilon(relation_and_sampling, epsilon, rate):
 def test_one_step_with_hardly_any_noise(step):
     for delta in (0.9 * step.rate, 0.03 * step.rate, 1e-9, 1e-40, 1e-70, 1e-80):
         assert exact_delta(step, step.epsilon(1, delta)) <= delta
+
+
+def test_pairs_with_hardly_any_noise_are_accounted_without_sampling():
+    for sigma, sampling in [(0.0399, "poisson"), (0.0799, "one_row")]:
+        step = SampledGaussian(sigma, 0.01, REPLACE, sampling)
+        assert step.epsilon(1, 1e-6) == pytest.approx(epsilon_from_mu(2 / sigma, 1e-6), rel=1e-9)
+    step = SampledGaussian(0.0801, 0.01, REPLACE, "one_row")
+    assert step.epsilon(1, 1e-6) < 0.99 * epsilon_from_mu(2 / 0.0801, 1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_claimed_where_a_sum_overflows():
+    # One loss of 0 and a mass of 1e-250: e^(2·400) overflows at ε = −400.
+    step = DiscreteLoss(1.0, 0, np.array([1e-250]), np.zeros(1), 0.0)
+    profile = _transform(step, 1, 1.0, -600, 1024, 0.0)
+    assert np.all(profile.deltas[profile.epsilons < -400] == 1.0)
+    assert profile.deltas[-1] < 1e-240
 
 
 def test_positions_of_large_losses():

@@ -164,6 +164,39 @@ def test_sensitivity_by_hand(ask, relation, factor):
     )
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_sensitivity_of_a_step_by_hand(relation):
+    # Losses of one row lie in [0, C]: a score moves by C at most, and by 4E more as computed.
+    rows, curator = spied(Budget(1.0, 1e-6, relation))
+    rows.line_losses = lambda *arguments: Sum(np.zeros(4), 0.25)
+    curator.choose_step(
+        Logistic(),
+        *np.zeros((2, 3)),
+        np.arange(4.0),
+        clip=3.0,
+        public_losses=np.zeros(4),
+        mechanism=Recorder(0.01, monotone=False),
+    )
+    assert SEEN[-1][1] == pytest.approx(3.0 + 4 * 0.25, rel=1e-6)
+
+
+def test_noisy_max_pays_for_its_grid():
+    # Scores of up to 1e9 need a grid of 2^-31, far coarser than the sensitivity 1e-12: rounding
+    # alone moves two scores apart by 2 steps each, and noise is scaled to that.
+    scales = []
+
+    class Spying(Noise):
+        def laplace(self, size, scale, grid):
+            scales.append((scale, grid))
+            return super().laplace(size, scale, grid)
+
+    mechanism = LaplaceNoisyMax(0.5, monotone=False)
+    mechanism.select(np.zeros(3), sensitivity=1e-12, noise=Spying(SeededBits(0)), magnitude=1e9)
+    ((scale, grid),) = scales
+    assert 2.0**grid > 1e-10
+    assert scale >= 2 * (1e-12 + 2 * 2.0**grid) / 0.5
+
+
 def test_the_corner_points_against_private_plus_public_gradient():
     # Gradient sums (1e7, −3e7, 2e7): the steepest descent is along +e_1; a public part changes it.
     for mechanism in (

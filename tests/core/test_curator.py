@@ -339,3 +339,26 @@ def test_narrow_numbers_do_not_lose_noise(narrow):
     _, curator = spied()
     gradient = curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(narrow(60)))
     assert Fraction(gradient.noise_scale) >= Fraction(float(clip)) * 60
+
+
+def test_run_hands_out_what_was_computed_after_the_charge():
+    rows, curator = spied()
+    question = {"size": 2, "proven_for": "add_remove", "mechanism": Gaussian(30.0)}
+    seen = []
+
+    def compute(given, noise):
+        seen.append((given is rows, isinstance(noise, Noise), len(curator._filter.uses)))
+        return np.array([1.0, 2.0]), 0.5
+
+    values, scale = curator.run(compute, **question)
+    assert values.tolist() == [1.0, 2.0]
+    assert scale == 0.5
+    assert seen == [(True, True, 1)]
+    assert curator.run(lambda rows, noise: np.ones(2), **question).tolist() == [1.0, 1.0]
+    with pytest.raises(PrivacyError, match="replace_one"):
+        curator.run(compute, **question | {"proven_for": "replace_one"})
+    assert len(curator._filter.uses) == 2
+    for bad in (np.ones(3), np.array([1.0, np.nan]), (np.array([np.inf, 0.0]), 0.5), 1.0):
+        with pytest.raises(PrivacyError, match="nothing was released"):
+            curator.run(lambda rows, noise, bad=bad: bad, **question)
+    assert len(curator._filter.uses) == 6  # what was charged stays spent

@@ -164,6 +164,30 @@ def test_noise_of_one_row_by_hand():
     assert stats.kstest(drawn.ravel() / 2.1, "norm").pvalue > 1e-7
 
 
+@pytest.mark.parametrize(
+    ("order", "batch_size", "expected"), [("pass", 10, 7.0), ("one_row", 1, 3.5)]
+)
+def test_noise_covers_the_rounding_of_a_batch(monkeypatch, order, batch_size, expected):
+    # C = 3 and E = 1/2: 2C + 2E for a pass of replaced rows, C + E for one row of a sample.
+    curator, rows = make_curator(Budget(1e4, 1e-6, "replace_one"))
+    rows.batch_error = lambda batch_size, clip: 0.5
+    mechanism, seen = Gaussian(20.0), []
+    if order == "one_row":
+        mechanism = SampledGaussian(20.0, 1 / N, REPLACE.relation, "one_row")
+        curator.open_plan(mechanism, 10)
+    else:
+        curator.open("gdp")
+    draw = Gaussian.draw_block
+
+    def record(self, *arguments, **settings):
+        seen.append((settings["sensitivity"], settings["magnitude"]))
+        return draw(self, *arguments, **settings)
+
+    monkeypatch.setattr(Gaussian, "draw_block", record)
+    a_pass(curator, order=order, batch_size=batch_size, mechanism=mechanism, clip=3.0)
+    assert seen == [(expected, batch_size * 3.0 + 0.5)]
+
+
 def test_one_row_is_charged_for_every_update_in_advance():
     curator, rows = make_curator(Budget(1e4, 1e-6, "replace_one"))
     step = SampledGaussian(1.0, 1 / N, REPLACE.relation, "one_row")
