@@ -12,9 +12,8 @@ from scipy.stats import beta
 
 from discreet import LogisticRegression, PrivacyLeakWarning
 from discreet.core import PermuteAndFlip
-from discreet.core.bits import SeededBits
+from discreet.core.bits import SeededBits, poisson_index
 from discreet.core.noise import Noise
-from discreet.core.sampling import poisson_index
 from discreet.objectives import HuberHinge, Logistic
 from discreet.solvers import OutPert
 from discreet_bench.released import RELEASED, Released, agd, amp, frank_wolfe, objpert, outpert, sgd

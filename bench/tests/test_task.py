@@ -146,7 +146,7 @@ def test_nothing_certifies_itself():
         epsilon, delta, relation, private, secure = 1.0, 1e-9, "add_remove", True, True
         measure, mechanisms = "pure", ()
 
-        def recomputed_epsilon(self):
+        def recompute(self):
             return 0.5
 
     asked = task()

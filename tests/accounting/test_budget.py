@@ -1,8 +1,14 @@
 import math
+import sys
+import warnings
 
+import numpy as np
 import pytest
 
+from discreet import LogisticRegression
+from discreet.accounting import composition
 from discreet.accounting.budget import Budget, GDPBudget, Relation, ZCDPBudget
+from discreet.accounting.conversions import mu_from_epsilon
 from discreet.errors import NotSupported
 
 
@@ -14,7 +20,7 @@ def test_epsilon_must_be_positive_and_finite(epsilon):
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 2.0, math.nan, "0", None])
 def test_delta_must_be_in_range(delta):
-    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"delta must be a finite number"):
         Budget(1.0, delta, "add_remove")
 
 
@@ -61,3 +67,35 @@ def test_pure_budgets_are_refused_where_they_cannot_be_kept():
 def test_other_budgets_check_their_values(kind, value):
     with pytest.raises(ValueError, match="must be"):
         kind(value, "add_remove")
+
+
+def test_totals_are_the_conversions():
+    budget = Budget(0.7, 1e-8, "add_remove")
+    assert float(budget.total("zcdp")) == budget.to_zcdp().rho
+    assert float(budget.total("zcdp", "published")) == budget.to_zcdp("published").rho
+    assert math.sqrt(budget.total("gdp")) == pytest.approx(budget.to_gdp().mu)
+    assert budget.total("pure") == budget.total("approximate") == 0.7
+
+
+@pytest.mark.parametrize("solver", ["auto", "gd"])
+def test_a_fit_converts_its_budget_once(solver):
+    body = getattr(mu_from_epsilon, "__wrapped__", mu_from_epsilon).__code__
+    computed = []
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code is body:
+            computed.append((frame.f_locals["epsilon"], frame.f_locals["delta"]))
+
+    mu_from_epsilon.cache_clear()
+    composition._divide.cache_clear()
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    model = LogisticRegression(1.0, 1e-6, classes=[False, True], solver=solver)
+    sys.setprofile(count)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, X[:, 0] > 0)
+    finally:
+        sys.setprofile(None)
+    assert computed.count((1.0, 1e-6)) == 1
+    assert len(computed) == len(set(computed))  # nor any other budget twice

@@ -184,7 +184,7 @@ def test_a_plan_is_checked_against_what_is_left():
 
 def test_a_budget_is_divided_once_and_parts_are_opened_once_before_the_models():
     account = Account(BUDGETS[1])
-    with pytest.raises(PrivacyError, match="set aside"):
+    with pytest.raises(PrivacyError, match="was reserved"):
         account.open_reserved(0)
     account.reserve([("bounds", 0.1), ("centre", 0.2)], ["zcdp"])
     with pytest.raises(PrivacyError, match="once"):

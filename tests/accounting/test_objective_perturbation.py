@@ -23,6 +23,7 @@ from discreet.accounting.objective_perturbation import (
     true_epsilon,
 )
 from discreet.accounting.profiles import Profile
+from discreet.accounting.recompute import mechanism_event
 from discreet.core import PrivacyFilter, Relation
 from discreet.errors import PrivacyError
 from discreet.objectives import Huber, HuberHinge, Logistic, Softmax
@@ -304,10 +305,10 @@ def test_the_mechanism_is_charged_as_a_whole():
     mechanism = ObjectivePerturbation(0.5, 1e-6)
     assert (mechanism.loss.epsilon, mechanism.loss.delta) == (0.5, 1e-6)
     assert math.isinf(mechanism.loss.rho)
-    assert type(mechanism.event()).__name__ == "UnsupportedDpEvent"
+    assert type(mechanism_event(mechanism)).__name__ == "UnsupportedDpEvent"
     PrivacyFilter("approximate", 0.5, 1e-6).charge(mechanism)
     pure = ObjectivePerturbation(0.5)
-    assert pure.event().rho == pure.loss.rho > 0.1
+    assert mechanism_event(pure).rho == pure.loss.rho > 0.1
     PrivacyFilter("pure", 0.5).charge(pure)
     with pytest.raises(PrivacyError, match="nothing but"):
         _ = pure.profile

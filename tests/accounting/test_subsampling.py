@@ -5,11 +5,12 @@ import time
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.special import ndtr
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.accounting.subsampling import SampledGaussian, _pair_epsilon, noise_multiplier_for
-from discreet.accounting.subsampling.compose import compose
+from discreet.accounting.subsampling.compose import DiscreteLoss, _transform, compose
 from discreet.accounting.subsampling.pairs import pairs_of
 from discreet.core import Budget, Relation
 from discreet.errors import NotSupported
@@ -96,7 +97,7 @@ def test_moments_agree_with_an_independent_accountant_under_add_remove():
 
 
 def test_moments_under_replace_agree_with_closed_form_without_sampling():
-    from discreet.accounting.subsampling.moments import log_moment
+    from discreet.accounting.subsampling.pairs import log_moment
 
     # Nearly unsampled: Rényi divergence of N(1) and N(−1) is α·2/σ²; times θ = α − 1.
     pair = pairs_of(1.5, 1 - 2.0**-53, REPLACE, "poisson")[0]
@@ -178,13 +179,96 @@ def test_two_steps_by_brute_force(relation, sampling):
     assert worst * 0.998 < found < worst * 1.01
 
 
+def exact_delta(step, epsilon):
+    """δ of one step at a large ε in 120 digits, over the dominating pairs."""
+    with mp.workdps(120):
+        q, loss = mpf(step.rate), mpf(epsilon)
+        sigma = mpf(step.noise_multiplier) / (2 if step.sampling == "one_row" else 1)
+        first = [(1 - q, 0), (q, 1)]
+        second = [(mpf(1), 0)]
+        x = mpf(1) / 2 + sigma**2 * mp.log((mp.exp(loss) - 1 + q) / q)
+        if step.sampling == "poisson" and step.relation is REPLACE:
+            second = [(1 - q, 0), (q, -1)]
+            factor = (1 - q) / q * mp.exp(1 / (2 * sigma**2))
+            x = sigma**2 * (loss / 2 + mp.asinh(factor * mp.sinh(loss / 2)))
+
+        def above(mixture):
+            return sum(w * mp.erfc((x - m) / sigma / mp.sqrt(2)) / 2 for w, m in mixture)
+
+        return above(first) - mp.exp(loss) * above(second)
+
+
+@pytest.mark.parametrize("relation_and_sampling", [(ADD, "poisson"), (REPLACE, "one_row")])
+@pytest.mark.parametrize("epsilon", [600.0, 704.0, 712.0, 750.0, 1200.0, 2000.0])
+@pytest.mark.parametrize("rate", [1 / 3, 0.01])
+def test_one_step_at_a_very_large_epsilon(relation_and_sampling, epsilon, rate):
+    relation, sampling = relation_and_sampling
+    for delta in (1e-6, 0.5 * rate):
+        multiplier = noise_multiplier_for(Budget(epsilon, delta, relation), rate, 1, sampling)
+        step = SampledGaussian(multiplier, rate, relation, sampling)
+        assert exact_delta(step, epsilon) <= delta
+        assert exact_delta(step, step.epsilon(1, delta)) <= delta
+        assert exact_delta(step, epsilon) <= step.delta(1, epsilon)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        SampledGaussian(0.0478, 1 / 3, REPLACE, "one_row"),  # once claimed ε = 709 at δ = 0.03
+        SampledGaussian(0.0661, 1e-6, REPLACE, "one_row"),
+        SampledGaussian(0.0801, 1 / 3, REPLACE, "one_row"),
+        SampledGaussian(0.041, 0.5, ADD),
+        SampledGaussian(0.041, 1e-6, ADD),
+        SampledGaussian(0.041, 0.5, REPLACE),
+        SampledGaussian(0.05, 1e-6, REPLACE),
+    ],
+)
+def test_one_step_with_hardly_any_noise(step):
+    for delta in (0.9 * step.rate, 0.03 * step.rate, 1e-9, 1e-40, 1e-70, 1e-80):
+        assert exact_delta(step, step.epsilon(1, delta)) <= delta
+
+
+def test_pairs_with_hardly_any_noise_are_accounted_without_sampling():
+    for sigma, sampling in [(0.0399, "poisson"), (0.0799, "one_row")]:
+        step = SampledGaussian(sigma, 0.01, REPLACE, sampling)
+        assert step.epsilon(1, 1e-6) == pytest.approx(epsilon_from_mu(2 / sigma, 1e-6), rel=1e-9)
+    step = SampledGaussian(0.0801, 0.01, REPLACE, "one_row")
+    assert step.epsilon(1, 1e-6) < 0.99 * epsilon_from_mu(2 / 0.0801, 1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_claimed_where_a_sum_overflows():
+    # One loss of 0 and a mass of 1e-250: e^(2·400) overflows at ε = −400.
+    step = DiscreteLoss(1.0, 0, np.array([1e-250]), np.zeros(1), 0.0)
+    profile = _transform(step, 1, 1.0, -600, 1024, 0.0)
+    assert np.all(profile.deltas[profile.epsilons < -400] == 1.0)
+    assert profile.deltas[-1] < 1e-240
+
+
+def test_positions_of_large_losses():
+    """Where the loss is computed from logarithms it is still the inverse of the position."""
+    losses = np.array([599.0, 601.0, 650.0, 705.0, 720.0, 1500.0, 5000.0])
+    for relation in (ADD, REPLACE):
+        pair = pairs_of(0.05, 0.25, relation, "poisson")[0]
+        assert pair.loss(pair.position(losses)) == pytest.approx(losses, rel=1e-12)
+        assert np.all(np.diff(pair.position(losses)) > 0)
+
+
+@pytest.mark.parametrize(("relation", "count"), [(ADD, 30), (REPLACE, 3000)])
+@pytest.mark.filterwarnings("error")
+def test_composition_at_a_tiny_delta_is_quiet_and_below_moments(relation, count):
+    step = SampledGaussian(1.0, 0.001, relation)
+    assert step.epsilon(count, 1e-60) <= step.epsilon(count, 1e-60, "rdp") * (1 + 1e-9)
+    assert step.epsilon(count, 1e-60) > step.epsilon(count, 1e-30)
+
+
 def test_composition_by_simulation():
-    # 2·10^6 composed losses under P; the estimate of δ is a mean of numbers in [0, 1], so by
+    # 5·10^5 composed losses under P; the estimate of δ is a mean of numbers in [0, 1], so by
     # Bernstein it is off by more than 5.5 standard errors with probability below 1e-6.
     sigma, rate, count, epsilon = 1.0, 0.1, 20, 1.0
     rng = np.random.default_rng(3)
     pair = pairs_of(sigma, rate, ADD, "poisson")[0]
-    total = np.zeros(2_000_000)
+    total = np.zeros(500_000)
     for _ in range(count):
         x = sigma * rng.normal(size=total.size) + (rng.random(total.size) < rate)
         total += np.log1p(rate * np.expm1((2 * x - 1) / (2 * sigma**2)))

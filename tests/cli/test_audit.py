@@ -216,7 +216,7 @@ def test_markdown_is_a_table_and_the_words(asked, capsys):
         (["zzz"], Exit.USAGE, "Known: auto, gd"),
         (["models/none.json"], Exit.USAGE, "no such model file"),
         (["nonprivate"], Exit.USAGE, "has no guarantee"),
-        (["gd", "--epsilon", "-1"], Exit.USAGE, "epsilon must be a number > 0"),
+        (["gd", "--epsilon", "-1"], Exit.USAGE, "epsilon must be a finite number"),
         (["gd", "--delta", "1"], Exit.USAGE, "delta"),
         (["gd", "--confidence", "1"], Exit.USAGE, "--confidence"),
         (["gd", "--minutes", "0"], Exit.USAGE, "--minutes"),

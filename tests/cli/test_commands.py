@@ -230,7 +230,7 @@ def test_solvers_are_listed_and_described(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--epsilon", "-1"], Exit.USAGE, "epsilon must be a number > 0"),
+        (["--epsilon", "-1"], Exit.USAGE, "epsilon must be a finite number"),
         (["--solver", "nope"], Exit.USAGE, "unknown solver"),
         (["--loss", "squared"], Exit.USAGE, "does not fit"),
         (["--loss", "cubic"], Exit.USAGE, "unknown loss"),

@@ -8,6 +8,7 @@ import pytest
 from joblib import Parallel, delayed
 
 from discreet.accounting.conversions import epsilon_from_rho
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Accountant, Budget, Relation
 from discreet.errors import BudgetExceeded, PrivacyError
 
@@ -45,6 +46,27 @@ def test_the_limit_holds_and_a_refused_fit_costs_nothing():
     assert accountant.rho == before
 
 
+@pytest.mark.parametrize("way", ["open", "open_plan", "open_reserved"])
+def test_a_refused_account_stays_refused(way):
+    # The accountant must have agreed before the account counts as charged.
+    accountant = Accountant(limit=Budget(0.1, 1e-6, "add_remove"), delta_share=0.1)
+    account = Account(BUDGET, accountant)
+    step = SampledGaussian(50.0, 0.1, Relation.ADD_REMOVE)
+    if way == "open_reserved":
+        account.reserve([("centre", 0.1)], ["gdp"])
+    opening = {
+        "open": lambda: account.open("zcdp"),
+        "open_plan": lambda: account.open_plan(step, 1),
+        "open_reserved": lambda: account.open_reserved(0),
+    }[way]
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded):
+            opening()
+    assert accountant.fits == 0
+    with pytest.raises(PrivacyError, match="nothing to state"):
+        account.guarantee(secure=True)
+
+
 def test_measures_are_added_as_zcdp():
     accountant = Accountant()
     accountant.charge("pure", Fraction(1, 2), Relation.ADD_REMOVE)
@@ -76,6 +98,7 @@ def test_threads_count_together():
     assert accountant.fits == 40
 
 
+@pytest.mark.process
 def test_another_process_is_refused_rather_than_lost():
     accountant = Accountant()
     with pytest.raises(PrivacyError, match="threading"):

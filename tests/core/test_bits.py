@@ -65,6 +65,7 @@ def test_forked_children_differ():
     _all_differ([*draws, _draw(noise)])
 
 
+@pytest.mark.process
 def test_multiprocessing_fork_children_differ():
     noise = Noise()
     context = multiprocessing.get_context("fork")
@@ -85,6 +86,7 @@ def test_pickled_copies_differ():
     _all_differ([_draw(copy) for copy in [noise, *copies]])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_joblib_workers_differ(backend):
     noise = Noise()

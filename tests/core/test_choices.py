@@ -7,13 +7,22 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from discreet.accounting.composition import affordable_selection
 from discreet.accounting.conversions import rho_from_pure
-from discreet.core import Account, Budget, Curator, ExponentialMechanism, Gaussian
-from discreet.core import noisy_max as module
+from discreet.accounting.recompute import mechanism_event
+from discreet.core import (
+    Account,
+    Budget,
+    Curator,
+    ExponentialMechanism,
+    Gaussian,
+    PermuteAndFlip,
+    SelectionMechanism,
+)
+from discreet.core import selections as module
 from discreet.core.bits import SeededBits
-from discreet.core.mechanisms import PermuteAndFlip, SelectionMechanism
 from discreet.core.noise import Noise
-from discreet.core.noisy_max import LaplaceNoisyMax, affordable_selection, select_in_groups
+from discreet.core.selections import LaplaceNoisyMax, select_in_groups
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Hinge, Logistic
 from discreet.rows import Sum, as_rows
@@ -33,11 +42,11 @@ class Spy:
         self.error = 0.0
 
     def corner_gradient(self, weights, loss, clip):
-        self.charges_when_read.append(len(self.curator._filter.charged))
+        self.charges_when_read.append(len(self.curator._filter.uses))
         return Sum(np.array([1e7, -3e7, 2e7]), self.error)
 
     def candidate_losses(self, candidates, parent, loss, clip):
-        self.charges_when_read.append(len(self.curator._filter.charged))
+        self.charges_when_read.append(len(self.curator._filter.uses))
         return Sum(np.linspace(0.0, 1e7, len(candidates)), self.error)
 
 
@@ -51,7 +60,7 @@ class Recorder(SelectionMechanism):
     def loss(self):
         return ExponentialMechanism(self.epsilon, monotone=False).loss
 
-    def select(self, scores, *, sensitivity, noise):
+    def select(self, scores, *, sensitivity, noise, magnitude=None):
         SEEN.append((scores, sensitivity))
         return int(np.argmax(scores))
 
@@ -155,6 +164,39 @@ def test_sensitivity_by_hand(ask, relation, factor):
     )
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_sensitivity_of_a_step_by_hand(relation):
+    # Losses of one row lie in [0, C]: a score moves by C at most, and by 4E more as computed.
+    rows, curator = spied(Budget(1.0, 1e-6, relation))
+    rows.line_losses = lambda *arguments: Sum(np.zeros(4), 0.25)
+    curator.choose_step(
+        Logistic(),
+        *np.zeros((2, 3)),
+        np.arange(4.0),
+        clip=3.0,
+        public_losses=np.zeros(4),
+        mechanism=Recorder(0.01, monotone=False),
+    )
+    assert SEEN[-1][1] == pytest.approx(3.0 + 4 * 0.25, rel=1e-6)
+
+
+def test_noisy_max_pays_for_its_grid():
+    # Scores of up to 1e9 need a grid of 2^-31, far coarser than the sensitivity 1e-12: rounding
+    # alone moves two scores apart by 2 steps each, and noise is scaled to that.
+    scales = []
+
+    class Spying(Noise):
+        def laplace(self, size, scale, grid):
+            scales.append((scale, grid))
+            return super().laplace(size, scale, grid)
+
+    mechanism = LaplaceNoisyMax(0.5, monotone=False)
+    mechanism.select(np.zeros(3), sensitivity=1e-12, noise=Spying(SeededBits(0)), magnitude=1e9)
+    ((scale, grid),) = scales
+    assert 2.0**grid > 1e-10
+    assert scale >= 2 * (1e-12 + 2 * 2.0**grid) / 0.5
+
+
 def test_the_corner_points_against_private_plus_public_gradient():
     # Gradient sums (1e7, −3e7, 2e7): the steepest descent is along +e_1; a public part changes it.
     for mechanism in (
@@ -188,7 +230,7 @@ def chi_square(counts, probabilities):
 @pytest.mark.parametrize("kind", [ExponentialMechanism, LaplaceNoisyMax])
 def test_corners_are_chosen_with_the_stated_probabilities(kind):
     # Two rows, two weights, hinge at 0: gradient sums (−1.5, 0.5), clip 1, one row added or
-    # removed: noise of scale 2·1/ε. False alarm: 1e-7 (chi-square, expected counts > 300).
+    # removed: noise of scale 2·1/ε. False alarm: 1e-7 (chi-square, expected counts > 150).
     X = np.array([[1.0, 0.5], [0.5, -1.0]])
     rows = as_rows(X, np.array([1.0, 1.0]), fit_intercept=False)
     scores = np.array([1.5, -0.5, -1.5, 0.5])  # +e_0, +e_1, −e_0, −e_1
@@ -212,7 +254,7 @@ def test_corners_are_chosen_with_the_stated_probabilities(kind):
 
         probabilities = np.array([wins(i) for i in range(4)])
     assert probabilities.sum() == pytest.approx(1, abs=1e-6)
-    draws = 6000
+    draws = 3000
     curator = Curator(rows, Account(Budget(1e6, 0.0, "add_remove")), Noise(SeededBits(3)))
     curator.open("pure")
     counts = np.zeros(4)
@@ -237,10 +279,7 @@ def test_groups_have_the_probabilities_of_the_exponential_mechanism(monkeypatch)
     probabilities /= probabilities.sum()
     noise = Noise(SeededBits(5))
     counts = np.bincount(
-        [
-            select_in_groups(mechanism, scores, sensitivity=1.0, magnitude=2.0, noise=noise)
-            for _ in range(6000)
-        ],
+        [select_in_groups(mechanism, scores, 1.0, 2.0, noise) for _ in range(6000)],
         minlength=7,
     )
     assert chi_square(counts, probabilities)
@@ -280,11 +319,8 @@ def test_many_candidates_cost_few_draws_and_the_best_wins():
     scores[4321] = 1e6
     mechanism = ExponentialMechanism(1.0, monotone=False)
     noise = Noise(SeededBits(0))
-    assert select_in_groups(mechanism, scores, sensitivity=1.0, magnitude=1e6, noise=noise) == 4321
-    picks = {
-        select_in_groups(mechanism, scores, sensitivity=1e9, magnitude=1e6, noise=noise)
-        for _ in range(50)
-    }
+    assert select_in_groups(mechanism, scores, 1.0, 1e6, noise) == 4321
+    picks = {select_in_groups(mechanism, scores, 1e9, 1e6, noise) for _ in range(50)}
     assert len(picks) > 40  # nearly uniform over 5,000: ten repeats among 50 have probability 1e-12
 
 
@@ -295,7 +331,7 @@ def test_laplace_noise_scale_by_hand():
     assert LaplaceNoisyMax(0.5, monotone=True).scale(3.0) == pytest.approx(6.0)
     assert mechanism.loss.epsilon == 0.5
     assert rho_from_pure(0.5) <= mechanism.loss.rho <= 0.5**2 / 2
-    assert mechanism.event().rho == mechanism.loss.rho
+    assert mechanism_event(mechanism).rho == mechanism.loss.rho
     with pytest.raises(ValueError, match="magnitude"):
         mechanism.select(np.zeros(2), sensitivity=1.0, noise=Noise(SeededBits(0)))
 

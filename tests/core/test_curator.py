@@ -17,12 +17,12 @@ from discreet.core import (
     Gaussian,
     L2Norm,
     Laplace,
+    LaplaceNoisyMax,
     PermuteAndFlip,
     Relation,
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.noisy_max import LaplaceNoisyMax
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import Sum, as_rows
@@ -42,7 +42,7 @@ class Spy:
         self.error = 0.0
 
     def _look(self):
-        self.charges_when_read.append(len(self.curator._filter.charged))
+        self.charges_when_read.append(len(self.curator._filter.uses))
 
     def gradient_sum(self, weights, loss, clip):
         self._look()
@@ -97,7 +97,7 @@ def test_nothing_is_read_when_the_budget_does_not_cover_it():
 def test_nan_is_refused_before_anything_is_spent(bad):
     rows, curator = spied()
     weights = np.array([0.0, bad, 0.0])
-    with pytest.raises(ValueError, match="NaN or infinity"):
+    with pytest.raises(ValueError, match="must be finite"):
         curator.gradient(Logistic(), weights, clip=1.0, mechanism=Gaussian(10.0))
     for arguments in (
         (weights, np.ones(3), np.zeros(2), np.zeros(2)),
@@ -105,7 +105,7 @@ def test_nan_is_refused_before_anything_is_spent(bad):
         (np.ones(3), np.ones(3), np.array([0.0, bad]), np.zeros(2)),
         (np.ones(3), np.ones(3), np.zeros(2), np.array([0.0, bad])),
     ):
-        with pytest.raises(ValueError, match="NaN or infinity"):
+        with pytest.raises(ValueError, match="must be finite"):
             curator.choose_step(
                 Logistic(),
                 *arguments[:3],
@@ -339,3 +339,26 @@ def test_narrow_numbers_do_not_lose_noise(narrow):
     _, curator = spied()
     gradient = curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(narrow(60)))
     assert Fraction(gradient.noise_scale) >= Fraction(float(clip)) * 60
+
+
+def test_run_hands_out_what_was_computed_after_the_charge():
+    rows, curator = spied()
+    question = {"size": 2, "proven_for": "add_remove", "mechanism": Gaussian(30.0)}
+    seen = []
+
+    def compute(given, noise):
+        seen.append((given is rows, isinstance(noise, Noise), len(curator._filter.uses)))
+        return np.array([1.0, 2.0]), 0.5
+
+    values, scale = curator.run(compute, **question)
+    assert values.tolist() == [1.0, 2.0]
+    assert scale == 0.5
+    assert seen == [(True, True, 1)]
+    assert curator.run(lambda rows, noise: np.ones(2), **question).tolist() == [1.0, 1.0]
+    with pytest.raises(PrivacyError, match="replace_one"):
+        curator.run(compute, **question | {"proven_for": "replace_one"})
+    assert len(curator._filter.uses) == 2
+    for bad in (np.ones(3), np.array([1.0, np.nan]), (np.array([np.inf, 0.0]), 0.5), 1.0):
+        with pytest.raises(PrivacyError, match="nothing was released"):
+            curator.run(lambda rows, noise, bad=bad: bad, **question)
+    assert len(curator._filter.uses) == 6  # what was charged stays spent

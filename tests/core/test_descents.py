@@ -1,13 +1,14 @@
 """Noisy descent in one question: charged first, rightly noisy, and only where it is proven."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
-import discreet.core.curator.descents as descents
+import discreet.core.descents as descents
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
 from discreet.core.bits import SeededBits
@@ -163,6 +164,30 @@ def test_noise_of_one_row_by_hand():
     assert stats.kstest(drawn.ravel() / 2.1, "norm").pvalue > 1e-7
 
 
+@pytest.mark.parametrize(
+    ("order", "batch_size", "expected"), [("pass", 10, 7.0), ("one_row", 1, 3.5)]
+)
+def test_noise_covers_the_rounding_of_a_batch(monkeypatch, order, batch_size, expected):
+    # C = 3 and E = 1/2: 2C + 2E for a pass of replaced rows, C + E for one row of a sample.
+    curator, rows = make_curator(Budget(1e4, 1e-6, "replace_one"))
+    rows.batch_error = lambda batch_size, clip: 0.5
+    mechanism, seen = Gaussian(20.0), []
+    if order == "one_row":
+        mechanism = SampledGaussian(20.0, 1 / N, REPLACE.relation, "one_row")
+        curator.open_plan(mechanism, 10)
+    else:
+        curator.open("gdp")
+    draw = Gaussian.draw_block
+
+    def record(self, *arguments, **settings):
+        seen.append((settings["sensitivity"], settings["magnitude"]))
+        return draw(self, *arguments, **settings)
+
+    monkeypatch.setattr(Gaussian, "draw_block", record)
+    a_pass(curator, order=order, batch_size=batch_size, mechanism=mechanism, clip=3.0)
+    assert seen == [(expected, batch_size * 3.0 + 0.5)]
+
+
 def test_one_row_is_charged_for_every_update_in_advance():
     curator, rows = make_curator(Budget(1e4, 1e-6, "replace_one"))
     step = SampledGaussian(1.0, 1 / N, REPLACE.relation, "one_row")
@@ -213,27 +238,18 @@ def test_the_average_and_the_ball():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"batch_size": 0}, ValueError, "whole batch"),
-        ({"batch_size": 104}, ValueError, "whole batch"),
-        ({"batch_size": 2.0}, ValueError, "whole number"),
+        ({"batch_size": 0}, ValueError, "batch_size must be an integer from 1 to 103"),
+        ({"batch_size": 104}, ValueError, "batch_size must be an integer from 1 to 103"),
+        ({"batch_size": 2.0}, ValueError, "batch_size must be an integer"),
         ({"step_sizes": np.full(11, 0.1)}, ValueError, "whole batch"),
         ({"step_sizes": np.full(10, math.nan)}, ValueError, "NaN"),
-        ({"step_sizes": np.zeros(0)}, ValueError, "at least one"),
+        ({"step_sizes": np.zeros(0)}, ValueError, "whole batch"),
         ({"clip": 0.0}, ValueError, "clip"),
         ({"alpha": -1.0}, ValueError, "alpha"),
         ({"radius": 0.0}, ValueError, "radius"),
         ({"mechanism": Laplace(1.0)}, TypeError, "Gaussian or L2Norm"),
         ({"order": "sorted"}, ValueError, "order"),
         ({"order": "one_row"}, TypeError, "SampledGaussian"),
-        (
-            {
-                "order": "one_row",
-                "batch_size": 1,
-                "mechanism": SampledGaussian(1.0, 0.5 / N, REPLACE.relation, "one_row"),
-            },
-            PrivacyError,
-            "rate",
-        ),
         (
             {
                 "order": "one_row",
@@ -259,6 +275,25 @@ def test_bad_questions_cost_nothing(change, error, message):
         a_pass(curator, **change)
     assert curator.spent_share == 0
     assert not rows.calls
+
+
+def test_one_row_is_accounted_for_at_least_its_rate():
+    # One of N rows is drawn: a plan for half that rate would promise too much.
+    step = SampledGaussian(50.0, 0.5 / N, REPLACE.relation, "one_row")
+    curator, rows = make_curator()
+    curator.open_plan(step, 3)
+    with pytest.raises(PrivacyError, match=f"one of {N} rows is drawn"):
+        a_pass(curator, order="one_row", batch_size=1, step_sizes=np.full(3, 0.1), mechanism=step)
+    assert curator.spent_share == 0
+    assert not rows.calls
+    with pytest.raises(ValueError, match="at least one step size"):
+        a_pass(
+            curator,
+            order="one_row",
+            batch_size=1,
+            step_sizes=np.zeros(0),
+            mechanism=replace(step, rate=1 / N),
+        )
 
 
 def test_add_remove_and_samples_are_refused():
@@ -332,7 +367,7 @@ def test_a_filter_takes_many_uses_at_once_or_none():
     for _ in range(9):
         once.charge(mechanism)
     many.charge(mechanism, 9)
-    assert once.spent == many.spent
+    assert once.spent_share == many.spent_share
     assert once._spent == many._spent == 9 * Fraction(0.1)
     with pytest.raises(BudgetExceeded):
         many.charge(mechanism, 2)

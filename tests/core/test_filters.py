@@ -21,14 +21,12 @@ class Request:
     """A mechanism that costs the same number in every measure."""
 
     amount: float
+    delta: float = 0.0
     name: str = "request"
 
     @property
     def loss(self):
-        return PrivacyLoss(self.amount, self.amount, self.amount)
-
-    def event(self):
-        raise NotImplementedError
+        return PrivacyLoss(self.amount, self.amount, self.amount, self.delta)
 
 
 def unit_cost(measure: str, amount: float) -> Fraction:
@@ -52,7 +50,7 @@ def test_no_sequence_gets_more_than_the_total(measure, total, requests):
     filter_ = PrivacyFilter(measure, total)
     granted = Fraction(0)
     for amount, fails in requests:
-        before = filter_.charged
+        before = filter_.uses
         cost = unit_cost(measure, amount)
         try:
             filter_.charge(Request(amount))
@@ -61,11 +59,11 @@ def test_no_sequence_gets_more_than_the_total(measure, total, requests):
                 raise HalfWay  # the answer is never delivered, but may have been computed
         except BudgetExceeded:
             assert granted + cost > Fraction(total)  # refused only what does not fit
-            assert filter_.charged == before  # and changed nothing
+            assert filter_.uses == before  # and changed nothing
         except HalfWay:
-            assert len(filter_.charged) == len(before) + 1  # stays spent
+            assert len(filter_.uses) == len(before) + 1  # stays spent
         assert granted <= Fraction(total)
-    assert sum(unit_cost(measure, m.amount) for m in filter_.charged) == granted
+    assert sum(unit_cost(measure, m.amount) for m, _ in filter_.uses) == granted
 
 
 @settings(max_examples=20, deadline=None)
@@ -91,7 +89,7 @@ def test_concurrent_requests_share_one_total(measure, amount, threads):
         worker.join()
     cost = unit_cost(measure, amount)
     assert len(granted) == min(200 * threads, int(1 / cost))
-    assert len(filter_.charged) == len(granted)
+    assert len(filter_.uses) == len(granted)
 
 
 def test_adaptive_requests_that_use_what_is_left_exactly():
@@ -119,7 +117,7 @@ def test_costs_that_are_no_costs_are_refused(measure, amount):
     filter_ = PrivacyFilter(measure, 1.0)
     with pytest.raises(PrivacyError, match="no guarantee"):
         filter_.charge(Request(amount))
-    assert filter_.spent == 0
+    assert filter_.spent_share == 0
 
 
 @pytest.mark.parametrize("total", [0.0, -1.0, math.nan, math.inf])
@@ -139,3 +137,31 @@ def test_gdp_adds_squares():
         filter_.charge(Request(0.5))
     with pytest.raises(BudgetExceeded):
         filter_.charge(Request(0.01))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    requests=st.lists(st.tuples(st.floats(0, 0.2), st.sampled_from([0.0, 1e-7, 3e-7, 2e-6]))),
+    total_delta=st.sampled_from([0.0, 1e-6]),
+)
+def test_both_parts_of_a_pair_stay_within_their_totals(requests, total_delta):
+    filter_ = PrivacyFilter("approximate", 1.0, total_delta)
+    spent = [Fraction(0), Fraction(0)]
+    for request in requests:
+        wanted = [old + Fraction(new) for old, new in zip(spent, request, strict=True)]
+        if wanted[0] <= 1 and wanted[1] <= Fraction(total_delta):
+            filter_.charge(Request(*request))
+            spent = wanted
+        else:
+            with pytest.raises(BudgetExceeded, match="δ = "):
+                filter_.charge(Request(*request))
+    assert sum(Fraction(mechanism.delta) for mechanism, _ in filter_.uses) == spent[1]
+
+
+def test_a_delta_counts_for_every_use_and_only_where_there_is_one():
+    filter_ = PrivacyFilter("approximate", 100.0, 1e-6)
+    filter_.charge(Request(0.1, 2.0**-22), times=4)  # 4·2^-22 is just below 1e-6
+    with pytest.raises(BudgetExceeded):
+        filter_.charge(Request(0.1, 2.0**-22))
+    with pytest.raises(PrivacyError, match="no guarantee"):
+        PrivacyFilter("pure", 100.0).charge(Request(0.1, 1e-9))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.accounting.recompute import mechanism_event
 from discreet.core import Budget, Laplace, Relation
 from discreet.core.account import Account
 from discreet.core.bits import SeededBits
@@ -161,7 +162,7 @@ def test_dp_accounting_is_not_told_that_it_costs_nothing():
     from dp_accounting.privacy_accountant import UnsupportedEventError
 
     with pytest.raises(UnsupportedEventError):
-        pld.PLDAccountant().compose(StabilityHistogram(1.0, 1e-9, "add_remove").event())
+        pld.PLDAccountant().compose(mechanism_event(StabilityHistogram(1.0, 1e-9, "add_remove")))
 
 
 def test_pure_privacy_and_odd_settings_are_refused():

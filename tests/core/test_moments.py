@@ -16,7 +16,7 @@ from discreet.core import (
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.ranges import _median_scores, lengths, select_median_length
+from discreet.core.ranges import _median_scores, norm_candidates, select_median_norm
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.rows import Sum, as_rows
 
@@ -78,7 +78,7 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     for ask in (curator.row_sum, curator.outer_sum, curator.square_sum):
         with pytest.raises(BudgetExceeded):
             ask(mechanism=Gaussian(0.1))
-        with pytest.raises(TypeError, match="L2"):
+        with pytest.raises(TypeError, match="Gaussian or L2Norm"):
             ask(mechanism=Laplace(0.001))
     with pytest.raises(BudgetExceeded):
         curator.column_bounds(0, coverage=0.9, mechanism=ExponentialMechanism(2.0, monotone=False))
@@ -91,7 +91,7 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     with pytest.raises(TypeError):
         curator.median_norm(mechanism=SMALL)
     for largest in (0.0, math.nan, -1.0):
-        with pytest.raises(ValueError, match="between"):
+        with pytest.raises(ValueError, match="clip must be"):
             curator.median_norm(mechanism=CHOICE, largest=largest)
     for coverage in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="coverage"):
@@ -164,9 +164,13 @@ def test_bounds_of_a_column_hold_most_of_it():
     assert 70 <= high <= 85
 
 
+def median_scores(values):
+    return _median_scores(values, norm_candidates())
+
+
 def chances(values, sensitivity, epsilon=1.0):
     """Exact probabilities of each candidate under the exponential mechanism."""
-    exponents = epsilon * _median_scores(values, lengths()) / (2 * sensitivity)
+    exponents = epsilon * median_scores(values) / (2 * sensitivity)
     weights = np.exp(exponents - exponents.max())
     return weights / weights.sum()
 
@@ -184,7 +188,7 @@ def test_no_candidate_becomes_likelier_than_its_cost_allows_when_a_row_comes_or_
     for values in tables():
         for new in (0.0, 1e-3, 0.99, 1.0, 1.01, 5.0, 1e12):
             neighbour = np.append(values, new)
-            scores = _median_scores(neighbour, lengths()) - _median_scores(values, lengths())
+            scores = median_scores(neighbour) - median_scores(values)
             assert np.abs(scores).max() <= 0.5
             ratio = np.log(chances(neighbour, 0.5) / chances(values, 0.5))
             largest = max(largest, np.abs(ratio).max())
@@ -198,7 +202,7 @@ def test_no_candidate_becomes_likelier_than_its_cost_allows_when_a_row_is_replac
             for at in range(values.size):
                 neighbour = values.copy()
                 neighbour[at] = new
-                scores = _median_scores(neighbour, lengths()) - _median_scores(values, lengths())
+                scores = median_scores(neighbour) - median_scores(values)
                 moved = max(moved, np.abs(scores).max())
                 ratio = np.log(chances(neighbour, 1.0) / chances(values, 1.0))
                 largest = max(largest, np.abs(ratio).max())
@@ -217,11 +221,11 @@ def test_the_median_is_selected_with_the_sensitivity_of_the_relation(replaced, s
 
     mechanism, noise = Asked(1.0, monotone=False), Noise(SeededBits(0))
     values = np.random.default_rng(1).uniform(3.0, 5.0, size=10_001)
-    median = select_median_length(values, None, mechanism, noise, replaced=replaced)
+    median = select_median_norm(values, None, mechanism, noise, replaced=replaced)
     assert asked == [sensitivity]
     assert 4.0 * 0.95 <= median <= 4.0 * 1.1  # the next candidate above it, by 2^(1/16) at most
     with pytest.raises(PrivacyError, match="monotone"):
-        select_median_length(
+        select_median_norm(
             values, None, ExponentialMechanism(1.0, monotone=True), noise, replaced=replaced
         )
 
@@ -233,7 +237,7 @@ def test_rows_of_one_length_leave_no_doubt(kind):
     norms = as_rows(X, np.zeros(4000), fit_intercept=False).norms()
     mechanism, noise = ExponentialMechanism(0.1, monotone=False), Noise(SeededBits(0))
     # any other candidate is 2000 rows short of it: a false alarm in less than 1e-40 of runs
-    median = select_median_length(norms, None, mechanism, noise, replaced=True)
+    median = select_median_norm(norms, None, mechanism, noise, replaced=True)
     assert median == pytest.approx(1.0, rel=1e-4)
     for largest, want in (
         (0.5, 0.5 / 2 ** (1 / 16)),
@@ -241,6 +245,6 @@ def test_rows_of_one_length_leave_no_doubt(kind):
         (1e-12, 2.0**-40),
         (1e9, 1.0),
     ):
-        median = select_median_length(norms, largest, mechanism, noise, replaced=True)
-        assert median <= max(largest, lengths()[0])
+        median = select_median_norm(norms, largest, mechanism, noise, replaced=True)
+        assert median <= max(largest, norm_candidates()[0])
         assert median == pytest.approx(want, rel=1e-4)

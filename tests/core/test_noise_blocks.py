@@ -105,7 +105,7 @@ def test_a_block_of_gaussians_has_their_scale():
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, True])
 def test_bad_counts(count):
-    with pytest.raises(ValueError, match="size must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="count must be an integer"):
         Noise(SeededBits(0)).l2_norm(3, 1.0, -10, count)
 
 

@@ -116,7 +116,7 @@ def test_a_waived_account_promises_nothing_and_opens_nothing():
     curator = curator_of(account)
     assert curator.reveal(lambda rows: np.ones(3), size=3).tolist() == [1, 1, 1]
     assert not account.guarantee(secure=True).private
-    with pytest.raises(PrivacyError, match="waived"):
+    with pytest.raises(PrivacyError, match="forfeited"):
         curator.open("zcdp")
     opened = Account(BUDGET)
     curator = curator_of(opened)
@@ -166,7 +166,7 @@ def test_a_limit_sets_delta_aside_only_when_told():
     spent = Accountant(limit, delta_share=0.5)
     for _ in range(5):
         Account(Budget(0.1, 1e-6, "add_remove"), spent).open_plan(Step(0.05), 2)
-    with pytest.raises(BudgetExceeded, match="set aside"):
+    with pytest.raises(BudgetExceeded, match="is reserved"):
         Account(Budget(0.1, 1e-6, "add_remove"), spent).open("approximate")
     Account(Budget(0.1, 1e-6, "add_remove"), spent).open("zcdp")
     assert spent.fits == 6

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.core import ranges
+from discreet.core import ExponentialMechanism, ranges
 from discreet.core.bits import SeededBits
-from discreet.core.mechanisms import ExponentialMechanism
 from discreet.core.noise import Noise
 from discreet.core.ranges import (
     cell_counts,

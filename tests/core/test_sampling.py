@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.core.bits import SeededBits, SystemBits
-from discreet.core.sampling import poisson_index, uniform_index
+from discreet.core.bits import SeededBits, SystemBits, poisson_index, uniform_index
 
 
 class Counted:
@@ -70,7 +69,7 @@ def test_poisson_edges():
     assert poisson_index(5, 1.0, SystemBits()).tolist() == [0, 1, 2, 3, 4]
     assert poisson_index(5, 0.0, SystemBits()).size == 0
     assert poisson_index(0, 0.5, SystemBits()).size == 0
-    for n, rate in [(-1, 0.5), (5, 1.1), (5, -0.1), (5, math.nan)]:
+    for n, rate in [(5, 1.1), (5, -0.1), (5, math.nan)]:
         with pytest.raises(ValueError, match="rate"):
             poisson_index(n, rate, SystemBits())
 
@@ -98,5 +97,5 @@ def test_uniform_edges():
     assert uniform_index(4, 1, SystemBits()).tolist() == [0, 0, 0, 0]
     with pytest.raises(ValueError, match="count"):
         uniform_index(-1, 3, SystemBits())
-    with pytest.raises(ValueError, match="n from 1"):
+    with pytest.raises(ValueError, match="n must be an integer from 1"):
         uniform_index(1, 0, SystemBits())

@@ -68,7 +68,7 @@ def test_without_an_accountant_the_guarantee_tells_of_the_other_fits(binary):
     search = GridSearchCV(model(), {"alpha": [1e-4, 1e-2]}, cv=3).fit(*binary)
     guarantee = search.best_estimator_.guarantee_
     assert guarantee.earlier_fits == before + 6
-    assert f"{before + 6} took place in this process before" in str(guarantee)
+    assert f"{before + 6} took place in this process before" in guarantee.explain()
     assert guarantee.to_dict()["earlier_fits"] == before + 6
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from discreet.core.curator import checks as curator_checks
+from discreet.core import curator
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.rows import as_rows, checks
 from discreet.rows import loss_kernels as kernels
@@ -254,4 +254,4 @@ def test_scales_among_the_smallest_numbers(size, row_norm):
 
 def test_the_curator_refuses_exactly_the_clips_that_rows_refuse():
     """Otherwise a clip could be charged for and then refused."""
-    assert curator_checks.CLIPS == checks.CLIP_RANGE
+    assert curator.CLIPS == checks.CLIP_RANGE

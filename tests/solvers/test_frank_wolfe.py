@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet.accounting.conversions import epsilon_from_rho
-from discreet.core import Budget, ExponentialMechanism
-from discreet.core.noisy_max import LaplaceNoisyMax
+from discreet.core import Budget, ExponentialMechanism, LaplaceNoisyMax
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Softmax, Squared
 from discreet.solvers.frank_wolfe import FrankWolfe

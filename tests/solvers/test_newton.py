@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from discreet.core import Account, Accountant, Budget, Curator, Gaussian
+from discreet.core import Account, Accountant, Budget, Curator, Gaussian, NoisyMoment
 from discreet.core.bits import SeededBits
-from discreet.core.curator.moments import NoisyMoment
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Softmax, Squared

@@ -1,6 +1,6 @@
-"""What a caller is willing to spend: budgets, and the neighbouring relation they are meant for.
+"""Budgets, and the neighbouring relation that they hold for.
 
-A privacy promise means nothing without its *relation*: which two tables must look alike. Under
+A privacy promise means nothing without its *relation*: which two data sets are neighbouring. Under
 ``add_remove`` one table has one row more than the other; under ``replace_one`` one row has other
 values. A sum of vectors of norm at most C changes by at most C under the first and by at most 2C
 under the second, so every number in this package names the relation it holds for.
@@ -8,38 +8,42 @@ under the second, so every number in this package names the relation it holds fo
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
-from numbers import Real
+from fractions import Fraction
 from typing import Literal
 
 from discreet.accounting import conversions
 from discreet.errors import NotSupported
+from discreet.validate import check_fields, number, positive
 
 __all__ = ["Budget", "GDPBudget", "Measure", "PrivacyLoss", "Relation", "ZCDPBudget"]
 
 Measure = Literal["pure", "approximate", "zcdp", "gdp", "profile"]
-"""How parts compose. In ``"profile"`` nothing adds up and no filter can be opened: a plan is.
+"""Measure that parts compose in.
 
-Its steps have a bound on δ for every ε (`Profile`), which composes with Gaussian releases.
+``"profile"`` has no total that adds up, so no filter can be opened in it, only a plan: its steps
+have a bound on δ for every ε (`Profile`), which composes with Gaussian releases.
 """
+
+_EPSILON = "Typical values: 0.1 to 10. For a run without privacy use scikit-learn."
+_DELTA = "Use a value well below 1/n, for example 1e-6; 0 asks for pure privacy."
 
 
 class Relation(StrEnum):
-    """Which tables count as neighbours."""
+    """Relation between neighbouring data sets."""
 
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"
 
     @property
     def rows_changed(self) -> int:
-        """How many clipped terms of a sum differ between neighbours: one, or an old and a new."""
+        """Number of clipped terms of a sum that differ between neighbouring data sets."""
         return 1 if self is Relation.ADD_REMOVE else 2
 
     @property
-    def words(self) -> str:
-        """The relation in a few words for people."""
+    def text(self) -> str:
+        """Difference between neighbouring data sets, for people."""
         if self is Relation.ADD_REMOVE:
             return "one row added or removed"
         return "one row replaced by another"
@@ -54,18 +58,7 @@ class Relation(StrEnum):
             raise ValueError(f"relation must be one of {known}; got {value!r}.") from None
 
 
-def _positive(name: str, value: float) -> float:
-    """Check that a budget is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
-        raise ValueError(f"{name} must be a number > 0; got {value!r}. Typical values: 0.1 to 10.")
-    if not math.isfinite(value):
-        raise ValueError(
-            f"{name} must be finite; got {value!r}. For a run without privacy use scikit-learn."
-        )
-    return float(value)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Budget:
     """An (ε, δ) budget under a relation; ``delta=0`` is pure differential privacy.
 
@@ -83,25 +76,25 @@ class Budget:
     delta: float
     relation: Relation
 
+    def __init__(self, epsilon: float, delta: float, relation: Relation | str) -> None:
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "relation", relation)
+        self.__post_init__()
+
     def __post_init__(self) -> None:
         """Refuse values for which no promise could be made."""
-        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
-        delta = self.delta
-        if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= delta < 1:
-            raise ValueError(
-                f"delta must be a number in [0, 1); got {delta!r}. "
-                "Use a value well below 1/n, for example 1e-6; 0 asks for pure privacy."
-            )
-        object.__setattr__(self, "delta", float(delta))
+        check_fields(self, positive, "epsilon", remedy=_EPSILON)
+        check_fields(self, number, "delta", least=0.0, below=1.0, remedy=_DELTA)
         object.__setattr__(self, "relation", Relation.parse(self.relation))
 
     @property
     def pure(self) -> bool:
-        """Whether this is pure ε-differential privacy."""
+        """True for pure ε-differential privacy."""
         return self.delta == 0
 
     def to_zcdp(self, conversion: conversions.Conversion = "tight") -> ZCDPBudget:
-        """The largest zCDP budget that implies this one.
+        """Return the largest zCDP budget that implies this one.
 
         Privacy
         -------
@@ -113,9 +106,17 @@ class Budget:
         return ZCDPBudget(rho, self.relation)
 
     def to_gdp(self) -> GDPBudget:
-        """The largest Gaussian-DP budget that implies this one (exact); refuses pure budgets."""
+        """Return the largest Gaussian-DP budget that implies this one; refuses pure budgets."""
         self._refuse_pure("Gaussian DP")
         return GDPBudget(conversions.mu_from_epsilon(self.epsilon, self.delta), self.relation)
+
+    def total(self, measure: Measure, conversion: conversions.Conversion = "tight") -> Fraction:
+        """Return the largest total in a measure that keeps this budget: ρ, μ² or ε."""
+        if measure == "zcdp":
+            return Fraction(self.to_zcdp(conversion).rho)
+        if measure in ("gdp", "profile"):
+            return Fraction(self.to_gdp().mu) ** 2
+        return Fraction(self.epsilon)
 
     def _refuse_pure(self, target: str) -> None:
         if self.pure:
@@ -134,11 +135,11 @@ class ZCDPBudget:
 
     def __post_init__(self) -> None:
         """Refuse values for which no promise could be made."""
-        object.__setattr__(self, "rho", _positive("rho", self.rho))
+        check_fields(self, positive, "rho")
         object.__setattr__(self, "relation", Relation.parse(self.relation))
 
     def to_approximate(self, delta: float, conversion: conversions.Conversion = "tight") -> Budget:
-        """The (ε, δ) budget that ρ-zCDP implies at this δ."""
+        """Return the (ε, δ) budget that ρ-zCDP implies at this δ."""
         epsilon = conversions.epsilon_from_rho(self.rho, delta, conversion)
         return Budget(epsilon, delta, self.relation)
 
@@ -152,21 +153,21 @@ class GDPBudget:
 
     def __post_init__(self) -> None:
         """Refuse values for which no promise could be made."""
-        object.__setattr__(self, "mu", _positive("mu", self.mu))
+        check_fields(self, positive, "mu")
         object.__setattr__(self, "relation", Relation.parse(self.relation))
 
     def to_approximate(self, delta: float) -> Budget:
-        """The (ε, δ) budget that μ-GDP implies at this δ (exact)."""
+        """Return the (ε, δ) budget that μ-GDP implies at this δ (exact)."""
         return Budget(conversions.epsilon_from_mu(self.mu, delta), delta, self.relation)
 
     def to_zcdp(self) -> ZCDPBudget:
-        """The zCDP budget that μ-GDP implies: ρ = μ²/2."""
+        """Return the zCDP budget that μ-GDP implies: ρ = μ²/2."""
         return ZCDPBudget(conversions.rho_from_mu(self.mu), self.relation)
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What one use of a mechanism costs in each measure (``inf``: no guarantee in that measure).
+    """Cost of one use of a mechanism in each measure (``inf``: no guarantee in that measure).
 
     ``epsilon`` and ``delta`` belong together: the use is (ε, δ)-DP.
     """

@@ -1,10 +1,10 @@
-"""One budget for two parts: a preparation of the rows, and the models that learn from them.
+"""Composition of two parts of a fit: a preparation of the rows, and the models that follow.
 
 The preparation runs first, in zCDP, Gaussian DP or pure privacy; the models run on what it made of
 the rows, in a measure of their solver's choice. `divide` fixes what each may spend before anything
 is looked at, so that both together keep the budget. In one measure that is a sum. Models that have
-a bound on δ at every ε are composed with the Gaussians before them by that bound. Where of the
-models nothing is known but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
+a bound on δ at every ε are composed with the Gaussians before them by that bound. Where nothing is
+known of the models but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
 
 Proof: docs/proofs/preparation.md.
 """
@@ -22,13 +22,13 @@ from discreet.accounting.budget import Budget, Measure
 from discreet.accounting.profiles import Profile, root_up, up
 from discreet.errors import BudgetExceeded, PrivacyError
 
-__all__ = ["Division", "Remainder", "delta_with_gaussian", "divide"]
+__all__ = ["Division", "Remainder", "affordable_selection", "delta_with_gaussian", "divide"]
 
 _UP = 1.0 + 2.0**-46
-"""More than what a few dozen roundings make of a sum of positive terms."""
+"""Factor that covers a few dozen roundings of a sum of positive terms."""
 
 DELTA_SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
-"""Which shares of δ the models may get where they have a δ of their own; the best is taken."""
+"""Shares of δ that are tried for models with a δ of their own; the best is taken."""
 
 
 def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsilon: float) -> float:
@@ -68,7 +68,7 @@ def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsil
 
 @dataclass(frozen=True)
 class Remainder(Budget):
-    """What models have that are composed by their profile: a budget that others count towards.
+    """Budget of models that are composed by their profile with the preparation before them.
 
     ε and δ are those of Gaussian-DP models after the same preparation; they are for orientation.
     Models are calibrated so that they and the preparation together keep ``whole``.
@@ -87,7 +87,7 @@ class Remainder(Budget):
 
 @dataclass(frozen=True)
 class Division:
-    """What a preparation and the models after it may spend; together they keep ``whole``.
+    """Budgets of a preparation and of the models after it; together they keep ``whole``.
 
     Attributes
     ----------
@@ -137,28 +137,41 @@ class Division:
             )
 
     def rho(self, measure: Measure, total: Fraction) -> Fraction:
-        """The zCDP total of both parts; models that have a δ of their own keep it apart."""
+        """Return the zCDP total of both parts; models that have a δ of their own keep it apart."""
         squared = total * total / 2
         own = {"zcdp": total, "gdp": total / 2}.get(measure, squared)
         return self.preparation_rho + own
 
     @property
     def preparation_rho(self) -> Fraction:
-        """The zCDP total of the preparation."""
+        """Total of the preparation in zCDP."""
         if self.measure == "pure":
             return self.total * self.total / 2
         return self.total / 2 if self.measure == "gdp" else self.total
 
-    def models_total(self, measure: Measure) -> Fraction:
-        """The models' total in a measure, by its best conversion."""
+    def stated(self, measure: Measure, total: Fraction) -> tuple[Measure, Fraction]:
+        """Return the measure that holds for both parts, and their total in it.
+
+        ``measure`` and ``total`` are those of the models.
+        """
         if measure == "zcdp":
-            return Fraction(self.models.to_zcdp().rho)
-        if measure in ("gdp", "profile"):
-            return Fraction(self.models.to_gdp().mu) ** 2
-        return Fraction(self.models.epsilon)
+            return measure, self.preparation_rho + total
+        if measure == "gdp" or self.whole.pure:
+            return measure, self.total + total
+        return "approximate", Fraction(self.whole.epsilon)
+
+    def preparation_share(self, measure: Measure, total: Fraction) -> Fraction:
+        """Return the share of the preparation in what adds up (ρ, μ², or ε of a pure budget).
+
+        Where nothing does, in what was asked for: μ² before models with a profile, else ε.
+        """
+        own = self.preparation_rho if measure == "zcdp" else self.total
+        if measure in ("zcdp", "gdp") or self.whole.pure:
+            return own / self.stated(measure, total)[1]
+        return self.share
 
     def charge(self) -> tuple[Measure, Fraction, Fraction]:
-        """What an `Accountant` counts for both parts: a measure, a total in it, and a δ apart.
+        """Return what an `Accountant` counts for both parts: a measure, a total, and a δ apart.
 
         The most that any of the models' measures could make of it.
         """
@@ -166,7 +179,7 @@ class Division:
             return "pure", Fraction(self.whole.epsilon), Fraction(0)
         if self.measures == ("profile",):  # of both together an (ε, δ) is known
             return "approximate", Fraction(self.whole.epsilon), Fraction(self.whole.delta)
-        rho = max(self.rho(measure, self.models_total(measure)) for measure in self.measures)
+        rho = max(self.rho(measure, self.models.total(measure)) for measure in self.measures)
         own = self.models.delta if "approximate" in self.measures else 0.0
         return "zcdp", rho, Fraction(own)
 
@@ -252,14 +265,14 @@ def _pure(budget: Budget, share: Fraction) -> Division:
 
 
 def _largest_epsilon(trial: Division) -> float:
-    """The largest ε' at the trial's δ' that all measures allow; 0 if there is none."""
+    """Find the largest ε' at the trial's δ' that all measures allow; 0 if there is none."""
 
     def fits(epsilon: float) -> bool:
         if epsilon <= 0:
             return False
         division = replace(trial, models=replace(trial.models, epsilon=epsilon))
         return all(
-            _keeps(division, measure, division.models_total(measure))
+            _keeps(division, measure, division.models.total(measure))
             for measure in division.measures
         )
 
@@ -267,7 +280,7 @@ def _largest_epsilon(trial: Division) -> float:
 
 
 def _last(holds: Callable[[float], bool], high: float) -> float:
-    """The largest number up to ``high`` for which ``holds``, by bisection; 0 if none was found."""
+    """Find the largest number up to ``high`` for which ``holds``, by bisection; else 0."""
     low = 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -276,7 +289,7 @@ def _last(holds: Callable[[float], bool], high: float) -> float:
 
 
 def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
-    """Whether the preparation and models with this total keep the whole budget."""
+    """Check that the preparation and models with this total keep the whole budget."""
     whole = division.whole
     if whole.pure:
         return measure == "pure" and division.total + total <= Fraction(whole.epsilon)
@@ -292,3 +305,21 @@ def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
     mu = root_up(division.total)
     delta = division.models.delta if measure == "approximate" else 0.0
     return delta_with_gaussian(mu, up(total), delta, whole.epsilon) <= whole.delta
+
+
+def affordable_selection(budget: Budget, count: int) -> tuple[Measure, float]:
+    """Return the measure and the largest ε that each of ``count`` exponential mechanisms can have.
+
+    Compared are pure composition (best for a handful of selections), zCDP with ε²/8 each (best for
+    many), and Gaussian DP by bounded range (best for many if δ is large against ε).
+    """
+    measure: Measure = "pure"
+    epsilon = budget.epsilon / count
+    if not budget.pure:
+        by_rho = math.sqrt(8 * budget.to_zcdp().rho / count)
+        by_mu = conversions.bounded_range_from_mu(budget.to_gdp().mu / math.sqrt(count))
+        if by_rho > epsilon:
+            measure, epsilon = "zcdp", by_rho
+        if by_mu > epsilon:
+            measure, epsilon = "gdp", by_mu
+    return measure, epsilon * (1 - 2.0**-36)  # costs are rounded up

@@ -1,4 +1,4 @@
-"""Objective perturbation: what releasing the minimum of a randomly tilted objective costs.
+"""Cost of objective perturbation: releasing the minimum of a randomly perturbed objective.
 
 The mechanism releases argmin Σℓ(w) + (λ/2)‖w‖² + b·w for a random vector b. Two things differ
 between neighbouring tables: the b that leads to a given minimum (by the gradients of the rows that
@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from scipy.optimize import brentq
 
@@ -34,10 +34,10 @@ __all__ = [
 ]
 
 ROUNDING = 1e-12
-"""Relative room for the rounding of closed formulas; their error is below 1e-14."""
+"""Relative slack for the rounding of closed formulas; their error is below 1e-14."""
 
 SMALLEST_PART = 1e-6
-"""Ratios below this part of what one Gaussian could have are of no use and count as none."""
+"""Ratios below this share of what one Gaussian could have count as 0."""
 
 
 def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:
@@ -109,7 +109,7 @@ def _profile(
     output_mu: float,
     releases: int,
 ) -> Profile:
-    """That of ``releases`` in a row: `Profile.times` with its counts at hand."""
+    """Return the profile of ``releases`` in a row, faster than by `Profile.times`."""
     square, output = ratio**2, releases * Fraction(output_mu) ** 2
     counts = _counts(releases, relation, corners)
     terms = tuple((count, output + j * square) for j, count in enumerate(counts) if count)
@@ -118,7 +118,7 @@ def _profile(
 
 @lru_cache(maxsize=256)
 def _counts(releases: int, relation: Relation, corners: int) -> tuple[Fraction, ...]:
-    """How many choices of one corner a release have squared lengths of j·L².
+    """Count the choices of one corner per release with a squared norm of j·L², for each j.
 
     No corner counts as half a choice: at least as often some corner's loss is positive.
     """
@@ -156,7 +156,7 @@ def noise_ratio(
     curvature_cost, relation, corners, output_mu
         As in `profile`.
     releases : int
-        How many such minima are released.
+        Number of such minima that are released.
     before : Fraction
         μ², if Gaussian releases come before them.
 
@@ -230,7 +230,7 @@ def pure_scale(
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """The release of a perturbed minimum, its output noise included.
+    """Release of a perturbed minimum, its output noise included.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ class ObjectivePerturbation:
     name: ClassVar[str] = "objective_perturbation"
 
     def __post_init__(self) -> None:
-        """Refuse parameters that are no promise."""
+        """Refuse parameters that do not make a promise."""
         epsilon, delta = float(self.epsilon), float(self.delta)
         if not (math.isfinite(epsilon) and epsilon > 0 and 0 <= delta < 1):
             raise ValueError(
@@ -287,7 +287,7 @@ class ObjectivePerturbation:
         output_mu: float,
         relation: Relation,
     ) -> Self:
-        """One with Gaussian noise, and the ε that it has on its own at ``delta``."""
+        """Return one with Gaussian noise, and the ε that it has alone at ``delta``."""
         bound = profile(
             noise_ratio=noise_ratio,
             curvature_cost=curvature_cost,
@@ -300,7 +300,7 @@ class ObjectivePerturbation:
 
     @cached_property
     def profile(self) -> Profile:
-        """How one release composes with others."""
+        """Profile by which one release composes with others."""
         ratio, cost, corners, mu = (
             self.noise_ratio, self.curvature_cost, self.corners, self.output_mu
         )  # fmt: skip
@@ -316,18 +316,9 @@ class ObjectivePerturbation:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What one release costs."""
+        """Cost of one release."""
         rho = mu = math.inf
         if self.delta == 0:
             rho = math.nextafter(conversions.rho_from_pure(self.epsilon), math.inf)
             mu = math.nextafter(conversions.mu_from_pure(self.epsilon), math.inf)
         return PrivacyLoss(self.epsilon, rho, mu, self.delta)
-
-    def event(self) -> Any:
-        """Return its zCDP cost if it is pure; else an event that `dp_accounting` refuses.
-
-        That package has no event for a mechanism of which an (ε, δ) or a profile is known.
-        """
-        from dp_accounting import UnsupportedDpEvent, ZCDpEvent
-
-        return ZCDpEvent(self.loss.rho) if self.delta == 0 else UnsupportedDpEvent()

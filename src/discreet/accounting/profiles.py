@@ -1,4 +1,4 @@
-"""Bounds on δ as a function of ε that compose exactly with Gaussian releases.
+"""Mechanisms as accounting sees them, and bounds on δ that compose with Gaussian releases.
 
 A `Profile` is a shift c and a list of Gaussians with counts, and says that for every ε
 
@@ -16,17 +16,27 @@ from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
 from discreet.accounting import conversions
+from discreet.accounting.budget import PrivacyLoss, Relation
 from discreet.accounting.conversions.directed import raise_until
 
-__all__ = ["Profile", "root_up", "up"]
+__all__ = [
+    "CountedStep",
+    "Mechanism",
+    "PlannedStep",
+    "Profile",
+    "ProfiledStep",
+    "root_up",
+    "up",
+]
 
-ROOM = 2.0**-50
-"""Times the number of terms: more than the share by which rounding changes their sum."""
+SLACK = 2.0**-50
+"""Relative rounding error of a sum, per term (a generous bound)."""
 
 MOST = 2**1000
-"""A count beyond it does not fit a float; nothing is promised then."""
+"""Largest count that fits a float; nothing is promised beyond it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Profile:
     terms: tuple[tuple[Fraction, Fraction], ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no bound of this kind."""
+        """Refuse terms that are not a bound of this kind."""
         if not self.terms or self.shift < 0:
             raise ValueError("a profile needs at least one Gaussian, and a shift of at least 0.")
         if any(count <= 0 or square < 0 for count, square in self.terms):
@@ -53,11 +63,11 @@ class Profile:
 
     @classmethod
     def gaussian(cls, square: Fraction) -> Profile:
-        """That of everything which is √square-GDP."""
+        """Return the profile of a √square-GDP mechanism."""
         return cls(Fraction(0), ((Fraction(1), Fraction(square)),))
 
     def then(self, other: Profile) -> Profile:
-        """That of one mechanism after another, the second one adaptive.
+        """Compose one mechanism with another, the second one adaptive.
 
         Privacy
         -------
@@ -73,7 +83,7 @@ class Profile:
         )
 
     def times(self, count: int) -> Profile:
-        """That of ``count`` such mechanisms in a row."""
+        """Compose ``count`` such mechanisms in a row."""
         if count < 1:
             raise ValueError(f"count must be at least 1; got {count!r}.")
         if count == 1:
@@ -83,12 +93,12 @@ class Profile:
         return twice.then(self) if count % 2 else twice
 
     def delta(self, epsilon: float) -> float:
-        """The bound at ε, rounded up; 1 where ε is below the shift."""
+        """Return the bound at ε, rounded up; 1 where ε is below the shift."""
         left = _down(Fraction(epsilon) - self.shift)
         if left < 0:
             return 1.0
         total = sum(count * conversions.delta_from_mu(mu, left) for count, mu in self._rounded)
-        return min(1.0, total * (1 + (len(self.terms) + 8) * ROOM))
+        return min(1.0, total * (1 + (len(self.terms) + 8) * SLACK))
 
     @cached_property
     def _rounded(self) -> tuple[tuple[float, float], ...]:
@@ -99,10 +109,10 @@ class Profile:
         )
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε whose bound is at most ``delta``, rounded up; 0 < δ < 1."""
+        """Find the smallest ε whose bound is at most ``delta``, rounded up; 0 < δ < 1."""
 
         def at(parts: int) -> float:
-            """The ε at which each term is at most one of so many parts of δ."""
+            """Return the ε at which each term is at most δ/parts."""
             return up(self.shift) + max(
                 conversions.epsilon_from_mu(mu, _part(delta, parts * count))
                 for count, mu in self._rounded
@@ -116,13 +126,13 @@ class Profile:
 
 
 def up(value: Fraction) -> float:
-    """A float that is not below ``value``."""
+    """Return a float that is not below ``value``."""
     number = float(value)
     return number if Fraction(number) >= value else math.nextafter(number, math.inf)
 
 
 def _part(delta: float, count: float) -> float:
-    """δ/count as a probability that conversions take; where it starts a search, not a bound."""
+    """Return δ/count as a probability that conversions take: the start of a search."""
     return min(max(delta / count, 1e-300), 0.999)
 
 
@@ -131,8 +141,47 @@ def _down(value: Fraction) -> float:
 
 
 def root_up(square: Fraction) -> float:
-    """A root that is not too small."""
+    """Return a square root that is not too small."""
     root = math.sqrt(up(square))
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
+
+
+class Mechanism(Protocol):
+    """Anything a filter can be charged for."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a guarantee."""
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """Cost of one use."""
+
+
+class CountedStep(Mechanism, Protocol):
+    """A mechanism whose repeated use costs less than the sum of its costs."""
+
+    @property
+    def relation(self) -> Relation:
+        """Relation that it is accounted for."""
+
+    def epsilon(self, count: int, delta: float) -> float:
+        """Bound the ε of ``count`` uses at this δ."""
+
+
+class ProfiledStep(Mechanism, Protocol):
+    """A mechanism with a bound on its δ that composes with others of the kind."""
+
+    @property
+    def relation(self) -> Relation | None:
+        """Relation that its profile holds under."""
+
+    @property
+    def profile(self) -> Profile:
+        """Bound on its δ at every ε; `PrivacyError` if it has no such bound."""
+
+
+PlannedStep = CountedStep | ProfiledStep
+"""Steps that a budget can be spent on in advance."""

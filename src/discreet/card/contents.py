@@ -225,7 +225,7 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
     if not guarantee.secure:
         subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
     promise = _budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
-    sentence = f"{subject} {verb} {promise}-differentially private for {guarantee.relation.words}."
+    sentence = f"{subject} {verb} {promise}-differentially private for {guarantee.relation.text}."
     if spent and total is None:
         each = "; ".join(
             f"{_budget_text(item.epsilon, item.delta)} for {Relation.parse(item.relation).words}"
@@ -244,7 +244,7 @@ def _promise(guarantee: Guarantee, summary: str, total: tuple[float, float] | No
     of_fit = "" if total is None else " of the fit alone"
     rows = [
         ("Protected unit", f"{shown(guarantee.unit)} of the table" if holds else "nobody"),
-        ("Neighbouring data sets", f"{guarantee.relation.words} ({guarantee.relation})"),
+        ("Neighbouring data sets", f"{guarantee.relation.text} ({guarantee.relation})"),
         (
             f"ε (privacy loss){of_fit}",
             f"{guarantee.epsilon:.6g}" if guarantee.private else "unbounded",

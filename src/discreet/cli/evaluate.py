@@ -74,7 +74,7 @@ def evaluate(
     if guarantee is not None:
         screen.note(
             f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
-            f"{guarantee.relation.words}; the number of rows is treated as public. Its ε adds to "
+            f"{guarantee.relation.text}; the number of rows is treated as public. Its ε adds to "
             "that of every other release about the same rows."
         )
 

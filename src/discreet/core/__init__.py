@@ -1,22 +1,25 @@
-"""The trusted core: budgets, filters, mechanisms, noise, the curator and the guarantee."""
+"""The trusted core: filters, accounts, mechanisms, noise, the curator and the guarantee."""
 
 from discreet.accounting.budget import Budget, GDPBudget, PrivacyLoss, Relation, ZCDPBudget
-from discreet.core.account import Account
-from discreet.core.accountant import Accountant
-from discreet.core.curator import Curator, NoisyGradient
+from discreet.core.account import Account, Accountant
+from discreet.core.bits import SeededBits, SystemBits
+from discreet.core.curator import Curator, NoisyGradient, NoisyMoment
 from discreet.core.filters import PrivacyFilter
 from discreet.core.guarantee import Guarantee
-from discreet.core.mechanisms import (
+from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm, Laplace
+from discreet.core.noise import Noise
+from discreet.core.rows import Rows
+from discreet.core.selections import (
     ExponentialMechanism,
-    Gaussian,
-    L2Norm,
-    Laplace,
+    LaplaceNoisyMax,
     PermuteAndFlip,
+    SelectionMechanism,
 )
 
 __all__ = [
     "Account",
     "Accountant",
+    "AdditiveMechanism",
     "Budget",
     "Curator",
     "ExponentialMechanism",
@@ -25,10 +28,17 @@ __all__ = [
     "Guarantee",
     "L2Norm",
     "Laplace",
+    "LaplaceNoisyMax",
+    "Noise",
     "NoisyGradient",
+    "NoisyMoment",
     "PermuteAndFlip",
     "PrivacyFilter",
     "PrivacyLoss",
     "Relation",
+    "Rows",
+    "SeededBits",
+    "SelectionMechanism",
+    "SystemBits",
     "ZCDPBudget",
 ]

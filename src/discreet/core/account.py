@@ -1,34 +1,45 @@
-"""The account of one fit: a budget, opened once in one measure and shared by its curators."""
+"""The account of one fit, and the accountant that adds up several fits.
+
+An account turns a budget into filters; it is opened once in one measure and shared by its fit's
+curators. An accountant counts over fits: cross-validation, a grid search, or a day's work on one
+table. Proof: docs/proofs/filters.md.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import threading
+import uuid
+import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from discreet.accounting.budget import Budget, Measure
+from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.composition import Division, divide
 from discreet.accounting.conversions import Conversion
-from discreet.accounting.profiles import Profile
-from discreet.core.accountant import Accountant
 from discreet.core.filters import PlannedFilter, PlannedStep, PrivacyFilter, Unique
 from discreet.core.guarantee import Guarantee, tally
 from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.validate import number
 
-__all__ = ["Account"]
+__all__ = ["Account", "Accountant"]
 
 AnyFilter = TypeVar("AnyFilter", bound=PrivacyFilter)
+_HERE: weakref.WeakValueDictionary[str, Accountant] = weakref.WeakValueDictionary()
 
 
 class Account(Unique):
-    """Turns an (ε, δ) budget into filters whose totals add up to no more than it.
+    """The budget of one fit, opened as filters whose totals add up to no more than it.
 
-    A fit may run several times over the same rows (one model a class): each part opens its own
-    filter for a fixed share of the budget, all in the same measure. A preparation of the rows may
-    be set aside first; the models then have what is left (`models`). If the caller counts fits
-    with an `Accountant`, it is charged for all of the budget when the first filter opens.
+    A fit may run several times over the same rows (one model per class): each part opens its own
+    filter for a fixed share of the budget, all in the same measure. A part for a preparation of
+    the rows may be reserved first; the models then have what is left (`models`). If the caller
+    counts fits with an `Accountant`, it is charged for all of the budget when the first filter
+    opens.
 
     Privacy
     -------
@@ -41,8 +52,8 @@ class Account(Unique):
         self.budget = budget
         self.models = budget
         self._division: Division | None = None
-        self._aside: dict[int, PrivacyFilter] = {}
-        self._aside_parts: tuple[tuple[str, Fraction], ...] = ()
+        self._reserved: dict[int, PrivacyFilter] = {}
+        self._reserved_parts: tuple[tuple[str, Fraction], ...] = ()
         self._charged = False
         self._accountant = accountant
         self._opened: tuple[Measure, Conversion] | None = None
@@ -54,15 +65,15 @@ class Account(Unique):
         self._lock = threading.Lock()
 
     def reserve(self, parts: Sequence[tuple[str, float]], measures: Sequence[Measure]) -> Budget:
-        """Divide the budget, once and before anything is opened; returns what the models have.
+        """Reserve a part of the budget, once and before anything is opened; returns the rest.
 
         Parameters
         ----------
         parts : sequence of (name, share)
-            The parts of the preparation, each opened with `open_reserved`; what a share is of, says
-            `discreet.accounting.composition.divide`.
+            The parts of the preparation, each opened with `open_reserved`; for the unit of a share
+            see `discreet.accounting.composition.divide`.
         measures : sequence of Measure
-            In which the models may compose; they are held to it.
+            Measures that the models may compose in; they are held to it.
         """
         named = tuple((name, Fraction(share)) for name, share in parts)
         if any(not share > 0 for _, share in named):
@@ -72,7 +83,7 @@ class Account(Unique):
                 raise PrivacyError("A budget is divided once, before any part of it is opened.")
             total = sum((share for _, share in named), Fraction(0))
             self._division = divide(self.budget, total, measures)
-            self._aside_parts = named
+            self._reserved_parts = named
             self.models = self._division.models
             return self.models
 
@@ -80,14 +91,14 @@ class Account(Unique):
         """Open the filter of one part of the preparation, once and before the models."""
         with self._lock:
             division = self._division
-            if division is None or not 0 <= part < len(self._aside_parts):
-                raise PrivacyError("Nothing was set aside for this part of a preparation.")
-            if self._opened is not None or self._forfeited or part in self._aside:
+            if division is None or not 0 <= part < len(self._reserved_parts):
+                raise PrivacyError("Nothing was reserved for this part of a preparation.")
+            if self._opened is not None or self._forfeited or part in self._reserved:
                 raise PrivacyError("A part of a preparation is opened once, before the models.")
             self._charge_accountant()
-            share = self._aside_parts[part][1] / division.share
+            share = self._reserved_parts[part][1] / division.share
             opened = PrivacyFilter(division.measure, division.total * share)
-            self._aside[part] = opened
+            self._reserved[part] = opened
             return opened
 
     def open(
@@ -98,7 +109,9 @@ class Account(Unique):
         with self._lock:
             self._check_share(share)
             if self._opened is None:
-                total = self._convert(measure, conversion)
+                if measure == "profile":
+                    raise PrivacyError("A profile does not add up; it is opened as a plan.")
+                total = self.models.total(measure, conversion)
                 if self._division is not None:
                     self._division.check(measure, total)
                 self._charge_accountant(measure, total)
@@ -137,32 +150,25 @@ class Account(Unique):
             return self._add(PlannedFilter(step, count), share)
 
     def _check_plan(self, step: PlannedStep, count: int) -> None:
-        if step.relation is not self.budget.relation:
+        budget, models = self.budget, self.models
+        if step.relation is not budget.relation:
             raise PrivacyError(
                 f"The plan is accounted under {str(step.relation)!r}, but this budget is for "
-                f"{str(self.budget.relation)!r}."
+                f"{str(budget.relation)!r}."
             )
-        if hasattr(step, "profile"):
-            self._check_profile(step.profile.times(count))
+        if not hasattr(step, "profile"):
+            epsilon, delta = step.epsilon(count, models.delta), models.delta
+            if self._division is not None:
+                self._division.check("approximate", Fraction(models.epsilon))
+        elif self._division is None:
+            epsilon, delta = budget.epsilon, step.profile.times(count).delta(budget.epsilon)
+        else:
+            self._division.check_profile(step.profile.times(count))
             return
-        epsilon = step.epsilon(count, self.models.delta)
-        if not epsilon <= self.models.epsilon:
+        if not (epsilon <= models.epsilon and delta <= models.delta):
             raise BudgetExceeded(
-                f"{count} uses of {step!r} are ({epsilon:.6g}, {self.models.delta:g})-DP; the "
-                f"budget is ε = {self.models.epsilon:.6g}. Nothing was spent."
-            )
-        if self._division is not None:
-            self._division.check("approximate", Fraction(self.models.epsilon))
-
-    def _check_profile(self, models: Profile) -> None:
-        if self._division is not None:
-            self._division.check_profile(models)
-            return
-        delta = models.delta(self.budget.epsilon)
-        if not delta <= self.budget.delta:
-            raise BudgetExceeded(
-                f"This plan is ({self.budget.epsilon:.6g}, {delta:.6g})-DP; the budget's δ is "
-                f"{self.budget.delta:.6g}. Nothing was spent."
+                f"{count} uses of {step!r} are ({epsilon:.6g}, {delta:.6g})-DP; the budget is "
+                f"ε = {models.epsilon:.6g}, δ = {models.delta:.6g}. Nothing was spent."
             )
 
     def forfeit(self) -> None:
@@ -184,7 +190,7 @@ class Account(Unique):
 
     def _check_share(self, share: Fraction) -> None:
         if self._forfeited:
-            raise PrivacyError("This account was waived: nothing in it is private.")
+            raise PrivacyError("This account was forfeited: nothing in it is private.")
         if not 0 < share <= 1 - self._shares:
             raise PrivacyError(
                 f"A share of {share} does not fit: {1 - self._shares} of the budget is unopened."
@@ -202,47 +208,14 @@ class Account(Unique):
         self._accountant.charge(measure, total, self.budget.relation, delta)
         self._charged = True
 
-    def _convert(self, measure: Measure, conversion: Conversion) -> Fraction:
-        if measure == "profile":
-            raise PrivacyError("A profile does not add up; it is opened as a plan.")
-        if measure == "zcdp":
-            return Fraction(self.models.to_zcdp(conversion).rho)
-        if measure == "gdp":
-            return Fraction(self.models.to_gdp().mu) ** 2
-        return Fraction(self.models.epsilon)
-
-    def _stated(self) -> tuple[Measure | None, Fraction]:
-        """The measure that holds for all parts together, and their total in it."""
-        if self._opened is None:
-            return None, Fraction(0)
-        measure, division = self._opened[0], self._division
-        if division is None:
-            return measure, self._total
-        if measure == "zcdp":
-            return measure, division.preparation_rho + self._total
-        if measure == "gdp" or self.budget.pure:
-            return measure, division.total + self._total
-        return "approximate", Fraction(self.budget.epsilon)
-
     def _split(self) -> tuple[tuple[str, float], ...]:
-        """The parts of the budget by name; none if it was not divided.
-
-        Shares of what adds up (ρ, μ², or ε of a pure budget); where nothing does, of what was
-        asked for: μ² before models with a profile, else ε.
-        """
-        division = self._division
-        if division is None:
+        """Return the parts of the budget by name; none if it was not divided."""
+        if self._division is None or self._opened is None:
             return ()
-        measure, whole = self._stated()
-        aside = division.share
-        if measure == "zcdp":
-            aside = division.preparation_rho / whole
-        elif measure == "gdp" or self.budget.pure:
-            aside = division.total / whole
-        parts = tuple(
-            (name, float(aside * share / division.share)) for name, share in self._aside_parts
-        )
-        return (*parts, ("model", float(1 - aside)))
+        reserved = self._division.preparation_share(self._opened[0], self._total)
+        factor = reserved / self._division.share
+        parts = tuple((name, float(factor * share)) for name, share in self._reserved_parts)
+        return (*parts, ("model", float(1 - reserved)))
 
     def guarantee(
         self,
@@ -252,11 +225,14 @@ class Account(Unique):
         secure: bool,
         earlier_fits: int = 0,
     ) -> Guarantee:
-        """What this account promises, once its filters are closed by never being used again."""
+        """Return the promise of this account, once its filters will not be used again."""
         if self._opened is None and not self._forfeited:
             raise PrivacyError("Nothing was opened on this account, so there is nothing to state.")
-        measure, exact = self._stated()
+        measure, exact = (self._opened[0] if self._opened else None), self._total
+        if self._division is not None and measure is not None:
+            measure, exact = self._division.stated(measure, exact)
         total = float(exact)
+        filters = (*self._reserved.values(), *self._filters)
         return Guarantee(
             epsilon=math.inf if self._forfeited else self.budget.epsilon,
             delta=self.budget.delta,
@@ -268,8 +244,139 @@ class Account(Unique):
             public=public,
             secure=secure,
             earlier_fits=earlier_fits,
-            mechanisms=tally(
-                use for part in (*self._aside.values(), *self._filters) for use in part.uses
-            ),
+            mechanisms=tally(use for part in filters for use in part.uses),
             split=self._split(),
         )
+
+
+class Accountant:
+    """Sum of what every fit that carries it may spend; it can hold them to a limit.
+
+    Give the same accountant to estimators that learn from the same people::
+
+        spent = Accountant(limit=Budget(3.0, 1e-6, "add_remove"))
+        search = GridSearchCV(LogisticRegression(epsilon=0.1, accountant=spent), ...)
+
+    It is charged when a fit opens its budget: once settings and data are checked, before the
+    first private answer, with all that the fit may spend. A copy made by ``clone`` or ``deepcopy``
+    is the same accountant. It counts within one process, threads included; a fit in another
+    process (``n_jobs=2`` with joblib's default backend) is refused rather than lost: use
+    ``joblib.parallel_config(backend="threading")`` there.
+
+    Parameters
+    ----------
+    limit : Budget, optional
+        The most that all fits together may spend.
+    delta_share : float
+        Share of the limit's δ that is reserved for fits whose solver composes in (ε, δ) and so
+        has a δ of its own (`objpert`, `amp`, the SGD family). 0 refuses such fits under a limit.
+
+    Privacy
+    -------
+    Costs are added as approximate zCDP (a pure ε counts as ε²/2, a Gaussian μ as μ²/2, an (ε, δ)
+    as ε²/2 with its δ added up apart), which bounds fully adaptive sequences of fits. All fits
+    must use one relation.
+    """
+
+    def __init__(self, limit: Budget | None = None, delta_share: float = 0.0) -> None:
+        self.limit = limit
+        self.delta_share = number("delta_share", delta_share, least=0.0, below=1.0)
+        self._total = self._total_delta = None
+        if limit is not None:
+            self._total_delta = Fraction(limit.delta) * Fraction(self.delta_share)
+            rest = float(Fraction(limit.delta) - self._total_delta)
+            self._total = Fraction(replace(limit, delta=rest).to_zcdp().rho)
+        self._delta = Fraction(0)
+        self._relation = None if limit is None else limit.relation
+        self._rho = Fraction(0)
+        self._fits = 0
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._key = uuid.uuid4().hex
+        _HERE[self._key] = self
+
+    def charge(
+        self,
+        measure: Measure,
+        total: Fraction,
+        relation: Relation,
+        delta: Fraction = Fraction(0),
+    ) -> None:
+        """Count one fit, or raise and change nothing."""
+        if os.getpid() != self._process:
+            raise PrivacyError(
+                "This accountant counts in another process, where this fit would go unnoticed. "
+                'Run with n_jobs=1 or inside joblib.parallel_config(backend="threading").'
+            )
+        squared = total * total / 2
+        rho = {"pure": squared, "approximate": squared, "zcdp": total, "gdp": total / 2}[measure]
+        with self._lock:
+            if self._relation not in (None, relation):
+                raise PrivacyError(
+                    f"This accountant counts fits under {str(self._relation)!r}; a fit under "
+                    f"{str(relation)!r} cannot be added to them. Use one relation throughout."
+                )
+            if self._total is not None and self._rho + rho > self._total:
+                raise BudgetExceeded(
+                    f"This fit costs ρ = {float(rho):.6g}, but the accountant has only "
+                    f"{float(self._total - self._rho):.6g} left. No private answer was given and "
+                    "nothing was spent."
+                )
+            if self._total_delta is not None and self._delta + delta > self._total_delta:
+                raise BudgetExceeded(
+                    f"This fit's solver composes in (ε, δ) and needs δ = {float(delta):.6g} of its "
+                    f"own, but only {float(self._total_delta - self._delta):.6g} is reserved. "
+                    "Make the accountant with a larger delta_share, for example 0.5."
+                )
+            self._relation = relation
+            self._rho += rho
+            self._delta += delta
+            self._fits += 1
+
+    @property
+    def rho(self) -> float:
+        """Total zCDP cost of all fits so far (rounded up)."""
+        with self._lock:
+            return math.nextafter(float(self._rho), math.inf) if self._rho else 0.0
+
+    @property
+    def fits(self) -> int:
+        """Number of fits that were counted."""
+        with self._lock:
+            return self._fits
+
+    def epsilon(self, delta: float) -> float:
+        """Return the ε that all fits so far amount to at this δ."""
+        rho = self.rho
+        with self._lock:
+            rest = float(Fraction(delta) - self._delta) * (1 - 2.0**-50)
+        if not rho:
+            return 0.0
+        if rest <= 0:
+            return math.inf  # the fits' own δ add up to more
+        return conversions.epsilon_from_rho(rho, rest)
+
+    def __copy__(self) -> Accountant:
+        """Return the same accountant: a copy would lose count."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Accountant:
+        """Return the same accountant: a copy would lose count."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a reference, so that a round trip inside this process keeps counting."""
+        return _find, (self._key, self._process, self.limit, self.delta_share)
+
+    def __repr__(self) -> str:
+        """Show the count and the limit."""
+        return f"Accountant(limit={self.limit!r}) with {self.fits} fits, rho={self.rho:.6g}"
+
+
+def _find(key: str, process: int, limit: Budget | None, delta_share: float) -> Accountant:
+    """Return the accountant of this process with that key, or one that refuses charges."""
+    found = _HERE.get(key)
+    if found is None:
+        found = Accountant(limit, delta_share)
+        found._process = process if process != os.getpid() else -1
+    return found

@@ -1,4 +1,4 @@
-"""Privacy filters: they answer yes or no before anything is looked at.
+"""Privacy filters: they allow or refuse a charge before anything is looked at.
 
 A filter holds a total in one additive measure and is charged before each private answer. A charge
 that does not fit raises `BudgetExceeded` and changes nothing; one that fits is spent at once and
@@ -13,45 +13,20 @@ from __future__ import annotations
 import math
 import threading
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
-from discreet.accounting.budget import Measure, PrivacyLoss, Relation
-from discreet.accounting.profiles import Profile
+from discreet.accounting.budget import Measure
+from discreet.accounting.profiles import Mechanism, PlannedStep
 from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.validate import choice, integer, positive
 
-__all__ = [
-    "CountedStep",
-    "Mechanism",
-    "PlannedFilter",
-    "PlannedStep",
-    "PrivacyFilter",
-    "ProfiledStep",
-    "Unique",
-]
+__all__ = ["Mechanism", "PlannedFilter", "PlannedStep", "PrivacyFilter", "Unique"]
 
 _UNITS: dict[str, str] = {"pure": "ε", "approximate": "ε", "zcdp": "ρ", "gdp": "μ²"}
 
 
-class Mechanism(Protocol):
-    """Anything a filter can be charged for."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in a guarantee."""
-        ...
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """What one use costs."""
-        ...
-
-    def event(self) -> Any:
-        """The same as a `dp_accounting` event."""
-        ...
-
-
 class Unique:
-    """Something that must not exist twice, because a copy could spend the same budget again."""
+    """Base of objects that cannot be copied: a copy could spend the same budget again."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Refuse to be copied or pickled."""
@@ -67,7 +42,7 @@ class PrivacyFilter(Unique):
     Parameters
     ----------
     measure : {"pure", "approximate", "zcdp", "gdp"}
-        What is added up: ε, (ε, δ), ρ, or μ².
+        Measure of the sum: ε, (ε, δ), ρ, or μ².
     total : Fraction or float
         The budget in that measure's unit (μ², not μ, for Gaussian DP).
     total_delta : Fraction or float
@@ -86,10 +61,8 @@ class PrivacyFilter(Unique):
         total: Fraction | float,
         total_delta: Fraction | float = Fraction(0),
     ) -> None:
-        if measure not in _UNITS:
-            raise ValueError(f"measure must be one of {sorted(_UNITS)}; got {measure!r}.")
-        if not (math.isfinite(total) and total > 0):
-            raise ValueError(f"the total of a filter must be > 0 and finite; got {total!r}.")
+        choice("measure", measure, _UNITS)
+        positive("total", total)
         if not 0 <= total_delta < 1 or (total_delta > 0 and measure != "approximate"):
             raise ValueError(f"a filter in {measure!r} cannot have a δ of {total_delta!r}.")
         self.measure = measure
@@ -101,7 +74,7 @@ class PrivacyFilter(Unique):
         self._charged: list[tuple[Mechanism, int]] = []
 
     def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
-        """The cost of one use of ``mechanism`` in this filter's unit, and its δ."""
+        """Return the cost of one use of ``mechanism`` in this filter's unit, and its δ."""
         loss = mechanism.loss
         pure = loss.epsilon if loss.delta == 0 else math.inf
         value, delta = {
@@ -120,8 +93,7 @@ class PrivacyFilter(Unique):
 
     def charge(self, mechanism: Mechanism, times: int = 1) -> None:
         """Spend the cost of ``times`` uses, or raise `BudgetExceeded` and change nothing."""
-        if isinstance(times, bool) or not isinstance(times, int) or times < 1:
-            raise ValueError(f"times must be a whole number >= 1; got {times!r}.")
+        times = integer("times", times)
         cost, delta = self.cost(mechanism)
         cost, delta = times * cost, times * delta
         with self._lock:
@@ -143,58 +115,16 @@ class PrivacyFilter(Unique):
         )
 
     @property
-    def spent(self) -> float:
-        """What was charged so far."""
-        with self._lock:
-            return float(self._spent)
-
-    @property
     def spent_share(self) -> float:
-        """What was charged so far, as a share of the total."""
+        """Charges so far as a share of the total."""
         with self._lock:
             return float(self._spent / self.total)
 
     @property
-    def charged(self) -> tuple[Mechanism, ...]:
-        """The mechanism of every charge, in order."""
-        return tuple(mechanism for mechanism, _ in self.uses)
-
-    @property
     def uses(self) -> tuple[tuple[Mechanism, int], ...]:
-        """Every charge, in order: the mechanism, and how many uses of it were paid for."""
+        """Every charge, in order: the mechanism and the number of its uses."""
         with self._lock:
             return tuple(self._charged)
-
-
-class CountedStep(Mechanism, Protocol):
-    """A mechanism whose repeated use costs less than the sum of its costs."""
-
-    @property
-    def relation(self) -> Relation:
-        """The relation it is accounted for."""
-        ...
-
-    def epsilon(self, count: int, delta: float) -> float:
-        """The ε of ``count`` uses at this δ, or more, never less."""
-        ...
-
-
-class ProfiledStep(Mechanism, Protocol):
-    """A mechanism with a bound on its δ that composes with others of the kind."""
-
-    @property
-    def relation(self) -> Relation | None:
-        """The relation its profile holds under."""
-        ...
-
-    @property
-    def profile(self) -> Profile:
-        """Its δ at every ε, or more, never less; `PrivacyError` if it has no such bound."""
-        ...
-
-
-PlannedStep = CountedStep | ProfiledStep
-"""What a budget can be spent on in advance."""
 
 
 class PlannedFilter(PrivacyFilter):
@@ -211,7 +141,7 @@ class PlannedFilter(PrivacyFilter):
         self.step = step
 
     def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
-        """One of the planned uses."""
+        """Return the cost of one of the planned uses."""
         if mechanism != self.step:
             raise PrivacyError(
                 f"{mechanism!r} is not what this budget was planned for ({self.step!r})."

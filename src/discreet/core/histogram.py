@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from discreet.accounting.conversions.directed import SLACK, probability_from_log
 from discreet.core.mechanisms import Laplace
 from discreet.core.noise import Noise, from_grid, grid_exponent
 from discreet.errors import NotSupported
+from discreet.validate import check_fields, number
 
 __all__ = ["StabilityHistogram", "noisy_limit", "numeric_vote"]
 
@@ -32,13 +33,13 @@ _LARGEST_DELTA = 0.01  # the proof needs δ <= 1/2; nobody should want more than
 
 @dataclass(frozen=True)
 class StabilityHistogram:
-    """Releases the texts whose noisy count reaches a threshold, with that noisy count.
+    """Release of the texts whose noisy count reaches a threshold, with that noisy count.
 
     Parameters
     ----------
     epsilon, delta : float
         Cost of one release. ``delta`` in (0, 0.01]: with 0 there is no such mechanism.
-    relation : Relation or str
+    relation : Relation
         One row added or removed changes one count by 1; one row replaced changes two.
 
     Privacy
@@ -57,42 +58,32 @@ class StabilityHistogram:
         """Refuse an ε or δ for which there is no such mechanism."""
         object.__setattr__(self, "epsilon", Laplace(self.epsilon).epsilon)
         object.__setattr__(self, "relation", Relation.parse(self.relation))
-        object.__setattr__(self, "delta", float(self.delta))
         if self.delta == 0:
             raise NotSupported(
                 "Categories that nobody listed cannot be released with delta=0: a text that a "
                 "single row holds would have to be as likely as one that no row holds. Give a "
                 "delta > 0, for example 1e-9, or list the categories yourself."
             )
-        if not 0 < self.delta <= _LARGEST_DELTA:
-            raise ValueError(
-                f"delta must be > 0 and at most {_LARGEST_DELTA:g}; got {self.delta!r}."
-            )
+        check_fields(self, number, "delta", above=0.0, most=_LARGEST_DELTA)
 
     @cached_property
     def loss(self) -> PrivacyLoss:
-        """What one release costs; it has a cost in (ε, δ) only."""
+        """Cost of one release; it has a cost in (ε, δ) only."""
         return PrivacyLoss(self.epsilon, rho=math.inf, mu=math.inf, delta=self.delta)
-
-    def event(self) -> Any:
-        """Return what `dp_accounting` can make of it: there is no event for this mechanism."""
-        from dp_accounting import UnsupportedDpEvent
-
-        return UnsupportedDpEvent()
 
     @property
     def scale(self) -> float:
-        """The noise scale b = k/ε."""
+        """Noise scale b = k/ε."""
         return Laplace(self.epsilon).scale(float(self.relation.rows_changed))
 
     @property
     def grid(self) -> int:
-        """The exponent of the grid: at most 0, so that whole numbers lie on it."""
+        """Exponent of the grid: at most 0, so that whole numbers lie on it."""
         return min(grid_exponent(self.scale, float(_MOST_ROWS)), 0)
 
     @cached_property
     def threshold_steps(self) -> int:
-        """The threshold in grid steps: the least at which `delta_at` is at most δ, or a bit more.
+        """Threshold in grid steps: about the least at which `delta_at` is at most δ.
 
         With grid step g it is 1 + g/2 + b·ln(1/(2δ)), rounded up to the grid.
         """
@@ -104,11 +95,11 @@ class StabilityHistogram:
 
     @property
     def threshold(self) -> float:
-        """The noisy count from which a text is released."""
+        """Noisy count from which a text is released."""
         return math.ldexp(self.threshold_steps, self.grid)
 
     def delta_at(self, steps: int) -> float:
-        """The chance that a text of one row reaches a threshold, in grid steps, rounded up.
+        """Bound the probability that a text of one row reaches a threshold in grid steps.
 
         Rounded noise reaches s = steps − 1/g grid steps if the noise itself passes s − 1/2:
         ½·exp(−(s − ½)·g/b).
@@ -121,16 +112,16 @@ class StabilityHistogram:
     def release(
         self, texts: Sequence[str], counts: NDArray[np.int64], noise: Noise
     ) -> dict[str, float]:
-        """The texts that reach the threshold and their noisy counts, in alphabetical order.
+        """Release the texts that reach the threshold and their noisy counts, sorted.
 
         Parameters
         ----------
         texts : sequence of str
             The distinct texts of a column that at least one row holds.
         counts : ndarray of int
-            How many rows hold each, at least 1.
+            Number of rows that hold each, at least 1.
         noise : Noise
-            Where the noise comes from.
+            Source of the noise.
 
         Privacy
         -------
@@ -160,7 +151,7 @@ def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
     mechanism : Laplace
         Used once; the caller charges for it before the texts are read.
     noise : Noise
-        Where the noise comes from.
+        Source of the noise.
 
     Returns
     -------
@@ -184,12 +175,13 @@ def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
 def numeric_vote(
     margin: int, n_rows: int, mechanism: Laplace, relation: Relation, noise: Noise
 ) -> bool:
-    """Whether most cells of a column read as numbers, by a noisy vote.
+    """Decide by a noisy vote whether most cells of a column read as numbers.
 
     Parameters
     ----------
     margin : int
-        How many cells read as numbers, less how many hold other text; missing cells do not vote.
+        Number of cells that read as numbers, less those with other text; missing cells do not
+        vote.
     n_rows : int
         The number of rows, which is public.
     mechanism : Laplace
@@ -197,7 +189,7 @@ def numeric_vote(
     relation : Relation
         One row added or removed moves the margin by 1, one replaced by 2.
     noise : Noise
-        Where the noise comes from.
+        Source of the noise.
 
     Privacy
     -------

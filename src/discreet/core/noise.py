@@ -14,7 +14,6 @@ work when two of them almost tie.
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,14 +30,14 @@ from discreet.core.quantiles import (
     Quantile,
     precise_context,
 )
+from discreet.validate import FloatArray, choice, integer, number
 
-__all__ = ["Noise", "from_grid", "grid_exponent", "on_grid"]
+__all__ = ["Integers", "Noise", "NoiseKind", "from_grid", "grid_exponent", "on_grid"]
 
 Integers = NDArray[np.int64]
+NoiseKind = Literal["gumbel", "exponential"]
 
-_SCALE_EXPONENT = (
-    900  # scales lie in [2^-900, 2^900]: no product or quotient here over- or underflows
-)
+_SCALE_EXPONENT = 900  # scales lie in [2^-900, 2^900]: no product or quotient over- or underflows
 _RATIO_EXPONENTS = (-100, 41)  # scale / 2^grid lies in [2^-101, 2^41)
 _VALUE_LIMIT = 2.0**62  # a value and a noise below it cannot overflow in their int64 sum
 _HALF = 0.5 - 2.0**-50  # one half, less the rounding of the comparison itself
@@ -67,11 +66,8 @@ def grid_exponent(scale: float, magnitude: float) -> int:
     sqrt(d) to the L2 sensitivity and 2^grid d to the L1 sensitivity.
     """
     scale = _check_scale(scale)
-    if not (math.isfinite(magnitude) and magnitude >= 0):
-        raise ValueError(
-            f"magnitude must be finite and at least 0, got {magnitude!r}. "
-            "Pass a public bound on the values."
-        )
+    remedy = "Pass a public bound on the values."
+    magnitude = number("magnitude", magnitude, least=0.0, remedy=remedy)
     finest = math.frexp(magnitude + 64.0 * scale)[1] - 61
     return max(math.frexp(scale)[1] - 1 - 30, finest)
 
@@ -81,9 +77,7 @@ def on_grid(values: ArrayLike, grid: int) -> Integers:
     grid = _check_grid(grid)
     numbers = np.asarray(values, dtype=np.float64)
     with np.errstate(over="ignore", under="ignore"):
-        multiples = np.rint(
-            np.ldexp(numbers, -grid)
-        )  # a power of two: exact, or out of range and refused
+        multiples = np.rint(np.ldexp(numbers, -grid))  # exact, or out of range and refused
     if not np.all(np.abs(multiples) < _VALUE_LIMIT):  # also catches NaN
         raise ValueError(
             f"values must be finite and below 2^62 grid steps (grid=2^{grid}). "
@@ -92,7 +86,7 @@ def on_grid(values: ArrayLike, grid: int) -> Integers:
     return multiples.astype(np.int64)
 
 
-def from_grid(integers: ArrayLike, grid: int) -> NDArray[np.float64]:
+def from_grid(integers: ArrayLike, grid: int) -> FloatArray:
     """Turn integer multiples of 2^grid into floats (nearest double: this is post-processing)."""
     grid = _check_grid(grid)
     multiples = np.asarray(integers)
@@ -100,7 +94,7 @@ def from_grid(integers: ArrayLike, grid: int) -> NDArray[np.float64]:
         raise ValueError(
             f"integers must be an integer array, got dtype {multiples.dtype}. Use on_grid first."
         )
-    floats: NDArray[np.float64] = np.ldexp(multiples.astype(np.float64), grid)
+    floats: FloatArray = np.ldexp(multiples.astype(np.float64), grid)
     return floats
 
 
@@ -144,13 +138,13 @@ class Noise:
     def l2_norm(self, size: int, scale: float, grid: int, count: int | None = None) -> Integers:
         """Draw a vector of density proportional to exp(-||z||_2 / scale), as multiples of 2^grid.
 
-        Its length has the Gamma(size, scale) distribution, its direction is uniform on the unit
-        sphere. With ``count``, an array of so many independent vectors. On a grid of 2^-30 of the
-        scale, a vector of more than 200 coordinates is nearly always refined, at 0.2 ms a
+        Its norm has the Gamma(size, scale) distribution, its direction is uniform on the unit
+        sphere. With ``count``, an array of this many independent vectors. On a grid of 2^-30 of the
+        scale, a vector of more than 200 coordinates is nearly always refined, at 0.2 ms per
         coordinate; a grid of 2^-20 avoids this.
         """
-        size = _check_size(size)
-        vectors = 1 if count is None else _check_size(count)
+        size = integer("size", size, most=2**40)
+        vectors = 1 if count is None else integer("count", count, most=2**40)
         ratio = _check_ratio(scale, grid)
         result = np.empty((vectors, size), dtype=np.int64)
         height = max(1, _BLOCK // size)
@@ -160,9 +154,7 @@ class Noise:
             self._round_vectors(words, ratio, part)
         return result[0] if count is None else result
 
-    def select(
-        self, scores: ArrayLike, scale: float, kind: Literal["gumbel", "exponential"] = "gumbel"
-    ) -> int:
+    def select(self, scores: ArrayLike, scale: float, kind: NoiseKind = "gumbel") -> int:
         """Return the index of the largest scores[i] + scale * noise[i], for ideal continuous noise.
 
         Parameters
@@ -175,9 +167,8 @@ class Noise:
             Gumbel noise is the exponential mechanism; positive exponential noise is
             permute-and-flip.
         """
-        quantile = {"gumbel": GUMBEL, "exponential": EXPONENTIAL}.get(kind)
-        if quantile is None:
-            raise ValueError(f"kind must be 'gumbel' or 'exponential', got {kind!r}.")
+        quantiles = {"gumbel": GUMBEL, "exponential": EXPONENTIAL}
+        quantile = quantiles[choice("kind", kind, quantiles)]
         scale = _check_scale(scale)
         numbers = np.asarray(scores, dtype=np.float64)
         if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
@@ -198,7 +189,7 @@ class Noise:
         return self._select_precisely(quantile, numbers, words, scale, contenders)
 
     def _rounded(self, quantile: Quantile, size: int, scale: float, grid: int) -> Integers:
-        size = _check_size(size)
+        size = integer("size", size, most=2**40)
         ratio = _check_ratio(scale, grid)
         words = self.bits.words(size)
         values, errors = quantile.approximate(words)
@@ -227,7 +218,7 @@ class Noise:
     def _select_precisely(
         self,
         quantile: Quantile,
-        scores: NDArray[np.float64],
+        scores: FloatArray,
         words: NDArray[np.uint64],
         scale: float,
         contenders: NDArray[np.intp],
@@ -250,7 +241,7 @@ class Noise:
                 return next(iter(pool))
 
     def _round_vectors(self, words: NDArray[np.uint64], ratio: float, out: Integers) -> None:
-        """Write ratio * length * direction, rounded, to out; one vector a row.
+        """Write ratio * length * direction, rounded, to out; one vector per row.
 
         ``words`` has shape (vectors, 2, size): those of the Gaussians that make the direction, and
         those of the exponentials that add up to the length.
@@ -323,7 +314,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class _VectorReach:
-    """How far length * direction may be from the ideal vector (arrays or mpmath numbers).
+    """Error bounds of length * direction against the ideal vector (arrays or mpmath numbers).
 
     ``normal_error`` bounds the error of each Gaussian and ``normal_errors`` the norm of all of
     them, ``length_error`` the sum of those of the exponentials.
@@ -337,13 +328,13 @@ class _VectorReach:
 
     @property
     def valid(self) -> Any:
-        """Whether the errors are so small that 1 % covers the second-order terms of the bound."""
+        """True if the errors are small enough that 1 % covers the bound's second-order terms."""
         direction = 1000 * self.normal_errors <= self.norm
         length = 1000 * self.length_error <= self.length
         return direction & length
 
     def at(self, index: int) -> _VectorReach:
-        """The bounds of one of several vectors."""
+        """Return the bounds of one of several vectors."""
         parts = (self.norm, self.length, self.normal_error, self.normal_errors, self.length_error)
         return _VectorReach(*(part[index] for part in parts))
 
@@ -353,7 +344,7 @@ class _VectorReach:
         return 1.01 * (unit * self.length_error + self.length * direction_error)
 
 
-def _row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _row_sums(values: FloatArray) -> FloatArray:
     """Add up each row by halves: no number is rounded more than 2 log2(size) times."""
     while (half := values.shape[1] // 2) > 0:
         sums = values[:, :half] + values[:, half : 2 * half]
@@ -363,37 +354,15 @@ def _row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values[:, 0]
 
 
-def _check_size(size: int) -> int:
-    try:
-        count = operator.index(size)
-    except TypeError:
-        count = 0
-    if count < 1 or isinstance(size, bool):
-        raise ValueError(f"size must be an integer of at least 1, got {size!r}.")
-    return count
-
-
 def _check_scale(scale: float) -> float:
-    number = float(scale)
-    if not 2.0**-_SCALE_EXPONENT <= number <= 2.0**_SCALE_EXPONENT:
-        raise ValueError(
-            f"scale must be positive and between 2^-{_SCALE_EXPONENT} and 2^{_SCALE_EXPONENT}, "
-            f"got {scale!r}. Rescale the values if they are in extreme units."
-        )
-    return number
+    least, most = 2.0**-_SCALE_EXPONENT, 2.0**_SCALE_EXPONENT
+    remedy = "Rescale the values if they are in extreme units."
+    return number("scale", scale, least=least, most=most, remedy=remedy)
 
 
 def _check_grid(grid: int) -> int:
-    try:
-        exponent = operator.index(grid)
-    except TypeError:
-        exponent = 2000
-    if abs(exponent) > 1000 or isinstance(grid, bool):
-        raise ValueError(
-            f"grid must be an integer exponent between -1000 and 1000 (spacing 2^grid), "
-            f"got {grid!r}. Choose it with grid_exponent(scale, magnitude)."
-        )
-    return exponent
+    remedy = "The spacing is 2^grid: choose it with grid_exponent(scale, magnitude)."
+    return integer("grid", grid, least=-1000, most=1000, remedy=remedy)
 
 
 def _check_ratio(scale: float, grid: int) -> float:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
 from discreet.core.bits import Bits
+from discreet.validate import FloatArray
 
 __all__ = [
     "EXPONENTIAL",
@@ -45,8 +46,7 @@ TINY = 2**24  # below this k (p < 2^-40) a draw is always refined
 _LOW_63 = np.uint64(2**63 - 1)
 _ONE = np.uint64(1)
 
-Floats = NDArray[np.float64]
-Fast = Callable[[Floats, NDArray[np.bool_]], Floats]
+Fast = Callable[[FloatArray, NDArray[np.bool_]], FloatArray]
 # (context, p, its bits) -> (quantile, error of the method beyond rounding)
 Precise = Callable[[Any, Any, "LazyUniform"], tuple[Any, float]]
 
@@ -66,7 +66,7 @@ def precise_context(bits: int) -> Any:
         context = mpmath.MPContext()
         # mpmath updates its cached constants in two steps. Computed once to more bits than any
         # draw asks for, they are never updated while another thread reads them.
-        context.prec = 4096
+        context.prec = 2**12
         _ = +context.pi, +context.ln2
         _thread.context = context
     context.prec = bits
@@ -87,7 +87,7 @@ class LazyUniform:
     word : int
         Its first 64 bits.
     bits : Bits
-        Where the next ones come from.
+        Source of the next ones.
     """
 
     def __init__(self, word: int, bits: Bits) -> None:
@@ -107,7 +107,7 @@ class LazyUniform:
 
     @property
     def precision(self) -> int:
-        """Bits to compute with, so that rounding is far below the width of the interval of p."""
+        """Number of bits to compute with: rounding is far below the width of p's interval."""
         return self.length + 64
 
 
@@ -118,8 +118,8 @@ class Quantile:
     fast: Fast
     precise: Precise
 
-    def approximate(self, words: NDArray[np.uint64]) -> tuple[Floats, Floats]:
-        """Return the quantile at each word as a double, and how far the ideal draw may be from it.
+    def approximate(self, words: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
+        """Return the quantile at each word as a double, and a bound on its error.
 
         The bound covers the bits not drawn yet, every rounding here and those of two
         further operations. It is infinite where the draw must be refined.
@@ -145,26 +145,26 @@ class Quantile:
             raise ArithmeticError(
                 "Two computations of one noise value differ by more than their error bound; "
                 "nothing was released. scipy, mpmath or the C library is inaccurate on this "
-                "machine: run tests/privacy/test_noise.py and change their versions."
+                "machine: run tests/core/test_noise.py and change their versions."
             )
         return value, error
 
 
-def _fast_gaussian(p: Floats, upper: NDArray[np.bool_]) -> Floats:
-    values: Floats = ndtri(p)
+def _fast_gaussian(p: FloatArray, upper: NDArray[np.bool_]) -> FloatArray:
+    values: FloatArray = ndtri(p)
     return np.negative(values, out=values, where=upper)
 
 
-def _fast_exponential(p: Floats, upper: NDArray[np.bool_]) -> Floats:
+def _fast_exponential(p: FloatArray, upper: NDArray[np.bool_]) -> FloatArray:
     return -np.log(2.0 * p)
 
 
-def _fast_laplace(p: Floats, upper: NDArray[np.bool_]) -> Floats:
+def _fast_laplace(p: FloatArray, upper: NDArray[np.bool_]) -> FloatArray:
     values = np.log(2.0 * p)
     return np.negative(values, out=values, where=upper)
 
 
-def _fast_gumbel(p: Floats, upper: NDArray[np.bool_]) -> Floats:
+def _fast_gumbel(p: FloatArray, upper: NDArray[np.bool_]) -> FloatArray:
     log_uniform = np.log(p)
     # In the upper half U = 1 - p, and log1p keeps the relative precision.
     np.log1p(-p, out=log_uniform, where=upper)

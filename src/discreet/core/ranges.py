@@ -1,13 +1,13 @@
-"""Private bounds of a column, or of rows' lengths: selections among numbers that everybody knows.
+"""Private bounds of a column and of row norms: selections among public candidates.
 
 The candidates are the numbers of two significant digits, of either sign. A lower bound is the
 largest candidate that cuts no more than a share of the rows, an upper bound the smallest; each is
 found by a private selection. A column's values enter as counts between candidates, which add up
 over blocks, so a file of any size is read once and nothing is sorted.
 
-The median of the rows' lengths is found the same way, on a grid of its own.
+The median of the rows' norms is found the same way, on a grid of its own.
 
-Proofs: docs/proofs/ranges.md, and docs/proofs/preparation.md for lengths.
+Proofs: docs/proofs/ranges.md, and docs/proofs/preparation.md for norms.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.mechanisms import SelectionMechanism
 from discreet.core.noise import Noise
+from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
+from discreet.validate import FloatArray, integer, number
 
 __all__ = [
     "cell_counts",
     "edges",
-    "lengths",
+    "norm_candidates",
     "select_bounds",
     "select_bounds_from_counts",
-    "select_median_length",
+    "select_median_norm",
     "tail_share",
 ]
 
-FloatArray = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 SENSITIVITY = 1.0
-"""How far one row can move any score, under either relation."""
+"""Bound on the change of any score by one row, under either relation."""
 
 _EXPONENTS = range(-9, 12)  # candidates run from 1.0e-9 to 9.9e11, and 1e12
 _BLOCK = 2**16  # values that are counted at a time
@@ -48,7 +48,7 @@ _FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at mo
 
 @cache
 def edges() -> FloatArray:
-    """The public candidates, in increasing order: 0, and ± numbers of two significant digits.
+    """Return the public candidates, increasing: 0, and ± numbers of two significant digits.
 
     They go from 1e-9 to 1e12 in steps of 1 to 10 %, and are what a person would write. Integers up
     to 100 and the ends of most scales are among them exactly.
@@ -76,8 +76,8 @@ def cell_counts(values: FloatArray) -> Counts:
     Returns
     -------
     ndarray of shape (2K + 1,) for K candidates
-        At 2k + 1, how many values equal candidate k; at 2k, how many lie just below it. Counts of
-        blocks add up to those of the column.
+        At 2k + 1, the number of values equal to candidate k; at 2k, of those just below it.
+        Counts of blocks add up to those of the column.
 
     Privacy
     -------
@@ -92,7 +92,7 @@ def cell_counts(values: FloatArray) -> Counts:
 
 
 def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
-    """The share of the rows that each bound may cut: (1 − coverage)/2, or more if it must be.
+    """Return the share of the rows that each bound may cut: (1 − coverage)/2 or more.
 
     Candidates beyond the data all miss their aim by this share of the rows. If that is less than
     the noise of the selection, such a candidate (up to ±1e12) is likely to win. So the share is
@@ -106,7 +106,7 @@ def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> f
     n_rows : int
         The number of rows, which is public.
     mechanism : SelectionMechanism
-        What each of the two selections will be made with.
+        The mechanism of each of the two selections.
 
     Returns
     -------
@@ -128,12 +128,12 @@ def select_bounds(
     mechanism: SelectionMechanism,
     noise: Noise,
 ) -> tuple[float, float]:
-    """Bounds that hold about ``coverage`` of a column's values, chosen privately.
+    """Choose bounds that hold about ``coverage`` of a column's values, privately.
 
     Parameters
     ----------
     values : ndarray
-        The column; NaN is missing. At most one value a row.
+        The column; NaN is missing. At most one value per row.
     n_rows : int
         The number of rows, which is public.
     coverage : float
@@ -141,7 +141,7 @@ def select_bounds(
     mechanism : SelectionMechanism
         Used twice; not monotone. The caller charges for both uses before the values are read.
     noise : Noise
-        Where the noise comes from.
+        Source of the noise.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def select_bounds_from_counts(
     mechanism: SelectionMechanism,
     noise: Noise,
 ) -> tuple[float, float]:
-    """`select_bounds` for a column that was counted block by block with `cell_counts`."""
+    """Choose bounds of a column that was counted block by block with `cell_counts`."""
     share = tail_share(coverage, n_rows, mechanism)
     chosen = [
         mechanism.select(scores, sensitivity=SENSITIVITY, noise=noise)
@@ -178,13 +178,13 @@ def select_bounds_from_counts(
 
 
 @cache
-def lengths() -> FloatArray:
-    """The public candidates for a length: 2^(j/16) from 2^-20 to 2^20, in increasing order.
+def norm_candidates() -> FloatArray:
+    """Return the public candidates for a norm: 2^(j/16) from 2^-20 to 2^20, increasing.
 
     Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder.
 
-    Each is larger by a factor 1 + 2^-16, so that rows that were brought to length 1 in single
-    precision are no longer than the candidate at 1.
+    Each is larger by a factor 1 + 2^-16, so that rows that were scaled to norm 1 in single
+    precision do not exceed the candidate at 1.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def lengths() -> FloatArray:
     return result
 
 
-def select_median_length(
+def select_median_norm(
     values: FloatArray,
     largest: float | None,
     mechanism: SelectionMechanism,
@@ -207,20 +207,20 @@ def select_median_length(
     *,
     replaced: bool,
 ) -> float:
-    """The smallest candidate that about half of some lengths do not exceed, chosen privately.
+    """Choose the smallest candidate that about half of the norms do not exceed, privately.
 
     Parameters
     ----------
     values : ndarray
-        One length a row.
+        One norm per row.
     largest : float or None
         Public: candidates above it are left out (but for the smallest).
     mechanism : SelectionMechanism
-        Used once; not monotone. The caller charges for it before the lengths are read.
+        Used once; not monotone. The caller charges for it before the norms are read.
     noise : Noise
-        Where the noise comes from.
+        Source of the noise.
     replaced : bool
-        Whether neighbours differ by a replaced row, not by one more or fewer.
+        True if neighbours differ by a replaced row, not by one more or fewer.
 
     Privacy
     -------
@@ -228,7 +228,7 @@ def select_median_length(
     Proof: docs/proofs/preparation.md.
     """
     _refuse_monotone(mechanism)
-    candidates = lengths()
+    candidates = norm_candidates()
     if largest is not None:
         candidates = candidates[: max(1, np.searchsorted(candidates, largest, side="right"))]
     sensitivity = SENSITIVITY if replaced else SENSITIVITY / 2
@@ -237,7 +237,7 @@ def select_median_length(
 
 
 def _median_scores(values: FloatArray, candidates: FloatArray) -> FloatArray:
-    """0 where half of the values or fewer are above a candidate, and half or more above the last.
+    """Score 0 where half of the values or fewer are above a candidate and half above the last.
 
     Otherwise minus the number of values by which that fails. Values beyond the last candidate count
     as that one, so that it wins where most are.
@@ -254,7 +254,7 @@ def _median_scores(values: FloatArray, candidates: FloatArray) -> FloatArray:
 
 
 def _scores(counts: Counts, share: float) -> tuple[FloatArray, FloatArray]:
-    """Scores of every candidate as lower and as upper bound.
+    """Score every candidate as lower and as upper bound.
 
     A bound is right if it cuts at most ``share`` of the values and the next tighter one would cut
     more: the score is 0 then, and otherwise minus the number of values by which that fails.
@@ -272,7 +272,7 @@ def _scores(counts: Counts, share: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _apart(first: int, second: int) -> tuple[float, float]:
-    """Two chosen candidates as low < high: swapped if they cross, one step wider if they meet."""
+    """Order two chosen candidates as low < high; one step wider if they are equal."""
     candidates = edges()
     low, high = min(first, second), max(first, second)
     if low == high:
@@ -282,15 +282,9 @@ def _apart(first: int, second: int) -> tuple[float, float]:
 
 def _check(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
     """Refuse what the proof does not cover; returns the coverage as a double."""
-    number = float(coverage)
-    if not 0 < number < 1:
-        raise ValueError(
-            f"coverage must be a number in (0, 1); got {coverage!r}. Typical: 0.9 to 0.99."
-        )
-    if isinstance(n_rows, bool) or not 1 <= n_rows < _MOST_ROWS:
-        raise ValueError(f"n_rows must be a whole number from 1 to 2^32 - 1; got {n_rows!r}.")
+    integer("n_rows", n_rows, most=_MOST_ROWS - 1)
     _refuse_monotone(mechanism)
-    return number
+    return number("coverage", coverage, above=0.0, below=1.0, remedy="Typical: 0.9 to 0.99.")
 
 
 def _refuse_monotone(mechanism: SelectionMechanism) -> None:

@@ -32,8 +32,8 @@ from discreet.core import (
     NoisyGradient,
     PermuteAndFlip,
     Relation,
+    SelectionMechanism,
 )
-from discreet.core.mechanisms import SelectionMechanism
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry

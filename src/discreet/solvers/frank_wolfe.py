@@ -25,9 +25,15 @@ import numpy as np
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, ExponentialMechanism, Relation
-from discreet.core.mechanisms import SelectionMechanism
-from discreet.core.noisy_max import LaplaceNoisyMax, affordable_selection
+from discreet.accounting.composition import affordable_selection
+from discreet.core import (
+    Budget,
+    Curator,
+    ExponentialMechanism,
+    LaplaceNoisyMax,
+    Relation,
+    SelectionMechanism,
+)
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget

@@ -20,8 +20,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from discreet.accounting.budget import Measure
+from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
-from discreet.core.noisy_max import affordable_selection
 from discreet.objectives import Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, choice, integer, number

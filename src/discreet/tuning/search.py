@@ -24,10 +24,9 @@ from sklearn.utils import check_array, check_random_state
 
 from discreet.accounting import conversions
 from discreet.core import Budget, Gaussian, Guarantee, Relation
-from discreet.core.bits import Bits, SeededBits, SystemBits
+from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
 from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
-from discreet.core.sampling import uniform_index
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.rows import Rows, as_rows
 from discreet.solvers import Solver, resolve

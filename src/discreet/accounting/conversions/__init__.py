@@ -7,16 +7,22 @@ fits a budget) is rounded down. The derivations and proofs are in ``docs/proofs/
 """
 
 from discreet.accounting.conversions.directed import Conversion
-from discreet.accounting.conversions.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
-from discreet.accounting.conversions.single import (
+from discreet.accounting.conversions.gdp import (
     bounded_range_from_mu,
+    delta_from_mu,
+    epsilon_from_mu,
     mu_from_bounded_range,
+    mu_from_epsilon,
     mu_from_pure,
+)
+from discreet.accounting.conversions.zcdp import (
+    delta_from_rho,
+    epsilon_from_rho,
     rho_from_bounded_range,
+    rho_from_epsilon,
     rho_from_mu,
     rho_from_pure,
 )
-from discreet.accounting.conversions.zcdp import delta_from_rho, epsilon_from_rho, rho_from_epsilon
 
 __all__ = [
     "Conversion",

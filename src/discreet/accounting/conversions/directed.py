@@ -61,7 +61,7 @@ def at_least(candidate: float, exact: Fraction) -> float:
 
 
 def raise_until(value: float, scale: float, holds: Callable[[float], bool]) -> float:
-    """AffineMap ``value`` up, in steps that double from one ulp of ``scale``, until ``holds``."""
+    """Move ``value`` up, in steps that double from one ulp of ``scale``, until ``holds``."""
     start, step = value, scale * 2.0 * UNIT
     while not holds(value):
         value = math.nextafter(start + step, math.inf)

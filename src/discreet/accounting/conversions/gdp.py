@@ -1,4 +1,4 @@
-"""Between Gaussian DP and (ε, δ), exactly.
+"""Gaussian DP: exactly to and from (ε, δ), and the μ of one mechanism.
 
 With c = ε/μ, a = c − μ/2, b = c + μ/2, the normal density φ and Mills' ratio m(x) = Φ(−x)/φ(x),
 because a² + 2ε = b²,
@@ -12,10 +12,11 @@ import math
 from functools import lru_cache
 
 from scipy.optimize import brentq
-from scipy.special import erfcx, erfinv, ndtr
+from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri_exp
 
 from discreet.accounting.conversions.directed import (
     BUDGET_EPSILON,
+    MECHANISM_EPSILON,
     MU,
     SLACK,
     SPENT_EPSILON,
@@ -27,7 +28,14 @@ from discreet.accounting.conversions.directed import (
     raise_until,
 )
 
-__all__ = ["delta_from_mu", "epsilon_from_mu", "mu_from_epsilon"]
+__all__ = [
+    "bounded_range_from_mu",
+    "delta_from_mu",
+    "epsilon_from_mu",
+    "mu_from_bounded_range",
+    "mu_from_epsilon",
+    "mu_from_pure",
+]
 
 _SERIES_BELOW = 0.05  # μ below which m(a) − m(b) is summed as a series
 _SQRT_HALF_PI = math.sqrt(math.pi / 2.0)
@@ -35,12 +43,12 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def mills(x: float) -> float:
-    """Mills' ratio Φ(−x)/φ(x)."""
+    """Return Mills' ratio Φ(−x)/φ(x)."""
     return _SQRT_HALF_PI * float(erfcx(x * math.sqrt(0.5)))
 
 
 def _mills_difference_series(c: float, mu: float) -> float:
-    """m(c − μ/2) − m(c + μ/2) for c ≥ 0 and small μ, without cancellation.
+    """Compute m(c − μ/2) − m(c + μ/2) for c ≥ 0 and small μ, without cancellation.
 
     It equals 2 Σ_k I_k (μ/2)^k / k! over odd k, where I_k = ∫₀^∞ s^k exp(−s²/2 − cs) ds > 0 and
     I_{k+1} = k I_{k−1} − c I_k. For μ ≤ 0.05 the terms from k = 9 on are below 2e-16 of the first.
@@ -58,7 +66,7 @@ def _mills_difference_series(c: float, mu: float) -> float:
 
 
 def _log_delta_from_mu(mu: float, epsilon: float) -> float:
-    """An upper bound on ln δ of the Gaussian profile for μ > 0, with its rounding error added."""
+    """Bound ln δ of the Gaussian profile for μ > 0 from above, rounding included."""
     c = epsilon / mu
     a, b = c - 0.5 * mu, c + 0.5 * mu
     if a - 4.0 * UNIT * c > 45.0:  # even with its rounding: δ < exp(−a²/2), below every float
@@ -160,6 +168,7 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
     return _epsilon_from_mu(mu, check_delta(delta))
 
 
+@lru_cache(maxsize=512)  # a fit asks a dozen times for the same budget
 def mu_from_epsilon(epsilon: float, delta: float) -> float:
     """Find the largest μ whose μ-GDP fits an (ε, δ) budget.
 
@@ -186,11 +195,7 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     As in :func:`delta_from_mu`.
     """
     epsilon = check_size("epsilon", epsilon, zero=False, remedy=BUDGET_EPSILON)
-    return _mu_from_epsilon(epsilon, check_delta(delta))
-
-
-@lru_cache(maxsize=256)  # a fit asks a dozen times for the same budget
-def _mu_from_epsilon(epsilon: float, delta: float) -> float:
+    delta = check_delta(delta)
     log_delta = math.log(delta)
 
     def excess(mu: float) -> float:
@@ -208,3 +213,101 @@ def _mu_from_epsilon(epsilon: float, delta: float) -> float:
         mu,
         lambda m: _delta_from_mu(m, epsilon) <= delta and _epsilon_from_mu(m, delta) <= epsilon,
     )
+
+
+def _mu_from_log_odds(log_odds: float) -> float:
+    """Compute −2 Φ⁻¹(1/(1 + e^log_odds)) for log_odds ≥ 0, rounded up."""
+    if log_odds == 0.0:
+        return 0.0
+    if log_odds < 1.0:
+        half_mu = math.sqrt(2.0) * float(erfinv(math.tanh(0.5 * log_odds)))
+    else:
+        log_tail = -(log_odds + math.log1p(math.exp(-log_odds)))
+        half_mu = -float(ndtri_exp(log_tail))
+        # one Newton step: the library's inverse is off by up to 1e-12 for large arguments
+        half_mu -= (log_tail - float(log_ndtr(-half_mu))) * mills(half_mu)
+    return math.nextafter(2.0 * half_mu * (1.0 + 2.0 * SLACK), math.inf)
+
+
+def mu_from_pure(epsilon: float) -> float:
+    """Bound the μ of pure ε-DP: μ = −2 Φ⁻¹(1/(1 + e^ε)).
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        μ such that (ε, 0)-DP implies μ-GDP, rounded up.
+
+    Privacy
+    -------
+    The smallest μ that holds for every ε-DP mechanism. For small ε it costs
+    μ²/2 ≈ 0.785 ε², where zCDP costs 0.5 ε² (:func:`rho_from_pure`).
+
+    References
+    ----------
+    ``docs/proofs/conversions.md`` (proof). Dong, Roth, Su, 2022, for trade-off functions.
+    """
+    epsilon = check_size("epsilon", epsilon, zero=True, remedy=MECHANISM_EPSILON)
+    return _mu_from_log_odds(epsilon)
+
+
+def mu_from_bounded_range(epsilon: float) -> float:
+    """Bound the μ of an ε-bounded-range mechanism: μ = −2 Φ⁻¹(1/(1 + e^(ε/2))).
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0: the range of the log-likelihood ratio over outcomes.
+
+    Returns
+    -------
+    float
+        μ such that ε-bounded-range implies μ-GDP, rounded up.
+
+    Privacy
+    -------
+    The smallest μ that holds for every ε-bounded-range mechanism, among them the
+    exponential mechanism (Gumbel noise and arg max). It does not hold for permute-and-flip: use
+    :func:`mu_from_pure`. For small ε it costs μ²/2 ≈ 0.196 ε², where zCDP costs 0.125 ε²
+    (:func:`rho_from_bounded_range`).
+
+    References
+    ----------
+    ``docs/proofs/conversions.md`` (proof). Dong, Durfee, Rogers, 2020, for the worst case.
+    """
+    epsilon = check_size("epsilon", epsilon, zero=True, remedy=MECHANISM_EPSILON)
+    return _mu_from_log_odds(0.5 * epsilon)
+
+
+def bounded_range_from_mu(mu: float) -> float:
+    """Find the largest ε whose bounded range is μ-GDP: ε = 2·ln(Φ(μ/2)/Φ(−μ/2)).
+
+    Parameters
+    ----------
+    mu : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        The largest ε such that ε-bounded-range implies μ-GDP, rounded down.
+
+    Privacy
+    -------
+    A lower bound on the ε that could be allowed, checked before it is returned:
+    ``mu_from_bounded_range(result) <= mu``.
+
+    References
+    ----------
+    As in :func:`mu_from_bounded_range`.
+    """
+    mu = check_size("mu", mu, zero=True, remedy=MU)
+    if mu < 2.0:  # Φ(μ/2) − Φ(−μ/2) is the erf; its inverse hyperbolic tangent half the log odds
+        epsilon = 4.0 * math.atanh(math.erf(mu / math.sqrt(8.0)))
+    else:
+        epsilon = 2.0 * float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
+    return lower_until(epsilon, lambda range_: mu_from_bounded_range(range_) <= mu)

@@ -1,4 +1,4 @@
-"""Gaussian steps on random samples of the rows: what sampling gains, and how steps add up.
+"""Gaussian steps on random samples of the rows: amplification by sampling, and composition.
 
 A row that is only sometimes looked at is protected better. How much better is computed here for
 many steps together, as an upper bound on the truth: exactly (up to a grid, rounded to the safe
@@ -8,6 +8,7 @@ side) from the worst pair of outputs, or by Rényi divergences. Proof: docs/proo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
@@ -15,9 +16,12 @@ from typing import Any, ClassVar, Literal
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, PrivacyLoss, Relation
 from discreet.accounting.subsampling.compose import compose, estimate
-from discreet.accounting.subsampling.moments import moments_epsilon
-from discreet.accounting.subsampling.pairs import Sampling, pairs_of
-from discreet.accounting.subsampling.search import bisect, first_fit, least
+from discreet.accounting.subsampling.pairs import (
+    Sampling,
+    moments_epsilon,
+    own_sigma,
+    pairs_of,
+)
 from discreet.errors import NotSupported
 
 __all__ = ["Method", "SampledGaussian", "Sampling", "noise_multiplier_for"]
@@ -26,10 +30,12 @@ Method = Literal["tight", "rdp"]
 
 SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-6, 1e9
 SMALLEST_COMPOSED = 0.04
-"""Below this noise multiplier sampling hardly matters, and steps are accounted without it."""
+"""Pairs with a smaller σ are accounted without sampling, which hardly matters there."""
 LARGEST_COUNT = 10**9
 SMALLEST_DELTA = 1e-40
 """δ is not looked for below this."""
+AIM = 3e-4
+"""Relative distance below the goal that the search aims at; it stops within three times that."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class SampledGaussian:
     name: ClassVar[str] = "sampled_gaussian"
 
     def __post_init__(self) -> None:
-        """Refuse what no accountant here covers."""
+        """Refuse settings that no accountant here covers."""
         multiplier, rate = float(self.noise_multiplier), float(self.rate)
         if not SMALLEST_MULTIPLIER <= multiplier <= LARGEST_MULTIPLIER:
             raise ValueError(
@@ -77,7 +83,7 @@ class SampledGaussian:
 
     @cached_property
     def loss(self) -> PrivacyLoss:
-        """What one use costs if the sample is known."""
+        """Cost of one use if the sample is known."""
         mu = math.nextafter(self.relation.rows_changed / self.noise_multiplier, math.inf)
         rho = math.nextafter(conversions.rho_from_mu(mu), math.inf)
         return PrivacyLoss(epsilon=math.inf, rho=rho, mu=mu)
@@ -96,13 +102,13 @@ class SampledGaussian:
         return noise if self.rate == 1 else PoissonSampledDpEvent(self.rate, noise)
 
     def epsilon(self, count: int, delta: float, method: Method = "tight") -> float:
-        """An upper bound on the ε of ``count`` uses at ``delta``."""
+        """Bound the ε of ``count`` uses at ``delta``."""
         count, delta = _check_count(count), _check_delta(delta)
         sigma, relation = self.noise_multiplier, self.relation
         return _epsilon(sigma, self.rate, relation, self.sampling, count, delta, method)
 
     def delta(self, count: int, epsilon: float) -> float:
-        """An upper bound on the δ of ``count`` uses at ``epsilon``."""
+        """Bound the δ of ``count`` uses at ``epsilon``."""
         count = _check_count(count)
         if not (math.isfinite(epsilon) and epsilon >= 0):
             raise ValueError(f"epsilon must be >= 0 and finite; got {epsilon!r}.")
@@ -118,7 +124,7 @@ def noise_multiplier_for(
     sampling: Sampling = "poisson",
     method: Method = "tight",
 ) -> float:
-    """The smallest noise multiplier, to about 0.1 %, for which ``count`` uses keep the budget.
+    """Find the smallest noise multiplier, to about 0.1 %, at which ``count`` uses keep a budget.
 
     Parameters
     ----------
@@ -129,7 +135,7 @@ def noise_multiplier_for(
     count : int
         Number of uses.
     sampling : {"poisson", "one_row"}
-        How rows are sampled.
+        Kind of the sample.
     method : {"tight", "rdp"}
         By exact composition, or by Rényi divergences as in Abadi et al. 2016.
 
@@ -169,12 +175,12 @@ def noise_multiplier_for(
     smallest = math.log(SMALLEST_COMPOSED)
     guess = high
     if rate < 1 and high > smallest:
-        guess = bisect(guessed, goal, smallest, high)
+        guess = _bisect(guessed, goal, smallest, high)
         slope = math.log(max(1e-9, guessed(guess)) / max(1e-9, guessed(guess - 0.05))) / 0.05
         if method == "tight":
-            guess = least(nearly, goal, guess, smallest, high, min(-0.5, max(-20.0, slope)))
+            guess = _least(nearly, goal, guess, smallest, high, min(-0.5, max(-20.0, slope)))
     if guess <= smallest + 0.01 or method == "rdp" or spent(guess) > goal:
-        guess = least(spent, goal, guess, low, high)
+        guess = _least(spent, goal, guess, low, high)
     return math.exp(guess)
 
 
@@ -194,7 +200,7 @@ def _epsilon(
     if method == "rdp" and rate == 1:
         return conversions.epsilon_from_rho(conversions.rho_from_mu(mu), delta)
     plain = conversions.epsilon_from_mu(mu, delta)
-    if rate == 1 or sigma < SMALLEST_COMPOSED:
+    if rate == 1 or own_sigma(sigma, sampling) < SMALLEST_COMPOSED:
         return plain
     pairs = pairs_of(sigma, rate, relation, sampling)
     if method == "rdp":
@@ -216,10 +222,10 @@ def _pair_epsilon(
     count: int,
     delta: float,
 ) -> float:
-    """The ε of one of the dominating pairs: by composition, or else by moments."""
+    """Bound the ε of one of the dominating pairs: by composition, or else by moments."""
     pair = pairs_of(sigma, rate, relation, sampling)[which]
     if count == 1:
-        return first_fit(pair.delta, delta, conversions.epsilon_from_mu(2 / pair.sigma, delta))
+        return _first_fit(pair.delta, delta, conversions.epsilon_from_mu(2 / pair.sigma, delta))
     profile = compose(pair, count, delta)
     epsilon = math.inf if profile is None else profile.epsilon(delta)
     if math.isinf(epsilon) and not pair.mirrored:
@@ -232,7 +238,7 @@ def _delta(
     sigma: float, rate: float, relation: Relation, sampling: Sampling, count: int, epsilon: float
 ) -> float:
     plain = conversions.delta_from_mu(_plain_mu(sigma, relation, count), epsilon)
-    if rate == 1 or sigma < SMALLEST_COMPOSED:
+    if rate == 1 or own_sigma(sigma, sampling) < SMALLEST_COMPOSED:
         return plain
     if plain <= SMALLEST_DELTA:
         return plain
@@ -246,11 +252,11 @@ def _delta(
     if spent(high) > max(epsilon, 1e-9):
         return plain
     low = math.log(SMALLEST_DELTA)
-    return math.exp(least(spent, max(epsilon, 1e-9), 0.5 * (low + high), low, high, -0.05))
+    return math.exp(_least(spent, max(epsilon, 1e-9), 0.5 * (low + high), low, high, -0.05))
 
 
 def _plain_mu(sigma: float, relation: Relation, count: int) -> float:
-    """The μ of all steps if samples are known, rounded up."""
+    """Return the μ of all steps if samples are known, rounded up."""
     return relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)
 
 
@@ -281,3 +287,80 @@ def _check_delta(delta: float) -> float:
     if not 1e-100 <= delta < 1:
         raise ValueError(f"delta must be in [1e-100, 1); got {delta!r}.")
     return float(delta)
+
+
+def _bisect(spent: Callable[[float], float], goal: float, low: float, high: float) -> float:
+    """Find where a decreasing function crosses ``goal``, to 0.01; ``high`` if it does not."""
+    while high - low > 0.01:
+        middle = 0.5 * (low + high)
+        if spent(middle) <= goal:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _first_fit(value: Callable[[float], float], goal: float, high: float) -> float:
+    """Find the smallest x ≥ 0 with value(x) ≤ goal of a decreasing function, to 1e-9."""
+    if value(0.0) <= goal:
+        return 0.0
+    low = 0.0
+    while value(high) > goal:
+        low, high = high, 2 * high + 1e-9
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        if value(middle) <= goal:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _least(
+    spent: Callable[[float], float],
+    goal: float,
+    guess: float,
+    low: float,
+    high: float,
+    slope: float = -1.0,
+) -> float:
+    """Find a number x in [low, high] with spent(x) ≤ goal, the least up to about 1e-3.
+
+    Parameters
+    ----------
+    spent : callable
+        A decreasing function (that it is one is not relied upon for the result to fit).
+    goal : float
+        Largest value that is allowed.
+    guess : float
+        Start of the search.
+    low, high : float
+        Range of the search; ``high`` is taken to fit, and is returned if nothing else does.
+    slope : float
+        A guess at d ln(spent)/dx.
+    """
+    failing, fitting = (low, math.inf), (high, -math.inf)
+    x, last = min(max(guess, low), high), None
+    for _ in range(40):
+        value = spent(x)
+        gap = math.log(value / goal) if 0 < value < math.inf else math.copysign(50.0, value - goal)
+        if value <= goal:
+            fitting = (x, gap)
+            if gap > -3 * AIM or x == low:
+                break
+        else:
+            failing = (x, gap)
+        if fitting[0] - failing[0] < AIM:
+            break
+        if last is not None and x != last[0] and abs(gap) < 40 and abs(last[1]) < 40:
+            slope = min(-0.05, (gap - last[1]) / (x - last[0]))
+        last = (x, gap)
+        width = fitting[0] - failing[0]
+        target = x - max(-2.0, min(2.0, gap + AIM)) / slope
+        if math.isinf(failing[1]):
+            x = max(target, low)
+        elif failing[0] + 0.02 * width < target < fitting[0] - 0.02 * width:
+            x = target
+        else:
+            x = 0.5 * (failing[0] + fitting[0])
+    return fitting[0]

@@ -1,6 +1,6 @@
-"""Many steps: exact composition by one Fourier transform of the tilted privacy loss.
+"""Exact composition of many steps by one Fourier transform of the tilted privacy loss.
 
-A plain transform leaves an absolute error of about 1e-16 a step in every mass, too much for small
+A plain transform leaves an absolute error of about 1e-16 per step in every mass, too much for small
 δ. So masses are multiplied by exp(θ·loss) first, with θ such that the composed loss is centred
 where δ is decided, and divided by it afterwards: the error is then relative to δ, and a short
 window of the composed loss suffices. All errors are bounded and added.
@@ -13,32 +13,30 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from discreet.accounting.subsampling.discrete import DiscreteLoss, discretise
+from discreet.accounting.conversions.directed import UNIT
 from discreet.accounting.subsampling.pairs import Pair
+from discreet.validate import FloatArray
 
-__all__ = ["Estimate", "Profile", "compose", "estimate"]
+__all__ = ["DiscreteLoss", "Estimate", "Profile", "compose", "discretise", "estimate"]
 
-FloatArray = NDArray[np.float64]
-
-UNIT = 2.0**-53
 TAIL_SHARE = 1e-4
-"""Which share of δ each truncation may cost."""
+"""Share of δ that each truncation may cost."""
 LONGEST = 2**19
 WIDEST = 500.0
-"""The longest window of the composed loss whose exponential is no problem."""
+"""Widest window of the composed loss whose exponential does not overflow."""
 SHORTEST = 2**15
 INFLATION = 1e-4
-"""By which share the grid may raise the variance of the composed loss."""
+"""Relative rise of the variance of the composed loss that the grid may cause."""
 NEGLIGIBLE = -80.0
 """Logarithm below which entries of the composed spectrum are dropped (and counted as errors)."""
-POINTS = 4096
+POINTS = 2**12
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Where the composed loss decides δ, by a plain quadrature: used to choose grids only.
+    """Estimate, by a plain quadrature, of where the composed loss decides δ; chooses grids only.
 
     Attributes
     ----------
@@ -102,7 +100,7 @@ def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Esti
 
 
 def _converted(moments: FloatArray, thetas: FloatArray, delta: float) -> FloatArray:
-    """The ε of Rényi divergences moments/θ of order θ + 1 (Canonne, Kamath & Steinke 2020)."""
+    """Convert Rényi divergences moments/θ of order θ + 1 to ε (Canonne et al. 2020)."""
     orders = thetas + 1
     return (moments - math.log(delta) - np.log(orders)) / thetas + np.log1p(-1 / orders)
 
@@ -115,7 +113,7 @@ class Profile:
     deltas: FloatArray
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε ≥ 0 at which δ is proven, between grid points by convexity in e^ε."""
+        """Find the smallest ε ≥ 0 at which δ is proven; between points by convexity in e^ε."""
         fits = np.flatnonzero(self.deltas <= delta)
         if fits.size == 0:
             return math.inf
@@ -130,7 +128,7 @@ class Profile:
 
 
 def compose(pair: Pair, count: int, delta: float) -> Profile | None:
-    """δ(ε) of ``count`` steps around the ε where it is ``delta``.
+    """Bound δ(ε) of ``count`` steps around the ε where it is ``delta``.
 
     None if the grid that this would need is too long.
     """
@@ -182,14 +180,15 @@ def _transform(
     points = interval * np.arange(first, first + size, dtype=np.float64)
     exponents = -theta * (points - middle)
     weights = composed * np.exp(np.clip(exponents, -700.0, 700.0))
-    masses = np.cumsum(weights[::-1])[::-1]
-    reduced = np.cumsum((weights * np.exp(middle - points))[::-1])[::-1]
-    gaps = masses - reduced * np.exp(points - middle)
-    gaps = np.maximum(gaps, 0.0) + 4 * size * UNIT * masses
     log_scale = count * log_moment - theta * middle
     slack = count * UNIT * (64 + 4 * theta * float(np.abs(losses).max()))
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        masses = np.cumsum(weights[::-1])[::-1]
+        reduced = np.cumsum((weights * np.exp(middle - points))[::-1])[::-1]
+        differences = masses - reduced * np.exp(points - middle)
+        gaps = np.maximum(differences, 0.0) + 4 * size * UNIT * masses
         deltas = np.exp(np.log(gaps) + log_scale + slack)
+    deltas[~np.isfinite(differences)] = 1.0  # a sum overflowed, far below the ε that is looked for
     lost = _above(step, count, theta, interval * (first + size))
     deltas = np.minimum(1.0, deltas + lost + count * step.infinite)
     deltas[exponents > 700.0] = 1.0
@@ -200,7 +199,7 @@ def _transform(
 
 
 def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
-    """Chernoff's bound on the composed loss exceeding ``top``."""
+    """Bound the probability that the composed loss exceeds ``top`` (Chernoff)."""
     best = 0.0
     for factor in (1.0, 1.5, 2.0, 3.0, 5.0):
         tilt = factor * theta
@@ -208,3 +207,110 @@ def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
         exponent = count * moment - tilt * top
         best = min(best, exponent + 2.0**-46 * (count * (1 + abs(moment)) + abs(tilt * top)))
     return math.exp(best)
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteLoss:
+    """A privacy loss with values on a grid.
+
+    Attributes
+    ----------
+    interval
+        Spacing of the grid.
+    start
+        The first loss is start · interval.
+    masses
+        P's mass at each loss.
+    errors
+        Bounds on the rounding errors of the masses.
+    infinite
+        P's mass at losses beyond the grid, counted as infinite.
+    """
+
+    interval: float
+    start: int
+    masses: FloatArray
+    errors: FloatArray
+    infinite: float
+
+    @property
+    def losses(self) -> FloatArray:
+        """Losses that the masses belong to."""
+        return self.interval * np.arange(
+            self.start, self.start + self.masses.size, dtype=np.float64
+        )
+
+    def log_moment(self, theta: float, rounded_up: bool = False) -> float:
+        """Compute ln E[exp(θ·loss)] of the finite part, as computed or with its masses' errors."""
+        masses = self.masses + self.errors if rounded_up else self.masses
+        exponents = theta * self.losses
+        top = float(exponents.max())
+        return top + math.log(float((masses * np.exp(exponents - top)).sum()))
+
+
+def discretise(pair: Pair, interval: float, low: float, high: float) -> DiscreteLoss:
+    """Put the loss of ``pair`` between ``low`` and ``high`` on a grid.
+
+    Within each cell, e^−loss is spread to the cell's two ends such that its mean under P stays.
+    Mass below the grid moves up to its first point, mass above it counts as infinite.
+    """
+    first = 0 if pair.mirrored else math.floor(low / interval)
+    last = max(first + 1, math.ceil(high / interval))
+    edges: FloatArray = interval * np.arange(first, last + 1, dtype=np.float64)
+    x = pair.position(edges)
+    if np.isinf(x[-1]):
+        last_finite = int(np.flatnonzero(np.isfinite(x))[-1]) + 1
+        edges, x = edges[: last_finite + 1], x[: last_finite + 1]
+    p, p_errors = pair.masses(pair.first, x)
+    q, q_errors = pair.masses(pair.second, x)
+    infinite = pair.above(pair.first, float(x[-1])) * (1 + 2.0**-30)
+    up = _upper_share(p, q, p_errors, q_errors, edges[:-1], interval)
+    masses = np.append(p * (1 - up), 0.0)
+    masses[1:] += p * up
+    errors = np.append(p_errors, 0.0)
+    errors[1:] += p_errors
+    if not pair.mirrored:
+        below = _below(pair, float(x[0]))
+        masses[0] += below
+        errors[0] += 2.0**-45 * below
+        return DiscreteLoss(interval, first, masses, errors, infinite)
+    up = _upper_share(q, p, q_errors, p_errors, -edges[1:], interval)
+    size = masses.size
+    whole, all_errors = np.zeros(2 * size - 1), np.zeros(2 * size - 1)
+    whole[size - 1 :] += masses
+    all_errors[size - 1 :] += errors
+    # Cell i, mirrored, lies between the points −i−1 and −i.
+    whole[size - 2 :: -1] += q * (1 - up)
+    whole[size - 1 : 0 : -1] += q * up
+    all_errors[size - 2 :: -1] += q_errors
+    all_errors[size - 1 : 0 : -1] += q_errors
+    beyond = pair.above(pair.second, float(x[-1]))
+    whole[0] += beyond
+    whole[size - 1] += max(0.0, 1.0 - float(p.sum()) - float(q.sum()) - beyond - infinite)
+    all_errors[size - 1] += 2.0**-48
+    start = max(1 - size, math.floor(low / interval))
+    cut = start - (1 - size)
+    whole[cut] += float(whole[:cut].sum())
+    all_errors[cut] += float(all_errors[:cut].sum())
+    return DiscreteLoss(interval, start, whole[cut:], all_errors[cut:], infinite)
+
+
+def _below(pair: Pair, x: float) -> float:
+    return sum(weight * float(ndtr((x - mean) / pair.sigma)) for weight, mean in pair.first)
+
+
+def _upper_share(
+    p: FloatArray,
+    q: FloatArray,
+    p_errors: FloatArray,
+    q_errors: FloatArray,
+    lower_edges: FloatArray,
+    interval: float,
+) -> FloatArray:
+    """Return the share of a cell's P-mass that goes to its upper end, rounded up."""
+    with np.errstate(all="ignore"):
+        ratio = q / p * np.exp(lower_edges)
+        doubt = ratio * (p_errors / p + q_errors / q + 2.0**-50) + 2.0**-50
+        share = (1.0 - ratio + doubt) / -math.expm1(-interval)
+    share = np.where(np.isfinite(share), share, 1.0)
+    return np.clip(share, 0.0, 1.0)

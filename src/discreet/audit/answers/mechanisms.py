@@ -28,19 +28,20 @@ from discreet.audit.answers.bench import (
 from discreet.audit.answers.summaries import summary_attacks
 from discreet.audit.attack import Attack
 from discreet.core import (
+    AdditiveMechanism,
     Budget,
     Curator,
     ExponentialMechanism,
     Gaussian,
     L2Norm,
     Laplace,
+    LaplaceNoisyMax,
     PermuteAndFlip,
     Relation,
+    SelectionMechanism,
 )
 from discreet.core.bits import Bits, SystemBits
-from discreet.core.mechanisms import AdditiveMechanism, SelectionMechanism
 from discreet.core.noise import from_grid, on_grid
-from discreet.core.noisy_max import LaplaceNoisyMax
 from discreet.objectives import Hinge
 
 __all__ = ["mechanism_attacks"]

@@ -1,4 +1,4 @@
-"""What the curator needs of the place where rows live."""
+"""The interface between the curator and the place where rows live."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatArray", "GridNoise", "Path", "Rows", "Sum"]
+from discreet.validate import FloatArray
 
-FloatArray = NDArray[np.float64]
+__all__ = ["GridNoise", "Path", "Rows", "Sum"]
 
 
 class Sum(Protocol):
@@ -18,12 +18,10 @@ class Sum(Protocol):
     @property
     def values(self) -> FloatArray:
         """The computed sum."""
-        ...
 
     @property
     def error(self) -> float:
         """Bound on its distance from the exact sum; see docs/proofs/summation.md."""
-        ...
 
 
 class GridNoise(NamedTuple):
@@ -35,72 +33,77 @@ class GridNoise(NamedTuple):
 
 
 class Path(Protocol):
-    """Where a descent went."""
+    """The result of a descent."""
 
     @property
     def weights(self) -> FloatArray:
         """The last weights."""
-        ...
 
     @property
     def total(self) -> FloatArray:
         """The sum of the weights after each update."""
-        ...
 
 
 class Rows(Protocol):
-    """What the curator needs of the place where rows live."""
+    """Everything that a curator asks of rows.
+
+    The sums are exact up to their `Sum.error`, a function of public numbers; a row's contribution
+    to them depends on that row and public numbers only (docs/proofs/summation.md).
+    """
 
     @property
     def n_rows(self) -> int:
         """Number of rows (public)."""
-        ...
 
     @property
     def n_parameters(self) -> int:
         """Number of weights (public)."""
-        ...
 
     @property
     def row_norm(self) -> float | None:
         """Public norm that longer rows are scaled down to, if there is one."""
-        ...
 
     def row_sum(self) -> Sum:
-        """Sum of the rows, each scaled down to ``row_norm``."""
-        ...
+        """Sum the rows, each scaled down to ``row_norm``."""
+
+    def square_sum(self) -> Sum:
+        """Sum the squares of such rows' entries, column by column."""
 
     def outer_sum(self) -> Sum:
-        """Sum of xxᵀ over such rows: the upper triangle, off-diagonal numbers times √2."""
-        ...
+        """Sum xxᵀ over such rows: the upper triangle, off-diagonal numbers times √2."""
+
+    def xy_moment_sum(
+        self, clip: float, target_weight: float, target_centre: float, *, features: bool
+    ) -> Sum:
+        """Sum vvᵀ, v a row with its constant and shifted target, scaled down to ``clip``."""
+
+    def target_sum(self, bound: float) -> Sum:
+        """Sum the targets, each cut to [-bound, bound]."""
+
+    def norms(self) -> FloatArray:
+        """Return the rows' norms."""
 
     def column(self, index: int) -> FloatArray:
-        """One column as it is stored."""
-        ...
+        """Return one column as it is stored."""
 
     def gradient_sum(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
-        """Sum of the rows' loss gradients, each clipped to L2 norm ``clip``."""
-        ...
+        """Sum the rows' loss gradients, each clipped to L2 norm ``clip``."""
 
     def line_losses(
         self, weights: FloatArray, direction: FloatArray, steps: FloatArray, loss: Any, clip: float
     ) -> Sum:
-        """For each step, the sum of the rows' losses at ``weights - step·direction``, clipped."""
-        ...
+        """For each step, sum the rows' losses at ``weights - step·direction``, clipped."""
 
     def corner_gradient(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
-        """Sum of the rows' loss gradients, entries of each within ``clip``."""
-        ...
+        """Sum the rows' loss gradients, entries of each within ``clip``."""
 
     def candidate_losses(
         self, candidates: FloatArray, parent: FloatArray, loss: Any, clip: float
     ) -> Sum:
-        """For each candidate, the sum of the rows' changes of loss from parent, within ``clip``."""
-        ...
+        """For each candidate, sum the rows' changes of loss from ``parent``, within ``clip``."""
 
     def batch_error(self, batch_size: int, clip: float) -> float:
-        """Bound on the rounding error of the sum over one batch of a descent."""
-        ...
+        """Bound the rounding error of the sum over one batch of a descent."""
 
     def descend(
         self,
@@ -114,13 +117,13 @@ class Rows(Protocol):
         radius: float | None,
         noise: GridNoise | None,
     ) -> Path:
-        """Steps of descent over the batches of ``order``, with noise on each batch's sum."""
-        ...
+        """Take steps of descent over the batches of ``order``, with noise on each batch's sum."""
 
     def take(self, index: NDArray[np.intp]) -> Self:
-        """The named rows, as rows; the public size stays that of the whole table."""
-        ...
+        """Return the named rows, as rows; the public size stays that of the whole table."""
 
     def sample(self, rate: float, generator: np.random.Generator) -> Self:
-        """A Poisson sample of the rows."""
-        ...
+        """Return a Poisson sample of the rows."""
+
+    def columns(self, index: NDArray[np.intp], factor: float) -> Rows:
+        """Return the same rows and targets with the named columns only, times ``factor``."""

@@ -1,0 +1,798 @@
+"""The curator: the only code that sees rows, and it charges before it looks.
+
+A solver asks; the curator checks the question (nothing is spent on a bad one), charges the filter,
+computes on the rows, adds noise, and hands back the noisy answer alone. Exact values stay in
+attributes that start with an underscore and never appear in an answer, an error or a log line.
+
+Proofs: docs/proofs/curator.md, and the page of each mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting.budget import Measure, Relation
+from discreet.accounting.conversions import Conversion
+from discreet.accounting.conversions.directed import UNIT
+from discreet.accounting.subsampling import SampledGaussian
+from discreet.core.account import Account
+from discreet.core.bits import permutation, poisson_index
+from discreet.core.descents import Order, check_descent, descend
+from discreet.core.filters import Mechanism, PlannedStep, PrivacyFilter, Unique
+from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
+from discreet.core.noise import Noise
+from discreet.core.ranges import select_bounds, select_median_norm
+from discreet.core.rows import Rows, Sum
+from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, SelectionMechanism
+from discreet.errors import NotSupported, PrivacyError
+from discreet.validate import FloatArray, number, positive, vector
+
+__all__ = ["Curator", "NoisyGradient", "NoisyMoment"]
+
+Result = TypeVar("Result")
+
+CLIPS = (1e-100, 1e100)
+"""Clips that sums over rows can take; see docs/proofs/summation.md."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyGradient:
+    """A noisy sum of clipped gradients.
+
+    Attributes
+    ----------
+    values
+        The noisy sum over rows (not the mean).
+    noise_scale
+        Standard deviation of the noise in each coordinate.
+    mechanism
+        The Gaussian mechanism that all measurements of it amount to together.
+    """
+
+    values: FloatArray
+    noise_scale: float
+    mechanism: Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoment:
+    """A noisy sum over rows.
+
+    Attributes
+    ----------
+    values
+        The noisy sum (not the mean).
+    deviation
+        Standard deviation of the noise in each coordinate.
+    """
+
+    values: FloatArray
+    deviation: float
+
+    def matrix(self) -> FloatArray:
+        """Return the symmetric matrix whose upper triangle it is, off-diagonals times √2."""
+        size = (math.isqrt(8 * self.values.size + 1) - 1) // 2
+        first, second = np.triu_indices(size)
+        matrix: FloatArray = np.empty((size, size))
+        matrix[first, second] = self.values / np.where(first == second, 1.0, math.sqrt(2.0))
+        matrix[second, first] = matrix[first, second]
+        return matrix
+
+
+class Curator(Unique):
+    """Answers private questions about rows within a budget.
+
+    Parameters
+    ----------
+    rows : Rows
+        The protected rows.
+    account : Account
+        The fit's budget.
+    noise : Noise
+        Source of the noise.
+    share : Fraction
+        Share of the account that this curator may spend.
+    """
+
+    def __init__(
+        self, rows: Rows, account: Account, noise: Noise, share: Fraction = Fraction(1)
+    ) -> None:
+        self._rows = rows
+        self._account = account
+        self._noise = noise
+        self._share = share
+        self._n_rows = rows.n_rows
+        self._filter: PrivacyFilter | None = None
+        self._measured: tuple[NoisyGradient, Sum, float] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the whole table (public; that of a sample of it is not)."""
+        return self._n_rows
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights (public)."""
+        return self._rows.n_parameters
+
+    @property
+    def relation(self) -> Relation:
+        """Relation that every answer is protected under."""
+        return self._account.budget.relation
+
+    @property
+    def n_models(self) -> int:
+        """Number of models that share the fit's budget; this curator serves one of them."""
+        return int(1 / self._share)
+
+    @property
+    def spent_share(self) -> float:
+        """Share of this curator's budget that is spent; a function of earlier answers only."""
+        return self._open_filter.spent_share
+
+    # ---- the budget
+
+    @property
+    def _open_filter(self) -> PrivacyFilter:
+        if self._filter is None:
+            raise PrivacyError("Call curator.open(measure) before asking for private answers.")
+        return self._filter
+
+    def open(self, measure: Measure, conversion: Conversion = "tight") -> float:
+        """Choose, once, the measure to compose in; returns this curator's total in its unit."""
+        self._refuse_open()
+        self._filter = self._account.open(measure, conversion, self._share)
+        return float(self._filter.total)
+
+    def open_plan(self, step: PlannedStep, count: int) -> None:
+        """Spend this curator's budget on at most ``count`` uses of one mechanism, nothing else.
+
+        For mechanisms that only compose well as a whole (amplification by sampling): the account
+        checks that all models' steps together keep the budget before it opens.
+        """
+        self._refuse_open()
+        self._filter = self._account.open_plan(step, count, self._share)
+
+    def open_reserved(self, part: int) -> tuple[Measure, Fraction]:
+        """Open a part of the budget that was reserved; returns its measure and total."""
+        self._refuse_open()
+        self._filter = self._account.open_reserved(part)
+        return self._filter.measure, self._filter.total
+
+    def _refuse_open(self) -> None:
+        if self._filter is not None:
+            raise PrivacyError("This curator's budget is already open.")
+
+    # ---- other views of the rows, on the same budget
+
+    def sample(self, rate: float) -> Self:
+        """Return a curator for a fresh Poisson sample of the rows, on the same budget.
+
+        Privacy
+        -------
+        No amplification is claimed: whatever the sample, a row is in it at most once, so every
+        answer has the sensitivity it has on all rows. The sample is drawn independently of the
+        rows' values, so its randomness needs no protection; its size stays inside.
+        """
+        rate = number("rate", rate, above=0.0, most=1.0)
+        filter_ = self._open_filter
+        return self._view(self._rows.sample(rate, self.generator()), filter_)
+
+    def columns(self, index: NDArray[np.intp], *, factor: float = 1.0) -> Self:
+        """Return a curator for some columns of the rows, times ``factor``, on the same budget.
+
+        A constant feature stays, as it is. ``index`` and ``factor`` may depend on anything that
+        is not private: public numbers, and earlier answers.
+
+        Privacy
+        -------
+        Nothing is released and nothing spent. A row's new values are a function of that row and of
+        numbers that are not private, so tables that differ in one row still do, and every answer
+        has the sensitivity it has on any table. Proof: docs/proofs/shrunk_gd.md.
+        """
+        filter_ = self._open_filter
+        chosen = np.asarray(index, dtype=np.intp)
+        rising = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
+        if not rising or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
+            raise ValueError("index must name at least one column, each once, in rising order.")
+        return self._view(self._rows.columns(chosen, positive("factor", factor)), filter_)
+
+    def _view(self, rows: Rows, filter_: PrivacyFilter) -> Self:
+        view = type(self)(rows, self._account, self._noise, self._share)
+        view._filter = filter_
+        view._n_rows = self._n_rows
+        return view
+
+    # ---- randomness that involves no row
+
+    def generator(self) -> np.random.Generator:
+        """Return a fresh generator for randomness that no privacy rests on, such as proposals.
+
+        It is seeded from the curator's bits, so a fit with a fixed seed repeats it.
+        """
+        return np.random.default_rng([int(word) for word in self._noise.bits.words(4)])
+
+    def permutation(self) -> NDArray[np.int64]:
+        """Draw a uniformly random order of the rows, independent of their values."""
+        return permutation(self.n_rows, self._noise.bits)
+
+    def draw_index(self, chances: FloatArray) -> int:
+        """Draw a random index with probability proportional to ``chances``; reads no row."""
+        edges = np.cumsum(vector("chances", chances))
+        if edges.size < 1 or not edges[-1] > 0 or np.min(chances) < 0:
+            raise ValueError("chances must be a vector of numbers >= 0 that are not all 0.")
+        share = int(self._noise.bits.words(1)[0] >> np.uint64(11)) * UNIT
+        return int(np.searchsorted(edges, share * edges[-1], side="right"))
+
+    # ---- gradients
+
+    def gradient(
+        self, loss: Any, weights: FloatArray, *, clip: float, mechanism: Gaussian
+    ) -> NoisyGradient:
+        """Release the sum over rows of the gradients of ``loss`` at ``weights``, each clipped.
+
+        A loss with K margins per row takes K rows of weights, one after the other; the clip bounds
+        a row's gradient of all of them together.
+
+        Privacy
+        -------
+        L2 sensitivity: clip under add/remove, twice that under replace, plus twice the rounding
+        error of the sum, for any loss that is computed row by row. Cost: that of ``mechanism``.
+        """
+        weights = vector("weights", weights, getattr(loss, "n_outputs", 1) * self.n_parameters)
+        clip = _clip(clip)
+        _check_kind(mechanism, Gaussian)
+        self._open_filter.charge(mechanism)
+        exact = self._rows.gradient_sum(weights, loss, clip)
+        noisy = self._measure(exact, clip, mechanism)
+        self._measured = (noisy, exact, clip)
+        return noisy
+
+    def refine(self, gradient: NoisyGradient, *, mechanism: Gaussian) -> NoisyGradient:
+        """Measure the same gradient again and average, weighted by precision.
+
+        Only the newest gradient can be refined (its exact sum is kept inside, so this costs no
+        pass over the rows).
+
+        Privacy
+        -------
+        An independent release of the same sum: cost that of ``mechanism``, on top of what was
+        spent. The average is post-processing; it carries the precision of both.
+        """
+        if self._measured is None or self._measured[0] is not gradient:
+            raise ValueError("Only the newest gradient of this curator can be refined.")
+        _, exact, clip = self._measured
+        _check_kind(mechanism, Gaussian)
+        self._open_filter.charge(mechanism)
+        again = self._measure(exact, clip, mechanism)
+        old = 1 / gradient.noise_scale**2
+        new = 1 / again.noise_scale**2
+        mu = math.hypot(1 / gradient.mechanism.noise_multiplier, 1 / mechanism.noise_multiplier)
+        merged = NoisyGradient(
+            values=(old * gradient.values + new * again.values) / (old + new),
+            noise_scale=1 / math.sqrt(old + new),
+            mechanism=Gaussian(1 / mu),
+        )
+        self._measured = (merged, exact, clip)
+        return merged
+
+    def sampled_gradient(
+        self, loss: Any, weights: FloatArray, *, clip: float, mechanism: SampledGaussian
+    ) -> NoisyGradient:
+        """Release that sum over a fresh Poisson sample of the rows, drawn with the rate charged.
+
+        Privacy
+        -------
+        Given who else is sampled, a row that is sampled too moves the sum, rounding errors and
+        grid included, by at most the number that ``mechanism.noise_multiplier`` is multiplied
+        with; so each step is what ``mechanism`` accounts for. The sample and its size stay inside.
+        Proof: docs/proofs/subsampling.md.
+        """
+        weights = vector("weights", weights, self.n_parameters)
+        clip = _clip(clip)
+        _check_kind(mechanism, SampledGaussian)
+        if mechanism.relation is not self.relation or mechanism.sampling != "poisson":
+            raise PrivacyError(
+                f"This question needs Poisson sampling accounted under {str(self.relation)!r}; got "
+                f"{mechanism!r}. Nothing was spent."
+            )
+        noise = Gaussian(mechanism.noise_multiplier)
+        self._open_filter.charge(mechanism)
+        rows = self._rows
+        if mechanism.rate < 1:
+            rows = rows.take(poisson_index(rows.n_rows, mechanism.rate, self._noise.bits))
+        exact = rows.gradient_sum(weights, loss, clip)
+        return NoisyGradient(*self._add_noise(exact, clip, clip, noise), noise)
+
+    def _measure(self, exact: Sum, clip: float, mechanism: Gaussian) -> NoisyGradient:
+        sensitivity = self.relation.rows_changed * clip
+        return NoisyGradient(*self._add_noise(exact, sensitivity, clip, mechanism), mechanism)
+
+    def _add_noise(
+        self, exact: Sum, sensitivity: float, largest: float, mechanism: AdditiveMechanism
+    ) -> tuple[FloatArray, float]:
+        """Release a sum; no coordinate of a term exceeds ``largest``. Also returns the scale."""
+        return mechanism.release(
+            exact.values,
+            sensitivity=sensitivity + 2 * exact.error,
+            magnitude=(self.n_rows + 1) * largest + exact.error,
+            noise=self._noise,
+        )
+
+    def descend(
+        self,
+        loss: Any,
+        start: FloatArray,
+        *,
+        clip: float,
+        step_sizes: FloatArray,
+        mechanism: Mechanism,
+        order: Order,
+        batch_size: int = 1,
+        alpha: float = 0.0,
+        radius: float | None = None,
+        average: bool = False,
+    ) -> FloatArray:
+        """Take noisy steps of gradient descent from ``start``; returns the last weights.
+
+        w ← w − step·((Σ clipped gradients of a batch + noise)/b + alpha·w), projected to the ball
+        of ``radius`` if there is one.
+
+        Parameters
+        ----------
+        loss : Loss
+            The row loss.
+        start : array of n_parameters numbers
+            Weights to start from; they may depend on all earlier answers.
+        clip : float
+            Bound on the norm of a row's gradient.
+        step_sizes : array
+            Step size of each update.
+        mechanism : Mechanism
+            ``"pass"``: a `Gaussian` or `L2Norm`, charged once for the whole pass. ``"one_row"``: a
+            `SampledGaussian` that samples one row, charged once per update.
+        order : {"pass", "one_row"}
+            ``"pass"``: a fresh random permutation of the rows is cut into n // b batches of
+            exactly b rows; the n mod b rows that are left are not used. ``"one_row"``: each update
+            takes one row, drawn uniformly and independently.
+        batch_size : int
+            b.
+        alpha, radius : float
+            The penalty alpha/2·‖w‖², and the ball to stay in.
+        average : bool
+            Return the mean of the weights after each update instead of the last.
+
+        Privacy
+        -------
+        Under replace only. *pass*: a replaced row is in one batch at most, whose sum then moves by
+        2·clip plus twice its rounding error; the other sums are computed from the same rows at
+        weights that are functions of earlier noisy sums. So the whole pass costs ``mechanism``
+        once. Under add/remove this does not follow: one row more shifts the batches of all.
+        *one_row*: every update is a use of ``mechanism``; its amplification rests on the secrecy
+        and uniformity of the draws, which come from the noise's own bits.
+        """
+        weights = vector("start", start, self.n_parameters)
+        clip, steps = _clip(clip), vector("step_sizes", step_sizes)
+        alpha = number("alpha", alpha, least=0.0)
+        radius = None if radius is None else positive("radius", radius)
+        if getattr(loss, "n_outputs", 1) > 1:
+            raise NotSupported("descent by batches needs a loss with one output per row.")
+        if self._rows.n_rows != self.n_rows:
+            raise PrivacyError("Descent by batches needs all rows, not a sample of them.")
+        check_descent(mechanism, order, batch_size, steps.size, self.n_rows, self.relation)
+        self._open_filter.charge(mechanism, 1 if order == "pass" else steps.size)
+        settings = {"clip": clip, "alpha": alpha, "radius": radius}
+        last, mean = descend(
+            self._rows, loss, weights, steps, mechanism, batch_size, self._noise, **settings
+        )
+        return mean if average else last
+
+    # ---- choices
+
+    def choose_step(
+        self,
+        loss: Any,
+        weights: FloatArray,
+        direction: FloatArray,
+        steps: FloatArray,
+        *,
+        clip: float,
+        public_losses: FloatArray,
+        mechanism: SelectionMechanism,
+    ) -> int:
+        """Choose the step along ``-direction`` that has (noisily) the least clipped loss.
+
+        ``public_losses`` is added to each candidate's sum of row losses (a penalty, say): it may
+        depend on anything that is not private.
+
+        Privacy
+        -------
+        One row's losses lie in [0, clip], so adding it moves all candidates' sums the same way by
+        at most clip (monotone); replacing it moves each by at most clip either way (not monotone:
+        twice the noise). Rounding errors widen that by four times their bound. Cost: that of
+        ``mechanism``.
+        """
+        weights = vector("weights", weights, self.n_parameters)
+        direction = vector("direction", direction, self.n_parameters)
+        steps = vector("steps", steps)
+        public_losses = vector("public_losses", public_losses, steps.size)
+        if steps.size < 1:
+            raise ValueError("steps must have at least one number.")
+        clip = _clip(clip)
+        _check_kind(mechanism, SelectionMechanism)
+        if isinstance(mechanism, LaplaceNoisyMax):
+            raise TypeError("choose_step takes no Laplace noise: use an ExponentialMechanism.")
+        if mechanism.monotone and self.relation is not Relation.ADD_REMOVE:
+            raise PrivacyError(
+                f"Sums of losses are not monotone under {str(self.relation)!r}: use a mechanism "
+                "with monotone=False, which adds twice the noise."
+            )
+        self._open_filter.charge(mechanism)
+        sums = self._rows.line_losses(weights, direction, steps, loss, clip)
+        return mechanism.select(
+            -(sums.values + public_losses),
+            sensitivity=clip + 4 * self._score_error(sums, clip, public_losses),
+            noise=self._noise,
+        )
+
+    def choose_corner(
+        self,
+        loss: Any,
+        weights: FloatArray,
+        *,
+        clip: float,
+        public_gradient: FloatArray,
+        mechanism: SelectionMechanism,
+    ) -> tuple[int, int]:
+        """Choose the signed coordinate along which the objective falls (noisily) fastest.
+
+        Returns the coordinate and the sign (±1) of the corner of an L1 ball that has the least
+        inner product with the gradient. ``public_gradient`` is added to the sum of the rows'
+        gradients (a penalty's, say): it may depend on anything that is not private.
+
+        Privacy
+        -------
+        Entries of one row's gradient lie in [−clip, clip], so adding it moves each of the scores
+        ±gradient_j by at most clip and some of them in opposite directions (never monotone);
+        replacing it moves each by at most 2·clip. Rounding errors widen that by twice their
+        bound. Cost: that of ``mechanism``. Proof: docs/proofs/frank_wolfe.md.
+        """
+        weights = vector("weights", weights, self.n_parameters)
+        public_gradient = vector("public_gradient", public_gradient, self.n_parameters)
+        clip = _clip(clip)
+        _check_unordered(mechanism, loss, "Scores of corners")
+        self._open_filter.charge(mechanism)
+        sums = self._rows.corner_gradient(weights, loss, clip)
+        total = sums.values + public_gradient
+        scores = np.concatenate([-total, total])
+        chosen = self._select(scores, sums, clip, public_gradient, mechanism)
+        return chosen % total.size, 1 if chosen < total.size else -1
+
+    def choose_candidate(
+        self,
+        loss: Any,
+        candidates: FloatArray,
+        parent: FloatArray,
+        *,
+        clip: float,
+        public_losses: FloatArray,
+        mechanism: SelectionMechanism,
+    ) -> int:
+        """Choose the weights that have (noisily) the least loss, compared with a public parent.
+
+        Scores are the rows' changes of loss from ``parent``, clipped row by row.
+        ``public_losses`` is added to each candidate's sum: it may depend on anything that is not
+        private, and so may the candidates and the parent.
+
+        Privacy
+        -------
+        One row's changes lie in [−clip, clip], so adding it moves each score by at most clip either
+        way (not monotone); replacing it by at most 2·clip. Rounding errors widen that by twice
+        their bound. Cost: that of ``mechanism``. Proof: docs/proofs/privgene.md.
+        """
+        parent = vector("parent", parent, self.n_parameters)
+        public_losses = vector("public_losses", public_losses)
+        shape = (public_losses.size, self.n_parameters)
+        if np.shape(candidates) != shape or public_losses.size < 1:
+            raise ValueError(
+                f"candidates must have shape (m, {self.n_parameters}) with one public loss each; "
+                f"got {np.shape(candidates)} and {public_losses.shape}."
+            )
+        candidates = vector("candidates", np.ravel(candidates)).reshape(shape)
+        clip = _clip(clip)
+        _check_unordered(mechanism, loss, "Changes of losses")
+        self._open_filter.charge(mechanism)
+        sums = self._rows.candidate_losses(candidates, parent, loss, clip)
+        scores = -(sums.values + public_losses)
+        return self._select(scores, sums, clip, public_losses, mechanism)
+
+    def _select(
+        self,
+        scores: FloatArray,
+        sums: Sum,
+        clip: float,
+        public: FloatArray,
+        mechanism: SelectionMechanism,
+    ) -> int:
+        """Select by scores that each move by at most clip per changed row, either way."""
+        error = self._score_error(sums, clip, public)
+        return mechanism.select(
+            scores,
+            sensitivity=math.nextafter(self.relation.rows_changed * clip + 2 * error, math.inf),
+            magnitude=(self.n_rows + 1) * clip + error + float(np.abs(public).max()),
+            noise=self._noise,
+        )
+
+    def _score_error(self, sums: Sum, clip: float, public: FloatArray) -> float:
+        """Bound the rounding error of a score: of the sum, and of adding the public part to it.
+
+        From public quantities only: no sum exceeds what n + 1 rows at the clip would give.
+        """
+        largest = (self.n_rows + 1) * clip + sums.error + np.abs(public).max()
+        return float(sums.error + 2 * UNIT * largest)
+
+    def median_norm(
+        self, *, mechanism: ExponentialMechanism, largest: float | None = None
+    ) -> float:
+        """Choose a public candidate near the median of the rows' L2 norms, at most ``largest``.
+
+        Privacy
+        -------
+        One choice among public candidates by counts of norms above them, of sensitivity 1/2 under
+        add/remove and 1 under replace. Cost: that of ``mechanism``. Proof:
+        docs/proofs/preparation.md.
+        """
+        _check_counts(mechanism)
+        largest = None if largest is None else _clip(largest)
+        self._open_filter.charge(mechanism)
+        replaced = self.relation is not Relation.ADD_REMOVE
+        norms = self._rows.norms()
+        return select_median_norm(norms, largest, mechanism, self._noise, replaced=replaced)
+
+    def column_bounds(
+        self, column: int, *, coverage: float, mechanism: ExponentialMechanism
+    ) -> tuple[float, float]:
+        """Choose public bounds between which about ``coverage`` of a column's values lie.
+
+        Privacy
+        -------
+        Two choices among public candidates by counts of values below them, each of sensitivity 1
+        under both relations. Cost: twice that of ``mechanism``.
+        """
+        coverage = number("coverage", coverage, above=0.0, below=1.0)
+        _check_counts(mechanism)
+        self._open_filter.charge(mechanism, 2)
+        values = self._rows.column(column)
+        return select_bounds(values, self.n_rows, coverage, mechanism, self._noise)
+
+    # ---- moments
+
+    def row_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """Release the sum of the rows, each scaled down to the rows' own bound C if longer.
+
+        Privacy
+        -------
+        L2 sensitivity: C under add/remove, 2C under replace, plus twice the rounding error of the
+        sum. Cost: that of ``mechanism``.
+        """
+        clip = self._row_norm(mechanism)
+        self._open_filter.charge(mechanism)
+        exact = self._rows.row_sum()
+        return self._moment(exact, self.relation.rows_changed * clip, clip, mechanism)
+
+    def square_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """Release the sum of the squares of entries, column by column, of rows scaled down to C.
+
+        Privacy
+        -------
+        L2 sensitivity: C² under add/remove, √2·C² under replace, plus twice the rounding error.
+        Cost: that of ``mechanism``. Proof: docs/proofs/preparation.md.
+        """
+        clip = self._row_norm(mechanism)
+        self._open_filter.charge(mechanism)
+        return self._second_moment(self._rows.square_sum(), clip, mechanism)
+
+    def outer_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """Release the sum of xxᵀ over rows scaled down to C: its upper triangle, see `matrix`.
+
+        Privacy
+        -------
+        L2 sensitivity, which is that of the matrix in Frobenius norm: C² under add/remove, √2·C²
+        under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
+        docs/proofs/preparation.md.
+        """
+        clip = self._row_norm(mechanism)
+        self._open_filter.charge(mechanism)
+        return self._second_moment(self._rows.outer_sum(), clip, mechanism)
+
+    def xy_moment_sum(
+        self,
+        *,
+        clip: float,
+        target_weight: float,
+        target_centre: float = 0.0,
+        features: bool = True,
+        mechanism: Gaussian,
+    ) -> NoisyMoment:
+        """Release the sum of vvᵀ over rows with their targets: its upper triangle.
+
+        v is (x, 1, t·(y − c)): a row with its constant feature (if there is one) and its target,
+        shifted by ``target_centre`` and multiplied by ``target_weight``, all scaled down together
+        to norm ``clip`` where it is longer. Without ``features`` it is (1, t·(y − c)). Rows need
+        no bound on their norm for it, nor targets on their size.
+
+        Privacy
+        -------
+        L2 sensitivity, which is that of the matrix in Frobenius norm: clip² under add/remove,
+        √2·clip² under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
+        docs/proofs/newton.md.
+        """
+        clip = _clip(clip)
+        weight = positive("target_weight", target_weight)
+        centre = number("target_centre", target_centre)
+        _check_kind(mechanism, Gaussian)
+        self._open_filter.charge(mechanism)
+        exact = self._rows.xy_moment_sum(clip, weight, centre, features=features)
+        return self._second_moment(exact, clip, mechanism)
+
+    def target_sum(self, *, bound: float, mechanism: Gaussian) -> NoisyMoment:
+        """Release the sum of the targets, each cut to [-bound, bound]; one number.
+
+        Privacy
+        -------
+        Sensitivity: bound under add/remove, twice that under replace, plus twice the rounding
+        error. Cost: that of ``mechanism``. Proof: docs/proofs/gd.md.
+        """
+        bound = _clip(bound)
+        _check_kind(mechanism, Gaussian)
+        self._open_filter.charge(mechanism)
+        exact = self._rows.target_sum(bound)
+        return self._moment(exact, self.relation.rows_changed * bound, bound, mechanism)
+
+    def _row_norm(self, mechanism: AdditiveMechanism) -> float:
+        _check_kind(mechanism, Gaussian, L2Norm)
+        if self._rows.row_norm is None:
+            raise ValueError("sums of rows need rows with a public bound on their norm.")
+        return _clip(self._rows.row_norm)
+
+    def _second_moment(self, exact: Sum, clip: float, mechanism: AdditiveMechanism) -> NoisyMoment:
+        """Release a sum whose terms have norm at most clip² and differ by at most √2·clip²."""
+        largest = clip * clip
+        apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+        return self._moment(exact, apart * largest * (1 + 2.0**-50), largest, mechanism)
+
+    def _moment(
+        self, exact: Sum, sensitivity: float, largest: float, mechanism: AdditiveMechanism
+    ) -> NoisyMoment:
+        values, scale = self._add_noise(exact, sensitivity, largest, mechanism)
+        if isinstance(mechanism, L2Norm):  # a norm of Gamma(d), in a uniform direction
+            scale *= math.sqrt(values.size + 1)
+        return NoisyMoment(values, scale)
+
+    # ---- computations on exact rows, for methods that are trusted with a proof
+
+    def release(
+        self,
+        compute: Callable[[Rows], FloatArray],
+        *,
+        size: int,
+        sensitivity: float,
+        proven_for: Relation,
+        magnitude: float,
+        mechanism: AdditiveMechanism,
+    ) -> FloatArray:
+        """Run ``compute(rows)`` inside and release its result with noise.
+
+        For trusted methods only: the caller has proven that the result, rounding errors included,
+        moves by at most ``sensitivity`` in the mechanism's norm between neighbours under
+        ``proven_for``; that it is finite for every table; and that ``compute`` raises nothing
+        whose text depends on the rows.
+
+        Privacy
+        -------
+        Cost: that of ``mechanism``. A result that is not finite or has the wrong size is withheld,
+        and what was charged stays spent.
+        """
+        sensitivity = positive("sensitivity", sensitivity)
+        magnitude = positive("magnitude", magnitude)
+        _check_kind(mechanism, AdditiveMechanism)
+        self._check_relation(proven_for)
+        self._open_filter.charge(mechanism)
+        values = _checked(compute(self._rows), size)
+        return mechanism.release(
+            values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
+        )[0]
+
+    def run(
+        self,
+        compute: Callable[[Rows, Noise], Result],
+        *,
+        size: int,
+        proven_for: Relation,
+        mechanism: Mechanism,
+    ) -> Result:
+        """Run ``compute(rows, noise)`` inside, which adds its own noise, and release its result.
+
+        The result is a vector of ``size`` numbers, or a tuple that starts with one and goes on
+        with what else is released (bounds, noise scales): nothing needs to leave by a variable.
+
+        For trusted methods only: the caller has proven that all of the result has the privacy of
+        ``mechanism`` under ``proven_for``, and that ``compute`` raises nothing whose text depends
+        on the rows.
+
+        Privacy
+        -------
+        Cost: that of ``mechanism``. A result that is not finite or has the wrong size is withheld,
+        and what was charged stays spent.
+        """
+        self._check_relation(proven_for)
+        self._open_filter.charge(mechanism)
+        result = compute(self._rows, self._noise)
+        _checked(result[0] if isinstance(result, tuple) else result, size)
+        return result
+
+    def reveal(self, compute: Callable[[Rows], FloatArray], *, size: int) -> FloatArray:
+        """Run ``compute(rows)`` and return its result as it is: for baselines, not private.
+
+        Privacy
+        -------
+        None. The account forfeits its promise before the rows are read: its guarantee says that
+        the fit is not private, and an `Accountant` refuses it.
+        """
+        self._account.forfeit()
+        return _checked(compute(self._rows), size)
+
+    def _check_relation(self, proven_for: Relation) -> None:
+        if Relation.parse(proven_for) is not self.relation:
+            raise PrivacyError(
+                f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
+                f"{str(self.relation)!r}."
+            )
+
+
+def _clip(clip: float) -> float:
+    return number("clip", clip, least=CLIPS[0], most=CLIPS[1], remedy="A usual choice is 3.")
+
+
+def _check_kind(mechanism: object, *kinds: type) -> None:
+    """Refuse a mechanism whose noise does not fit the question's sensitivity, before charging."""
+    if not isinstance(mechanism, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"this question needs a {names} mechanism; got {type(mechanism).__name__}.")
+
+
+def _check_counts(mechanism: SelectionMechanism) -> None:
+    _check_kind(mechanism, ExponentialMechanism)
+    if mechanism.monotone:
+        raise ValueError("distances of counts are not monotone; use monotone=False.")
+
+
+def _check_unordered(mechanism: SelectionMechanism, loss: Any, scores: str) -> None:
+    """Refuse, before charging, a mechanism that counts on scores moving the same way.
+
+    And a loss with several margins per row, which the sums behind these scores do not take.
+    """
+    _check_kind(mechanism, SelectionMechanism)
+    if getattr(loss, "n_outputs", 1) > 1:
+        raise NotSupported(f"{loss.name!r} has several outputs per row; choices take one margin.")
+    if mechanism.monotone:
+        raise PrivacyError(
+            f"{scores} are not monotone: a row moves some up and others down. Use a mechanism with "
+            "monotone=False, which adds twice the noise."
+        )
+
+
+def _checked(result: object, size: int) -> FloatArray:
+    values = np.asarray(result, dtype=np.float64)
+    if values.shape != (size,) or not np.isfinite(values).all():
+        raise PrivacyError(
+            f"The computation did not give {size} finite numbers; nothing was released."
+        )
+    return values

@@ -1,0 +1,74 @@
+"""Text of a guarantee: two sentences for everybody, and the details as short lines.
+
+Functions here take any object with the attributes of `discreet.core.Guarantee`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["details", "sentences"]
+
+_MEASURES = {
+    "pure": "pure differential privacy: ε adds up",
+    "approximate": "(ε, δ)-differential privacy",
+    "zcdp": "zero-concentrated differential privacy (zCDP)",
+    "gdp": "Gaussian differential privacy",
+    "profile": "privacy profiles",
+}
+
+
+def sentences(guarantee: Any) -> str:
+    """State the promise in two sentences."""
+    if not guarantee.private:
+        return (
+            "NOT PRIVATE: this fit is a baseline computed on the exact rows and protects nobody. "
+            "Do not publish its weights unless the rows may be published."
+        )
+    promise = (
+        f"(ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g})-differentially private"
+        if guarantee.delta
+        else f"(ε = {guarantee.epsilon:g})-differentially private (pure)"
+    )
+    promise += f" for {guarantee.relation.text}."
+    others = "Other fits on the same data add to it."
+    if guarantee.secure:
+        return f"This fit is {promise} {others}"
+    return (
+        "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted; with secure "
+        f"noise this fit would be {promise} {others}"
+    )
+
+
+def details(guarantee: Any) -> str:
+    """List how the promise was composed, what it rests on, and what it does not cover."""
+    lines = [sentences(guarantee)]
+    if guarantee.measure is not None:
+        total = ""
+        if guarantee.rho is not None:
+            total = f", ρ = {guarantee.rho:.6g}"
+        elif guarantee.mu is not None:
+            total = f", μ = {guarantee.mu:.6g}"
+        lines.append(f"Composed in: {_MEASURES[guarantee.measure]}{total}.")
+    if guarantee.split:
+        parts = ", ".join(f"{part} {100 * share:.3g} %" for part, share in guarantee.split)
+        lines.append(f"Shares of the budget: {parts}.")
+    lines += [f"Condition: {condition}." for condition in guarantee.conditions]
+    if guarantee.public:
+        lines.append(f"Treated as public: {', '.join(guarantee.public)}.")
+    if guarantee.private:
+        lines.append(f"Noise: {guarantee.numeric}.")
+        lines.append("Mechanisms:")
+        for use in guarantee.to_dict()["mechanisms"]:
+            settings = ", ".join(
+                f"{key} = {value:.6g}" if isinstance(value, float) else f"{key} = {value}"
+                for key, value in use.items()
+                if key not in ("name", "count") and value is not None
+            )
+            lines.append(f"  {use['count']} × {use['name']} ({settings})")
+    if guarantee.earlier_fits:
+        lines.append(
+            f"Earlier fits: {guarantee.earlier_fits} took place in this process before; if they "
+            "used the same data, their promises add up with this one."
+        )
+    return "\n".join(lines)

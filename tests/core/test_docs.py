@@ -1,0 +1,29 @@
+"""The proof page of the curator has a row for everything that the curator offers."""
+
+import re
+from inspect import signature
+from pathlib import Path
+
+from discreet.core import Curator
+
+PAGE = Path(__file__).parents[2] / "docs" / "proofs" / "curator.md"
+
+
+def documented():
+    """Names in the first column of the page's tables."""
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+def test_every_public_method_of_the_curator_has_a_row():
+    offered = {name for name in dir(Curator) if not name.startswith("_")}
+    assert documented() == offered
+
+
+def test_a_question_states_its_privacy():
+    for name in dir(Curator):
+        method = getattr(Curator, name)
+        if name.startswith("_") or not callable(method):
+            continue
+        if {"mechanism", "compute"} & signature(method).parameters.keys():
+            assert "Privacy\n" in method.__doc__, name
