@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet import Accountant
-from discreet.audit.checks import Finding, accountant_lost, check_all
+from .all import CheckResult, accountant_lost, check_all
 from discreet.errors import PrivacyError
 
 from .streams import Noisy, OneSeed, SharedByClasses
@@ -115,7 +115,7 @@ def test_check_all_starts_both_kinds_of_processes(monkeypatch):
 
     def check(estimator, table, *, method):
         started.append(method)
-        return Finding(method, True, "")
+        return CheckResult(method, True, "")
 
     monkeypatch.setattr("discreet.audit.checks.repeated_in_processes", check)
     found = check_all(Noisy(), NEIGHBOURS, fits=2, processes=True)
@@ -142,6 +142,6 @@ def test_baselines_are_told_apart_from_private_solvers():
 
 
 def test_findings_read_well():
-    assert str(Finding("low bits", False, "Seen.")) == "FAILED: low bits: Seen."
-    assert str(Finding("low bits", True, "Nothing.")) == "passed: low bits: Nothing."
-    assert copy.copy(Finding("a", True, "b")) == Finding("a", True, "b")
+    assert str(CheckResult("low bits", False, "Seen.")) == "FAILED: low bits: Seen."
+    assert str(CheckResult("low bits", True, "Nothing.")) == "passed: low bits: Nothing."
+    assert copy.copy(CheckResult("a", True, "b")) == CheckResult("a", True, "b")

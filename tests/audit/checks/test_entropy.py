@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet import LogisticRegression
-from discreet.audit.checks import entropy, low_entropy, low_entropy_of_fits
+from .all import entropy, low_entropy, low_entropy_of_fits
 from discreet.core import Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from discreet.audit.checks import control_flow, hidden_inputs, messages
-from discreet.audit.checks.flow import first_difference
+from .all import control_flow, hidden_inputs, messages
+from .flow import first_difference
 from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
 
 from .solvers import FLOWS, MESSAGES, OUTPUTS, Descent

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from discreet.audit.checks import hard_neighbours, messages, messages_on_hard_tables
+from .all import hard_neighbours, messages, messages_on_hard_tables
 
 from .tables import NEIGHBOURS, OTHERS, TABLE, logistic, named
 

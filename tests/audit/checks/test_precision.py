@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.audit.checks import low_bits, off_grid
-from discreet.audit.checks.precision import finest_bit, spare_bits
+from .all import low_bits, off_grid
+from .precision import finest_bit, spare_bits
 from discreet.core import Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.mechanisms import Laplace

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.multiclass import OneVsRestClassifier
 
 from discreet import LogisticRegression
-from discreet.audit.checks import (
+from .all import (
     repeated_in_classes,
     repeated_in_copies,
     repeated_in_fits,

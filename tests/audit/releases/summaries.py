@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.answers.bench import (
+from .harness import (
     BEYOND,
     COPIES,
     Ask,
-    Bench,
+    Harness,
     FloatArray,
     Table,
     against,
@@ -39,15 +39,15 @@ MATRICES = 30
 """Copies of the changed row in one second moment, whose size grows with their square."""
 
 
-def summary_attacks(bench: Bench) -> Iterator[Attack]:
+def summary_attacks(harness: Harness) -> Iterator[Attack]:
     """Attacks on moments, ranges, the steps of a preparation, drafts of tables, and scores."""
     for part in (_moments, _ranges, _steps, _drafts, _scores):
-        yield from part(bench)
+        yield from part(harness)
 
 
-def _moments(bench: Bench) -> Iterator[Attack]:
+def _moments(harness: Harness) -> Iterator[Attack]:
     """Sums of rows, of their squares and products, and of targets."""
-    gaussian = Gaussian(1 / bench.mu)
+    gaussian = Gaussian(1 / harness.mu)
     first, second = np.array([2.0, 0.0]), np.array([0.0, 2.0])
     for relation in Relation:
         other = "or none" if relation is Relation.ADD_REMOVE else "or one at right angles"
@@ -75,18 +75,18 @@ def _moments(bench: Bench) -> Iterator[Attack]:
             tables = (copied(rows[0], copies), copied(rows[1], copies))
             if name == "sum of products" and relation is Relation.ADD_REMOVE:
                 direction = np.array([1.0, 0.0, 0.0])
-            yield bench.attack(
-                f"answer: {name}",
+            yield harness.attack(
+                f"release: {name}",
                 words or f"a row longer than the bound, {against(relation)}",
                 relation,
-                bench.asking(tables, relation, ask, copies=copies, norm=1.0),
+                harness.asking(tables, relation, ask, copies=copies, norm=1.0),
                 pure=False,
                 projection_on_the_row=projection(direction),
             )
-        yield from _with_targets(bench, relation, gaussian)
+        yield from _with_targets(harness, relation, gaussian)
 
 
-def _with_targets(bench: Bench, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
+def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
     """Sums that targets enter: a target beyond its bound, against none or its opposite."""
     X = np.zeros((1, 1))
 
@@ -104,11 +104,11 @@ def _with_targets(bench: Bench, relation: Relation, gaussian: Gaussian) -> Itera
     }
     for name, (tables, ask) in cases.items():
         direction = np.array([1.0]) if ask is target else np.array([-row[0, 0], 0.0, BEYOND])
-        yield bench.attack(
-            f"answer: {name}",
+        yield harness.attack(
+            f"release: {name}",
             "a target beyond its bound, or another row",
             relation,
-            bench.asking(tables, relation, ask),
+            harness.asking(tables, relation, ask),
             pure=False,
             projection_on_the_row=projection(direction),
         )
@@ -137,7 +137,7 @@ def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
     return (tables[0], tables[1]), among_few
 
 
-def _bounds_pair(bench: Bench, relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
+def _bounds_pair(harness: Harness, relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
     """Cells of which one of the lowest quarter goes to the other end in world 1, or away.
 
     Candidates for the lower bound above the next cell then get better and those below it worse.
@@ -145,7 +145,7 @@ def _bounds_pair(bench: Bench, relation: Relation) -> tuple[tuple[Table, Table],
     All other cells are at the upper end, and so many that the upper bound is there in both worlds.
     """
     candidates = edges()
-    quarter = math.ceil(20 / bench.epsilon)
+    quarter = math.ceil(20 / harness.epsilon)
     first, border, last = candidates[[0, 2800, 3700]]
     others = [first] * (quarter - 1) + [border] + [last] * (3 * quarter - 1)
     worlds = [np.array([first, *others]), np.array([last, *others])]
@@ -159,10 +159,10 @@ def _bounds_pair(bench: Bench, relation: Relation) -> tuple[tuple[Table, Table],
     return (tables[0], tables[1]), moved
 
 
-def _ranges(bench: Bench) -> Iterator[Attack]:
+def _ranges(harness: Harness) -> Iterator[Attack]:
     """Bounds of a column and the median length of rows."""
-    choice = ExponentialMechanism(bench.epsilon, monotone=False)
-    half = ExponentialMechanism(bench.epsilon / 2, monotone=False)
+    choice = ExponentialMechanism(harness.epsilon, monotone=False)
+    half = ExponentialMechanism(harness.epsilon / 2, monotone=False)
 
     def median(curator: Curator) -> FloatArray:
         return np.array([curator.median_norm(mechanism=choice)])
@@ -172,34 +172,34 @@ def _ranges(bench: Bench) -> Iterator[Attack]:
 
     for relation in Relation:
         tables, among_few = _median_pair(relation)
-        yield bench.attack(
-            "answer: median length of rows",
+        yield harness.attack(
+            "release: median length of rows",
             "a row that makes few candidates better and many worse",
             relation,
-            bench.asking(tables, relation, median),
+            harness.asking(tables, relation, median),
             a_choice_among_the_few=among_few,
         )
-        tables, moved = _bounds_pair(bench, relation)
-        yield bench.attack(
-            "answer: bounds of a column",
+        tables, moved = _bounds_pair(harness, relation)
+        yield harness.attack(
+            "release: bounds of a column",
             "a cell beyond all others",
             relation,
-            bench.asking(tables, relation, bounds),
+            harness.asking(tables, relation, bounds),
             a_lower_bound_that_moved=moved,
         )
 
 
-def _steps(bench: Bench) -> Iterator[Attack]:
+def _steps(harness: Harness) -> Iterator[Attack]:
     """What each step of a preparation releases, for a pure budget; a mean also for (ε, δ)."""
     known = Lengths(1.0, 1.0, 1.0, raw=True)
-    whole = Fraction(bench.epsilon)
+    whole = Fraction(harness.epsilon)
 
     def ask(curator: Curator, step: Step, names: tuple[str, ...]) -> FloatArray:
         fitted = step.ask(curator, "pure", whole, known if step.bounded else None)
         return np.concatenate([np.ravel(getattr(fitted, name)) for name in names])
 
     def centre(curator: Curator) -> FloatArray:
-        share = Fraction(bench.mu) ** 2
+        share = Fraction(harness.mu) ** 2
         fitted: Any = Centre(shrink=False).ask(curator, "gdp", share, known)
         return np.asarray(fitted.mean)
 
@@ -211,19 +211,19 @@ def _steps(bench: Bench) -> Iterator[Attack]:
             ("length", Spread(factor=1.0)),
         ]
         for name, step in choices:
-            yield bench.attack(
+            yield harness.attack(
                 f"step: {step.name}",
                 "a row that makes few candidates better and many worse",
                 relation,
-                bench.asking(tables, relation, partial(ask, step=step, names=(name,))),
+                harness.asking(tables, relation, partial(ask, step=step, names=(name,))),
                 a_choice_among_the_few=among_few,
             )
-        tables, moved = _bounds_pair(bench, relation)
-        yield bench.attack(
+        tables, moved = _bounds_pair(harness, relation)
+        yield harness.attack(
             "step: bounds",
             "a cell beyond all others",
             relation,
-            bench.asking(tables, relation, partial(ask, step=Bounds([0]), names=("low", "high"))),
+            harness.asking(tables, relation, partial(ask, step=Bounds([0]), names=("low", "high"))),
             a_lower_bound_that_moved=moved,
         )
         turned = (changed(relation, first), first)
@@ -236,11 +236,11 @@ def _steps(bench: Bench) -> Iterator[Attack]:
         ]
         for name, step, rows, others in moments:
             worlds = [(np.vstack([others, row]), np.ones(len(others) + 1)) for row in rows]
-            yield bench.attack(
+            yield harness.attack(
                 f"step: {step.name}",
                 "a row longer than the bound, in place of another",
                 relation,
-                bench.asking(
+                harness.asking(
                     (worlds[0], worlds[1]),
                     relation,
                     partial(ask, step=step, names=(name,)),
@@ -248,11 +248,11 @@ def _steps(bench: Bench) -> Iterator[Attack]:
                 ),
                 learn=True,
             )
-        yield bench.attack(
+        yield harness.attack(
             "step: centre, Gaussian",
             f"a row longer than the bound, {against(relation)}",
             relation,
-            bench.asking(
+            harness.asking(
                 (copied(turned[0], COPIES), copied(turned[1], COPIES)),
                 relation,
                 centre,
@@ -264,11 +264,11 @@ def _steps(bench: Bench) -> Iterator[Attack]:
         )
 
 
-def _drafts(bench: Bench) -> Iterator[Attack]:
+def _drafts(harness: Harness) -> Iterator[Attack]:
     """What a schema is drafted from: categories, and whether a column holds numbers."""
-    laplace = Laplace(bench.epsilon)
+    laplace = Laplace(harness.epsilon)
     for relation in Relation:
-        histogram = StabilityHistogram(bench.epsilon, min(bench.delta, 0.01), relation)
+        histogram = StabilityHistogram(harness.epsilon, min(harness.delta, 0.01), relation)
         apart = relation.rows_changed
         count = round(histogram.threshold)
 
@@ -280,16 +280,16 @@ def _drafts(bench: Bench) -> Iterator[Attack]:
             counts = np.full(n * count_, count) + (np.arange(n * count_) + world) % 2
             if n == 1:
                 counts = np.full(count_, count + world)
-            found = histogram.release(texts, counts, bench.noise())
+            found = histogram.release(texts, counts, harness.noise())
             return np.array([found.get(text, 0.0) for text in texts]).reshape(count_, n)
 
         def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
             """Votes that a row moves to a tie."""
-            noise, margin = bench.noise(), (world - 1) * relation.rows_changed
+            noise, margin = harness.noise(), (world - 1) * relation.rows_changed
             votes = [numeric_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
             return np.array(votes, dtype=np.float64)[:, None]
 
-        yield bench.attack(
+        yield harness.attack(
             "draft: categories",
             "a row that holds another category near the threshold",
             relation,
@@ -297,23 +297,23 @@ def _drafts(bench: Bench) -> Iterator[Attack]:
             pure=False,
             difference_of_counts=projection(np.array([1.0, -1.0])[:apart]),
         )
-        yield bench.attack("draft: numbers or text", "one row votes", relation, vote)
+        yield harness.attack("draft: numbers or text", "one row votes", relation, vote)
 
     def given_up(world: int, count: int) -> FloatArray:
-        noise = bench.noise()
+        noise = harness.noise()
         limits = [noisy_limit(10, laplace, noise) for _ in range(count)]
         return np.array([9 + world > limit for limit in limits], dtype=np.float64)[:, None]
 
-    yield bench.attack(
+    yield harness.attack(
         "draft: too many categories", "one more category", Relation.ADD_REMOVE, given_up
     )
 
 
-def _scores(bench: Bench) -> Iterator[Attack]:
+def _scores(harness: Harness) -> Iterator[Attack]:
     """Noisy scores of models: a row that counts elsewhere, or is as wrong as can be."""
     rows = 20
     for relation in Relation:
-        budget = Budget(bench.epsilon, 0.0, relation)
+        budget = Budget(harness.epsilon, 0.0, relation)
 
         def confusion(
             world: int, count: int, budget: Budget = budget, relation: Relation = relation
@@ -343,7 +343,7 @@ def _scores(bench: Bench) -> Iterator[Attack]:
         move = np.array([-1.0, 1.0, 0.0, 0.0])
         if relation is Relation.ADD_REMOVE:
             cells, move = cells - [1.0, 0.0, 0.0, 0.0], np.array([1.0, 0.0, 0.0, 0.0])
-        yield bench.attack(
+        yield harness.attack(
             "score: counts of labels",
             "a row that counts in another cell",
             relation,
@@ -351,7 +351,7 @@ def _scores(bench: Bench) -> Iterator[Attack]:
             which_counts_are_nearer=_nearer(cells, cells + move),
         )
         sums = np.array([0.5 * (rows - 1), 0.25 * (rows - 1)]) / rows
-        yield bench.attack(
+        yield harness.attack(
             "score: errors of a regressor",
             "a row with the largest error, or with none",
             relation,

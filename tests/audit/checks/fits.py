@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from discreet.audit.checks.transcript import CHOICES, Transcript, describe, watching
+from .transcript import CHOICES, Transcript, describe, watching
 
 __all__ = [
     "Observation",

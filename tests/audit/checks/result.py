@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Finding"]
+__all__ = ["CheckResult"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """What one check saw.
 
     Attributes

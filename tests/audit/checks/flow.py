@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table
-from discreet.audit.checks.hearing import fit_both
+from .result import CheckResult
+from .fits import Table
+from .recording import fit_both
 
 __all__ = ["control_flow", "first_difference", "hidden_inputs"]
 
@@ -21,7 +21,7 @@ def first_difference(first: Sequence[str], second: Sequence[str]) -> tuple[int, 
     return None
 
 
-def control_flow(estimator: Any, neighbours: tuple[Table, Table]) -> Finding:
+def control_flow(estimator: Any, neighbours: tuple[Table, Table]) -> CheckResult:
     """Whether the same answers lead to the same questions, draws and charges on both tables.
 
     The library's estimators are fitted on the second table with the answers that the first one
@@ -36,17 +36,17 @@ def control_flow(estimator: Any, neighbours: tuple[Table, Table]) -> Finding:
         words = f"Step {at + 1} is {one!r} on one table and {other!r} on its neighbour, after the "
         words += "same answers: the number, size or price of what a fit does depends on rows, and "
         words += "nobody paid for that."
-        return Finding(check, False, words)
+        return CheckResult(check, False, words)
     if any(step.startswith("forfeits") for step in first.steps):
         words = "The fit gives up all protection: a baseline, of which nothing is private."
-        return Finding(check, False, words)
+        return CheckResult(check, False, words)
     if not first.steps:
-        return Finding(check, True, "Not checked: it draws nothing that can be watched.")
+        return CheckResult(check, True, "Not checked: it draws nothing that can be watched.")
     words = f"The same {len(first.steps)} questions, draws and charges on both tables."
-    return Finding(check, True, words)
+    return CheckResult(check, True, words)
 
 
-def hidden_inputs(estimator: Any, neighbours: tuple[Table, Table]) -> Finding | None:
+def hidden_inputs(estimator: Any, neighbours: tuple[Table, Table]) -> CheckResult | None:
     """Whether the same answers lead to the same model, trace and guarantee on both tables.
 
     What differs then came from the rows by another way than through the curator. None for an
@@ -61,9 +61,9 @@ def hidden_inputs(estimator: Any, neighbours: tuple[Table, Table]) -> Finding | 
     if apart:
         words = f"{', '.join(apart)} differ on neighbours although every private answer was the "
         words += "same: something of the rows gets out beside the curator."
-        return Finding(check, False, words)
+        return CheckResult(check, False, words)
     words = f"With the same answers, all of {', '.join(names)} are the same on both tables."
-    return Finding(check, True, words)
+    return CheckResult(check, True, words)
 
 
 def _short(text: str, most: int = 160) -> str:

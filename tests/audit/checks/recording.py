@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.audit.checks.fits import Table, attributes, fresh
-from discreet.audit.checks.transcript import Transcript, WatchedState, describe, watching
+from .fits import Table, attributes, fresh
+from .transcript import Transcript, WatchedState, describe, watching
 
-__all__ = ["Heard", "fit_both", "listen", "listen_to_both"]
+__all__ = ["Recording", "fit_both", "record", "record_both"]
 
 SILENT_LOGGERS = ("numba",)
 """A compiler's lines are about code; there are thousands of them."""
 
 
 @dataclass
-class Heard:
+class Recording:
     """One fit: what it said, what it did, and what it left.
 
     Attributes
@@ -73,14 +73,14 @@ def _logs() -> Iterator[_Ear]:
             one.setLevel(level)
 
 
-def listen(
-    estimator: Any, table: Table, *, seed: int = 0, answers_of: Transcript | None = None
-) -> Heard:
+def record(
+    estimator: Any, table: Table, *, seed: int = 0, replayed: Transcript | None = None
+) -> Recording:
     """Fit with a fixed seed and write down all that can be heard.
 
-    With ``answers_of``, questions are answered as they were in that fit.
+    With ``replayed``, questions are answered as they were in that fit.
     """
-    heard = Heard(transcript=Transcript(answers_of))
+    heard = Recording(transcript=Transcript(replayed))
     progress: list[str] = []
     model = fresh(
         estimator,
@@ -112,18 +112,18 @@ def listen(
     return heard
 
 
-def listen_to_both(estimator: Any, neighbours: tuple[Table, Table]) -> tuple[Heard, Heard]:
+def record_both(estimator: Any, neighbours: tuple[Table, Table]) -> tuple[Recording, Recording]:
     """Fit on both tables with the same seed, the second given the answers of the first."""
-    first = listen(estimator, neighbours[0])
-    return first, listen(estimator, neighbours[1], answers_of=first.transcript)
+    first = record(estimator, neighbours[0])
+    return first, record(estimator, neighbours[1], replayed=first.transcript)
 
 
-def fit_both(estimator: Any, neighbours: tuple[Table, Table]) -> tuple[Heard, Heard]:
+def fit_both(estimator: Any, neighbours: tuple[Table, Table]) -> tuple[Recording, Recording]:
     """The same, for a question that makes sense only if there is a fit; else its error is raised.
 
     An error on one table alone is for the caller to see.
     """
-    first, second = listen_to_both(estimator, neighbours)
+    first, second = record_both(estimator, neighbours)
     if first.error is not None and second.error is not None:
         raise first.error
     return first, second

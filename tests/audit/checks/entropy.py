@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table, fresh, observe
+from .result import CheckResult
+from .fits import Table, fresh, observe
 from discreet.audit.statistics import lower_rate
 
 __all__ = ["Entropy", "entropy", "low_entropy", "low_entropy_of_fits"]
@@ -91,7 +91,7 @@ def low_entropy(
     *,
     outputs: int = 20_000,
     confidence: float = 0.999,
-) -> Finding:
+) -> CheckResult:
     """A birthday test of a mechanism with continuous noise.
 
     Parameters
@@ -111,7 +111,7 @@ def low_entropy(
 
 def low_entropy_of_fits(
     estimator: Any, table: Table, *, fits: int = 100, confidence: float = 0.999
-) -> Finding:
+) -> CheckResult:
     """A birthday test of whole fits, and of the random words behind them where they can be watched.
 
     So few fits find seeds of 9 bits for sure, and of 14 bits as often as not.
@@ -127,15 +127,15 @@ def low_entropy_of_fits(
         return _judged(entropy(np.array(outputs, dtype="S64"), confidence=confidence), "outputs")
     if len(started) == fits:
         return _judged(found, "beginnings of the noise")
-    return Finding("entropy of seeds", True, "Not checked: no output says anything about noise.")
+    return CheckResult("entropy of seeds", True, "Not checked: no output says anything about noise.")
 
 
-def _judged(found: Entropy, what: str) -> Finding:
+def _judged(found: Entropy, what: str) -> CheckResult:
     sure = f"with confidence {100 * found.confidence:g} %"
     if found.different == found.outputs:
         words = f"{found.outputs} {what}, all different: {sure} there are at least "
         words += f"2^{found.at_least:.1f} noises."
-        return Finding("entropy of seeds", True, words)
+        return CheckResult("entropy of seeds", True, words)
     words = f"{found.outputs} {what}, only {found.different} different: {sure} the noise has at "
     words += f"most {found.at_most:.1f} bits of entropy. Whoever tries all seeds can subtract it."
-    return Finding("entropy of seeds", False, words)
+    return CheckResult("entropy of seeds", False, words)

@@ -64,9 +64,9 @@ class Release:
 
 @dataclass
 class Transcript:
-    """What a fit did, in order; with ``answers_of``, given the answers that another fit got."""
+    """What a fit did, in order; with ``replayed``, given the answers that another fit got."""
 
-    answers_of: Transcript | None = None
+    replayed: Transcript | None = None
     steps: list[str] = field(default_factory=list)
     answers: list[tuple[str, Any]] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
@@ -89,10 +89,10 @@ class Transcript:
 
     def answered(self, question: str, answer: Any) -> Any:
         """Keep an answer; returns what the solver is to be told."""
-        if self.answers_of is None:
+        if self.replayed is None:
             self.answers.append((question, copy.deepcopy(answer)))
             return answer
-        at, first = len(self.answers), self.answers_of.answers
+        at, first = len(self.answers), self.replayed.answers
         self._apart = self._apart or at >= len(first) or first[at][0] != question
         told = answer if self._apart else copy.deepcopy(first[at][1])
         self.answers.append((question, told))

@@ -14,7 +14,7 @@ from scipy.stats import ks_2samp
 from discreet.accounting.conversions import epsilon_from_mu
 from discreet.audit import Verdict, run
 from discreet.audit.answers import mechanism_attacks
-from discreet.audit.answers.bench import Bench, changed, copied, projection
+from .harness import Harness, changed, copied, projection
 from discreet.core import Gaussian, L2Norm, Laplace, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
@@ -33,13 +33,13 @@ NAMES = [f"{attack.subject} ({attack.relation})" for attack in attacks()]
 
 QUICK = (
     "vector noise",
-    "answer: gradient",
-    "answer: chosen step",
-    "answer: chosen corner, permute_and_flip",
-    "answer: chosen candidate, laplace_noisy_max",
-    "answer: sum of rows",
-    "answer: sum of squares",
-    "answer: sum of products",
+    "release: gradient",
+    "release: chosen step",
+    "release: chosen corner, permute_and_flip",
+    "release: chosen candidate, laplace_noisy_max",
+    "release: sum of rows",
+    "release: sum of squares",
+    "release: sum of products",
     "step: centre, Gaussian",
     "draft",
     "score",
@@ -80,7 +80,7 @@ def test_both_relations_and_all_mechanisms_are_attacked():
     for subject in subjects:
         relations = {str(attack.relation) for attack in everything if attack.subject == subject}
         once = subject.startswith("vector noise") or subject in (
-            "answer: a proven release",
+            "release: a proven release",
             "draft: too many categories",
         )
         assert len(relations) == (1 if once else 2), subject
@@ -92,7 +92,7 @@ def test_both_relations_and_all_mechanisms_are_attacked():
 
 def test_measurements_that_nobody_paid_for_are_refuted():
     """Five more measurements of a gradient, at the price of one."""
-    bench = Bench(epsilon_from_mu(1.0, DELTA), DELTA, SeededBits(SEED))
+    harness = Harness(epsilon_from_mu(1.0, DELTA), DELTA, SeededBits(SEED))
     row, relation, copies = np.array([3.0, 4.0]), Relation.ADD_REMOVE, 50
     tables = (copied(changed(relation, row), copies), copied(row, copies))
 
@@ -103,11 +103,11 @@ def test_measurements_that_nobody_paid_for_are_refuted():
             gradient = curator.refine(gradient, mechanism=once)
         return gradient.values
 
-    attack = bench.attack(
+    attack = harness.attack(
         "a gradient, measured six times",
         "one row or none",
         relation,
-        bench.asking(tables, relation, forgetful, copies=copies),
+        harness.asking(tables, relation, forgetful, copies=copies),
         pure=False,
         projection_on_the_row=projection(row),
     )
@@ -131,8 +131,8 @@ def test_remembered_rows_answer_as_rows_do():
     table = copied(np.array([3.0, 4.0]), 3)
     answers = []
     for remember in (True, False):
-        bench = Bench(EPSILON, DELTA, SeededBits(SEED))
-        curator = bench.curator(table, Relation.ADD_REMOVE, norm=1.0, remember=remember)
+        harness = Harness(EPSILON, DELTA, SeededBits(SEED))
+        curator = harness.curator(table, Relation.ADD_REMOVE, norm=1.0, remember=remember)
         curator.open("gdp")
         gradients = [
             curator.gradient(Hinge(), np.zeros(6), clip=1.0, mechanism=Gaussian(1.0)).values
@@ -145,7 +145,7 @@ def test_remembered_rows_answer_as_rows_do():
 
 def test_copies_side_by_side_are_independent_trials_of_the_same_answer():
     """The same distribution as one by one (a KS test, false alarms 1e-6), and no correlation."""
-    bench = Bench(EPSILON, DELTA, SeededBits(SEED))
+    harness = Harness(EPSILON, DELTA, SeededBits(SEED))
     row, relation, count = np.array([3.0, 4.0]), Relation.REPLACE_ONE, 4_000
     samples = []
     for copies in (1, 200):
@@ -155,7 +155,7 @@ def test_copies_side_by_side_are_independent_trials_of_the_same_answer():
             return curator.gradient(Hinge(), start, clip=1.0, mechanism=Gaussian(1.0)).values
 
         tables = (copied(-row, copies), copied(row, copies))
-        draw = bench.asking(tables, relation, ask, copies=copies)
+        draw = harness.asking(tables, relation, ask, copies=copies)
         samples.append(draw(1, count) @ row / 5)
     assert ks_2samp(*samples).pvalue > 1e-6
     neighbours = np.corrcoef(samples[1][:-1], samples[1][1:])[0, 1]

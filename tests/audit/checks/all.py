@@ -2,7 +2,7 @@
 
 A bound on ε says nothing of noise that comes twice, of seeds that can be guessed, of low bits, of
 steps that only some rows cause, or of a log line. Each check here looks for one of these and hands
-back a `Finding`; `check_all` runs them all on an estimator.
+back a `CheckResult`; `check_all` runs them all on an estimator.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.checks.counting import accountant_lost
-from discreet.audit.checks.entropy import Entropy, entropy, low_entropy, low_entropy_of_fits
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table
-from discreet.audit.checks.flow import control_flow, hidden_inputs
-from discreet.audit.checks.messages import hard_neighbours, messages, messages_on_hard_tables
-from discreet.audit.checks.precision import low_bits, off_grid
-from discreet.audit.checks.repeats import (
+from .counting import accountant_lost
+from .entropy import Entropy, entropy, low_entropy, low_entropy_of_fits
+from .result import CheckResult
+from .fits import Table
+from .flow import control_flow, hidden_inputs
+from .messages import hard_neighbours, messages, messages_on_hard_tables
+from .precision import low_bits, off_grid
+from .repeats import (
     repeated_in_classes,
     repeated_in_copies,
     repeated_in_fits,
@@ -30,7 +30,7 @@ from discreet.errors import NotSupported
 
 __all__ = [
     "Entropy",
-    "Finding",
+    "CheckResult",
     "accountant_lost",
     "check_all",
     "control_flow",
@@ -58,7 +58,7 @@ def check_all(
     *,
     fits: int = 30,
     processes: bool = False,
-) -> tuple[Finding, ...]:
+) -> tuple[CheckResult, ...]:
     """Run every check that applies to an estimator.
 
     Parameters
@@ -77,27 +77,27 @@ def check_all(
 
     Returns
     -------
-    tuple of Finding
+    tuple of CheckResult
         One a check.
     """
     first, second = ((np.asarray(X), np.asarray(y)) for X, y in neighbours)
     pair = (first, second)
-    findings: list[Finding | None] = [
+    results: list[CheckResult | None] = [
         repeated_in_fits(estimator, first),
         repeated_in_copies(estimator, first),
         repeated_in_threads(estimator, first),
         repeated_in_folds(estimator, first),
     ]
     if processes:
-        findings += [
+        results += [
             repeated_in_processes(estimator, first, method=method) for method in ("fork", "spawn")
         ]
     try:
-        findings.append(repeated_in_classes(estimator))
+        results.append(repeated_in_classes(estimator))
     except NotSupported as error:
         words = f"Not checked: three classes are refused ({error})"
-        findings.append(Finding("noise repeated by classes", True, words))
-    findings += [
+        results.append(CheckResult("noise repeated by classes", True, words))
+    results += [
         low_entropy_of_fits(estimator, first, fits=fits),
         off_grid(estimator, pair),
         control_flow(estimator, pair),
@@ -106,4 +106,4 @@ def check_all(
         messages_on_hard_tables(estimator, first),
         accountant_lost(estimator, first),
     ]
-    return tuple(finding for finding in findings if finding is not None)
+    return tuple(result for result in results if result is not None)

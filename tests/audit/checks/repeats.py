@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import cross_validate
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import (
+from .result import CheckResult
+from .fits import (
     Observation,
     Table,
     fresh,
@@ -28,7 +28,7 @@ from discreet.audit.checks.fits import (
     observed,
     seen_twice,
 )
-from discreet.audit.checks.transcript import Transcript, watching
+from .transcript import Transcript, watching
 
 __all__ = [
     "repeated_in_classes",
@@ -44,13 +44,13 @@ PATIENCE = 120.0
 """Seconds that another process may take."""
 
 
-def repeated_in_fits(estimator: Any, table: Table, *, fits: int = 5) -> Finding:
+def repeated_in_fits(estimator: Any, table: Table, *, fits: int = 5) -> CheckResult:
     """Fits of one object, one after the other."""
     model = fresh(estimator)
     return _judged("noise repeated by fits", [observe(model, table) for _ in range(fits)])
 
 
-def repeated_in_copies(estimator: Any, table: Table) -> Finding:
+def repeated_in_copies(estimator: Any, table: Table) -> CheckResult:
     """A fitted object against its copies: by ``clone``, by ``deepcopy`` and by pickle."""
     model = fresh(estimator)
     seen = [observe(model, table)]
@@ -59,7 +59,7 @@ def repeated_in_copies(estimator: Any, table: Table) -> Finding:
     return _judged("noise repeated by copies", seen)
 
 
-def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> Finding:
+def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> CheckResult:
     """Fits in threads that start at the same moment."""
     model = fresh(estimator)
     observe(model, table)  # what is set up at the first fit is set up
@@ -88,7 +88,7 @@ def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> Fi
 
 def repeated_in_processes(
     estimator: Any, table: Table, *, method: Literal["fork", "spawn"], processes: int = 2
-) -> Finding:
+) -> CheckResult:
     """Fits in child processes that were forked or spawned, and one in this process.
 
     With "spawn" a script that calls this must guard its main part with ``if __name__ ==
@@ -96,7 +96,7 @@ def repeated_in_processes(
     """
     check = f"noise repeated by processes ({method})"
     if method not in multiprocessing.get_all_start_methods():
-        return Finding(check, True, "Not checked: this system has no such processes.")
+        return CheckResult(check, True, "Not checked: this system has no such processes.")
     model = fresh(estimator)
     seen = [observe(model, table)]  # a generator that is made at the first fit is made
     if method == "spawn":
@@ -104,7 +104,7 @@ def repeated_in_processes(
             pickle.dumps((model, table))
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             words = f"It cannot be pickled, so no spawned process can fit it ({error})."
-            return Finding(check, True, words)
+            return CheckResult(check, True, words)
     context: Any = multiprocessing.get_context(method)
     running = []
     for _ in range(processes):
@@ -143,7 +143,7 @@ def _heard(pipe: Any) -> Observation | str:
         return "it ended without a word"
 
 
-def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> Finding:
+def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> CheckResult:
     """Folds of a cross-validation, all with the same rows: equal but for their noise."""
     X, y = table
     index = np.arange(np.shape(X)[0])
@@ -165,7 +165,7 @@ def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> Findin
     return _judged("noise repeated by folds", seen)
 
 
-def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) -> Finding | None:
+def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) -> CheckResult | None:
     """Classes of one fit, on a table on which all their models are equal but for the noise.
 
     Every row is there once with each label, so every one-vs-rest problem is the same. None for an
@@ -184,10 +184,10 @@ def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) ->
     whole = observed(model, transcript)
     repeated = seen_twice([whole])
     if repeated:
-        return Finding(check, False, f"{repeated} in one fit of {classes} classes. {MEANING}")
+        return CheckResult(check, False, f"{repeated} in one fit of {classes} classes. {MEANING}")
     weights = models_of_classes(model)
     if weights is None or len(weights) < classes or whole.output is None:
-        return Finding(check, True, "No random word came twice; outputs say nothing here.")
+        return CheckResult(check, True, "No random word came twice; outputs say nothing here.")
     size = np.abs(weights).max(axis=1)
     for one in range(len(weights)):
         for other in range(one):
@@ -196,19 +196,19 @@ def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) ->
             if size[one] > 0 and apart <= 1e-6 * size[one]:
                 words = f"The models of classes {other} and {one} are equal to 6 digits on a table "
                 words += f"on which only their noise could tell them apart. {MEANING}"
-                return Finding(check, False, words)
-    return Finding(check, True, f"{classes} classes whose data are alike got different models.")
+                return CheckResult(check, False, words)
+    return CheckResult(check, True, f"{classes} classes whose data are alike got different models.")
 
 
-def _judged(check: str, seen: list[Observation]) -> Finding:
+def _judged(check: str, seen: list[Observation]) -> CheckResult:
     repeated = seen_twice(seen)
     if repeated:
-        return Finding(check, False, f"{repeated}. {MEANING}")
+        return CheckResult(check, False, f"{repeated}. {MEANING}")
     words = sum(one.words.size for one in seen)
     outputs = sum(one.output is not None for one in seen)
     said = f"{len(seen)} fits: {outputs} outputs"
     said += f" and {words} random words, all different." if words else ", all different."
-    return Finding(check, True, said)
+    return CheckResult(check, True, said)
 
 
 def _no_score(*_: Any) -> float:

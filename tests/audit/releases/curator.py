@@ -1,7 +1,7 @@
 """Attacks on single answers: what a curator, a step of a preparation or a score gives away.
 
 Each attack asks the real code one question, many times, on two tables that differ in one row and
-move the answer as far as it can be moved (`discreet.audit.answers.bench`
+move the answer as far as it can be moved (`discreet.audit.answers.harness`
 says how that is made quick).
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
-from discreet.audit.answers.bench import (
+from .harness import (
     BEYOND,
     COPIES,
-    Bench,
+    Harness,
     FloatArray,
     Table,
     against,
@@ -25,7 +25,7 @@ from discreet.audit.answers.bench import (
     copied,
     projection,
 )
-from discreet.audit.answers.summaries import summary_attacks
+from .summaries import summary_attacks
 from discreet.audit.attack import Attack
 from discreet.core import (
     Budget,
@@ -71,20 +71,20 @@ def mechanism_attacks(*, epsilon: float, delta: float, bits: Bits | None = None)
     list of Attack
         Some have the same subject: other tables, or the other relation.
     """
-    bench = Bench(float(epsilon), float(delta), SystemBits() if bits is None else bits)
+    harness = Harness(float(epsilon), float(delta), SystemBits() if bits is None else bits)
     parts = (_vectors, _gradients, _selections, summary_attacks)
-    return [attack for part in parts for attack in part(bench)]
+    return [attack for part in parts for attack in part(harness)]
 
 
 # -- vectors ---------------------------------------------------------------------------------------
 
 
-def _vectors(bench: Bench) -> Iterator[Attack]:
+def _vectors(harness: Harness) -> Iterator[Attack]:
     """Whole noisy vectors, drawn as a release draws them, and by a curator's release."""
     moves: list[tuple[AdditiveMechanism, FloatArray, int]] = [
-        (Gaussian(1 / bench.mu), np.array([0.48, 0.6, 0.64]), 2),
-        (Laplace(bench.epsilon), np.array([0.5, 0.3, 0.2]), 1),
-        (L2Norm(bench.epsilon), np.array([0.48, 0.6, 0.64]), 2),
+        (Gaussian(1 / harness.mu), np.array([0.48, 0.6, 0.64]), 2),
+        (Laplace(harness.epsilon), np.array([0.5, 0.3, 0.2]), 1),
+        (L2Norm(harness.epsilon), np.array([0.48, 0.6, 0.64]), 2),
     ]
     for mechanism, move, norm in moves:
         pure = not isinstance(mechanism, Gaussian)
@@ -93,7 +93,7 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
             world: int, count: int, mechanism: AdditiveMechanism = mechanism, move: Any = move
         ) -> FloatArray:
             noise, grid, _ = mechanism.draw_block(
-                bench.noise(), count, move.size, sensitivity=1.0, magnitude=1.0
+                harness.noise(), count, move.size, sensitivity=1.0, magnitude=1.0
             )
             return from_grid(on_grid(world * move, grid) + noise, grid)
 
@@ -101,7 +101,7 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
             distances = [np.linalg.norm(outputs - at, norm, axis=1) for at in (0 * move, move)]
             return np.asarray(distances[0] - distances[1])
 
-        yield bench.attack(
+        yield harness.attack(
             f"vector noise: {mechanism.name}",
             "values one sensitivity apart in several coordinates",
             Relation.REPLACE_ONE,
@@ -119,15 +119,15 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
             sensitivity=1 + 1e-9,
             proven_for=relation,
             magnitude=10.0,
-            mechanism=L2Norm(bench.epsilon),
+            mechanism=L2Norm(harness.epsilon),
         )
 
     tables = ((np.zeros((1, 2)), np.ones(1)), (row[None, :], np.ones(1)))
-    yield bench.attack(
-        "answer: a proven release",
+    yield harness.attack(
+        "release: a proven release",
         "one row of length 1, or none",
         relation,
-        bench.asking(tables, relation, release, norm=1.0),
+        harness.asking(tables, relation, release, norm=1.0),
         learn=True,
         projection_on_the_row=projection(row),
     )
@@ -136,11 +136,11 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
 # -- gradients -------------------------------------------------------------------------------------
 
 
-def _gradients(bench: Bench) -> Iterator[Attack]:
+def _gradients(harness: Harness) -> Iterator[Attack]:
     """A clipped gradient, asked for once, measured again, or of a sample."""
     row = BEYOND * np.array([0.6, 0.8])
     start = np.zeros(2 * COPIES)
-    once, half = Gaussian(1 / bench.mu), Gaussian(math.sqrt(2) / bench.mu)
+    once, half = Gaussian(1 / harness.mu), Gaussian(math.sqrt(2) / harness.mu)
 
     def plain(curator: Curator) -> FloatArray:
         return curator.gradient(Hinge(), start, clip=1.0, mechanism=once).values
@@ -154,13 +154,13 @@ def _gradients(bench: Bench) -> Iterator[Attack]:
         pair = f"a row {BEYOND:g} times longer than the clip, {against(relation)}"
         tables = (copied(rows[0], COPIES), copied(rows[1], COPIES))
         draws = {
-            "gradient": bench.asking(tables, relation, plain, copies=COPIES),
-            "gradient, measured twice": bench.asking(tables, relation, refined, copies=COPIES),
-            "gradient of a sample": _sampled(bench, tables, relation),
+            "gradient": harness.asking(tables, relation, plain, copies=COPIES),
+            "gradient, measured twice": harness.asking(tables, relation, refined, copies=COPIES),
+            "gradient of a sample": _sampled(harness, tables, relation),
         }
         for name, draw in draws.items():
-            yield bench.attack(
-                f"answer: {name}",
+            yield harness.attack(
+                f"release: {name}",
                 pair,
                 relation,
                 draw,
@@ -171,14 +171,14 @@ def _gradients(bench: Bench) -> Iterator[Attack]:
 
 
 def _sampled(
-    bench: Bench, tables: tuple[Table, Table], relation: Relation
+    harness: Harness, tables: tuple[Table, Table], relation: Relation
 ) -> Callable[[int, int], FloatArray]:
     """Draw gradients of Poisson samples; each copy of the row is sampled on its own."""
-    budget = Budget(bench.epsilon, bench.delta, relation)
+    budget = Budget(harness.epsilon, harness.delta, relation)
     step = SampledGaussian(noise_multiplier_for(budget, RATE, 1), RATE, relation)
 
     def draw(world: int, count: int) -> FloatArray:
-        curator = bench.curator(tables[world], relation, remember=False)
+        curator = harness.curator(tables[world], relation, remember=False)
         asks, start = -(-count // COPIES), np.zeros(2 * COPIES)
         curator.open_plan(step, asks)
         answers = [
@@ -193,22 +193,22 @@ def _sampled(
 # -- selections ------------------------------------------------------------------------------------
 
 
-def _selections(bench: Bench) -> Iterator[Attack]:
+def _selections(harness: Harness) -> Iterator[Attack]:
     """Choices among candidates, where one row moves the scores as far apart as it can."""
     kinds: list[type[SelectionMechanism]] = [ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax]
     for relation in Relation:
         for kind in kinds:
             if kind is not LaplaceNoisyMax:
                 monotone = relation is Relation.ADD_REMOVE
-                yield _selection(bench, "step", relation, kind(bench.epsilon, monotone), 1)
+                yield _selection(harness, "step", relation, kind(harness.epsilon, monotone), 1)
             for question in ("corner", "candidate"):
-                yield _selection(bench, question, relation, kind(bench.epsilon, False), 1)
-        many = ExponentialMechanism(bench.epsilon, monotone=False)
-        yield _selection(bench, "corner", relation, many, 300)  # more than are drawn at once
+                yield _selection(harness, question, relation, kind(harness.epsilon, False), 1)
+        many = ExponentialMechanism(harness.epsilon, monotone=False)
+        yield _selection(harness, "corner", relation, many, 300)  # more than are drawn at once
 
 
 def _selection(
-    bench: Bench, question: str, relation: Relation, mechanism: SelectionMechanism, width: int
+    harness: Harness, question: str, relation: Relation, mechanism: SelectionMechanism, width: int
 ) -> Attack:
     """One question; the last row favours the second candidate in world 1.
 
@@ -259,9 +259,9 @@ def _selection(
         return np.array([float(chosen)])
 
     among = f" of {2 * width}" if width > 1 else ""
-    return bench.attack(
-        f"answer: chosen {question}{among}, {mechanism.name}",
+    return harness.attack(
+        f"release: chosen {question}{among}, {mechanism.name}",
         f"a row that moves scores as far apart as it can, {against(relation)}",
         relation,
-        bench.asking(((other, y), (X, y)), relation, ask),
+        harness.asking(((other, y), (X, y)), relation, ask),
     )

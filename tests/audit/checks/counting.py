@@ -12,8 +12,8 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table, fresh, places
+from .result import CheckResult
+from .fits import Table, fresh, places
 from discreet.core import Accountant
 from discreet.errors import PrivacyError
 
@@ -22,7 +22,7 @@ __all__ = ["accountant_lost"]
 PATIENCE = 120.0
 
 
-def accountant_lost(estimator: Any, table: Table, *, accountant: Any = None) -> Finding | None:
+def accountant_lost(estimator: Any, table: Table, *, accountant: Any = None) -> CheckResult | None:
     """Whether fits of clones, copies, pickles, folds and forks are counted or else refused.
 
     Parameters
@@ -57,21 +57,21 @@ def accountant_lost(estimator: Any, table: Table, *, accountant: Any = None) -> 
             except Exception as error:  # whatever the reason: nothing was fitted uncounted
                 if name == "a fit":
                     if isinstance(error, PrivacyError):
-                        return Finding(check, True, f"A fit that is counted is refused ({error})")
+                        return CheckResult(check, True, f"A fit that is counted is refused ({error})")
                     raise
                 refused.append(f"{name} ({type(error).__name__})")
                 continue
             if counter.fits != before + 1:
                 words = f"{name} was counted {counter.fits - before} times instead of once: what "
                 words += "it spent is missing in the total."
-                return Finding(check, False, words.capitalize())
+                return CheckResult(check, False, words.capitalize())
         if not _refused_in_fork(model, table):
             words = "A fit in a forked process went through, and this process's accountant did "
             words += "not hear of it: what it spent is missing in the total."
-            return Finding(check, False, words)
+            return CheckResult(check, False, words)
     words = f"All of {', '.join(ways)} were counted or refused; a fit in a forked process was "
     words += "refused." + (f" Refused: {', '.join(refused)}." if refused else "")
-    return Finding(check, True, words)
+    return CheckResult(check, True, words)
 
 
 def _fold(model: Any, table: Table) -> None:

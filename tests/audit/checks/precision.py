@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.audit.attack import Attack, Statistic, run
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table, fresh
-from discreet.audit.checks.transcript import Transcript, watching
+from .result import CheckResult
+from .fits import Table, fresh
+from .transcript import Transcript, watching
 from discreet.audit.result import Verdict
 
 __all__ = ["finest_bit", "low_bits", "off_grid", "spare_bits"]
@@ -75,7 +75,7 @@ def low_bits(
     values: tuple[ArrayLike, ArrayLike] | None = None,
     trials: int = 8000,
     confidence: float = 0.999,
-) -> Finding:
+) -> CheckResult:
     """Attack the low bits of a mechanism's outputs.
 
     Parameters
@@ -97,7 +97,7 @@ def low_bits(
 
     Returns
     -------
-    Finding
+    CheckResult
         Failed if an event on low bits, chosen on other outputs, is certified to be likelier on
         one table than (ε, δ) allows.
     """
@@ -131,11 +131,11 @@ def low_bits(
     if found.verdict is Verdict.REFUTED:
         words = f"Looking at low bits alone, {seen}; ε = {epsilon:g} was promised. The noise is "
         words += "not what it is in exact arithmetic: which numbers can come out depends on rows."
-        return Finding("low bits", False, words)
-    return Finding("low bits", True, f"Looking at low bits alone, {seen} (promised: {epsilon:g}).")
+        return CheckResult("low bits", False, words)
+    return CheckResult("low bits", True, f"Looking at low bits alone, {seen} (promised: {epsilon:g}).")
 
 
-def off_grid(estimator: Any, neighbours: Sequence[Table]) -> Finding | None:
+def off_grid(estimator: Any, neighbours: Sequence[Table]) -> CheckResult | None:
     """Whether every noisy sum that a fit releases lies on the grid of its noise.
 
     That the grid itself is public, `control_flow` sees: it is the same on neighbours. None for an
@@ -153,15 +153,15 @@ def off_grid(estimator: Any, neighbours: Sequence[Table]) -> Finding | None:
             count += release.values.size
             if release.grid is None:
                 words = f"An answer ({release.question}) got no noise from the public grid."
-                return Finding(check, False, words)
+                return CheckResult(check, False, words)
             multiples = np.ldexp(release.values, -release.grid)
             if not np.array_equal(multiples, np.rint(multiples)):
                 words = f"A released number ({release.question}) is no multiple of 2^{release.grid}"
                 words += ", the grid of its noise: its low bits are not noise, they may be a row's."
-                return Finding(check, False, words)
+                return CheckResult(check, False, words)
     if not asked:
         return None
-    return Finding(check, True, f"All {count} released numbers are multiples of their grid.")
+    return CheckResult(check, True, f"All {count} released numbers are multiples of their grid.")
 
 
 def _of(bits: Callable[[FloatArray], FloatArray], k: int) -> Statistic:

@@ -1,4 +1,4 @@
-"""A bench for single answers: one question, asked of the real code again and again.
+"""A harness for single answers: one question, asked of the real code again and again.
 
 A budget that is never exhausted stands behind the curator, so that one of them answers all trials.
 What rows add up to is computed once a table: it has no randomness. Questions about sums over rows
@@ -24,7 +24,7 @@ from discreet.core.bits import Bits
 from discreet.core.noise import Noise
 from discreet.rows import as_rows
 
-__all__ = ["BEYOND", "COPIES", "Ask", "Bench", "FloatArray", "Table"]
+__all__ = ["BEYOND", "COPIES", "Ask", "Harness", "FloatArray", "Table"]
 __all__ += ["against", "changed", "copied", "projection"]
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +63,7 @@ class _Remembered:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Harness:
     """The promise that answers are made to give, and where noise comes from."""
 
     epsilon: float
@@ -100,7 +100,7 @@ class Bench:
         epsilon: float | None = None,
         **statistics: Statistic,
     ) -> Attack:
-        """An attack on what the bench promises: at δ = 0 if it is pure."""
+        """An attack on what the harness promises: at δ = 0 if it is pure."""
         named = {name.replace("_", " "): statistic for name, statistic in statistics.items()}
         return Attack(
             subject=subject,
