@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from discreet import LinearRegression, LinearSVC, LogisticRegression
 from discreet.audit.one_run import _right, audit_one_run
 from discreet.audit.result import Verdict
-from discreet.core.bits import SeededBits
+
+from .internals import SeededBits
 
 rng = np.random.default_rng(0)
 N = 2000

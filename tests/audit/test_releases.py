@@ -9,16 +9,16 @@ import math
 
 import numpy as np
 import pytest
+from discreet.audit.answers import mechanism_attacks
 from scipy.stats import ks_2samp
 
 from discreet.accounting.conversions import epsilon_from_mu
 from discreet.audit import Verdict, run
-from discreet.audit.answers import mechanism_attacks
-from .harness import Harness, changed, copied, projection
 from discreet.core import Gaussian, L2Norm, Laplace, Relation
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
 from discreet.objectives import Hinge
+
+from .harness import Harness, changed, copied, projection
+from .internals import Noise, SeededBits
 
 EPSILON, DELTA = 2.0, 1e-3
 SEED = 7

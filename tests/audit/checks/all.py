@@ -1,8 +1,7 @@
-"""Deterministic checks for what statistics cannot see.
+"""Deterministic checks for leaks that statistical attacks do not find.
 
-A bound on ε says nothing of noise that comes twice, of seeds that can be guessed, of low bits, of
-steps that only some rows cause, or of a log line. Each check here looks for one of these and hands
-back a `CheckResult`; `check_all` runs them all on an estimator.
+A bound on ε does not cover repeated noise, predictable seeds, low bits, data-dependent control flow
+or messages. Each check returns a `CheckResult`; `check_all` runs all of them on an estimator.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet.errors import NotSupported
+
 from .counting import accountant_lost
 from .entropy import Entropy, entropy, low_entropy, low_entropy_of_fits
-from .result import CheckResult
-from .fits import Table
+from .fits import CheckResult, Table
 from .flow import control_flow, hidden_inputs
 from .messages import hard_neighbours, messages, messages_on_hard_tables
 from .precision import low_bits, off_grid
@@ -26,11 +26,10 @@ from .repeats import (
     repeated_in_processes,
     repeated_in_threads,
 )
-from discreet.errors import NotSupported
 
 __all__ = [
-    "Entropy",
     "CheckResult",
+    "Entropy",
     "accountant_lost",
     "check_all",
     "control_flow",
@@ -64,21 +63,20 @@ def check_all(
     Parameters
     ----------
     estimator : Any
-        With scikit-learn's manners (``get_params``, ``fit``, fitted numbers in ``coef_`` or in
+        With scikit-learn's interface (``get_params``, ``fit``, fitted numbers in ``coef_`` or in
         attributes that end with "_"). Its own random state, accountant and progress are not used.
     neighbours : pair of (X, y)
-        Two tables that differ in one row, numbers in dense arrays; what its promise takes as
-        public (size, labels) must be the same in both.
+        Two tables that differ in one row, as dense arrays; what is public (size, labels) must be
+        the same in both.
     fits : int
         For the birthday test.
     processes : bool
-        Whether to start other processes as well; a spawned one takes a few seconds, and a script
-        that starts one needs the usual ``if __name__ == "__main__":`` around its own work.
+        Start other processes as well; a spawned one takes a few seconds.
 
     Returns
     -------
     tuple of CheckResult
-        One a check.
+        One `CheckResult` per check.
     """
     first, second = ((np.asarray(X), np.asarray(y)) for X, y in neighbours)
     pair = (first, second)
@@ -95,8 +93,8 @@ def check_all(
     try:
         results.append(repeated_in_classes(estimator))
     except NotSupported as error:
-        words = f"Not checked: three classes are refused ({error})"
-        results.append(CheckResult("noise repeated by classes", True, words))
+        text = f"Not checked: three classes are refused ({error})"
+        results.append(CheckResult("noise repeated by classes", True, text))
     results += [
         low_entropy_of_fits(estimator, first, fits=fits),
         off_grid(estimator, pair),
@@ -104,6 +102,6 @@ def check_all(
         hidden_inputs(estimator, pair),
         messages(estimator, pair),
         messages_on_hard_tables(estimator, first),
-        accountant_lost(estimator, first),
+        accountant_lost(estimator, first, fork=processes),
     ]
     return tuple(result for result in results if result is not None)

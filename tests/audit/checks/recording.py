@@ -1,4 +1,4 @@
-"""Listening to a fit: all that a bystander hears of it, besides the model."""
+"""Recordings of fits: messages, transcript and fitted attributes."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from .transcript import Transcript, WatchedState, describe, watching
 __all__ = ["Recording", "fit_both", "record", "record_both"]
 
 SILENT_LOGGERS = ("numba",)
-"""A compiler's lines are about code; there are thousands of them."""
+"""The compiler logs thousands of lines about code."""
 
 
 @dataclass
 class Recording:
-    """One fit: what it said, what it did, and what it left.
+    """Everything that can be observed of one fit.
 
     Attributes
     ----------
     lines
-        Exceptions, warnings, log lines, progress and what was printed, each in its own order.
+        Exceptions, warnings, log lines, progress and printed lines, each kind in its own order.
     transcript
-        What it asked, drew and charged.
+        Questions, draws and charges.
     left
         The fitted attributes, as texts.
     error
-        What the fit raised, if anything.
+        The exception that the fit raised, if any.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Recording:
     error: Exception | None = None
 
 
-class _Ear(logging.Handler):
+class _LogHandler(logging.Handler):
     def __init__(self) -> None:
         super().__init__(level=0)
         self.lines: list[str] = []
@@ -52,23 +52,23 @@ class _Ear(logging.Handler):
 
 
 @contextlib.contextmanager
-def _logs() -> Iterator[_Ear]:
-    """Hear every logger, those that keep to themselves included."""
-    ear = _Ear()
+def _logs() -> Iterator[_LogHandler]:
+    """Record every logger, including those that do not propagate."""
+    handler = _LogHandler()
     known = [one for one in logging.root.manager.loggerDict.values() if type(one) is logging.Logger]
     apart = [one for one in known if not one.propagate]
     silent = [logging.getLogger(name) for name in SILENT_LOGGERS]
     levels = [(one, one.level) for one in (logging.root, *silent)]
     try:
         for one in (logging.root, *apart):
-            one.addHandler(ear)
+            one.addHandler(handler)
         for one in silent:
             one.setLevel(logging.WARNING)
         logging.root.setLevel(1)
-        yield ear
+        yield handler
     finally:
         for one in (logging.root, *apart):
-            one.removeHandler(ear)
+            one.removeHandler(handler)
         for one, level in levels:
             one.setLevel(level)
 
@@ -76,11 +76,11 @@ def _logs() -> Iterator[_Ear]:
 def record(
     estimator: Any, table: Table, *, seed: int = 0, replayed: Transcript | None = None
 ) -> Recording:
-    """Fit with a fixed seed and write down all that can be heard.
+    """Fit with a fixed seed and record everything that can be observed.
 
-    With ``replayed``, questions are answered as they were in that fit.
+    With ``replayed``, questions get the answers of that fit.
     """
-    heard = Recording(transcript=Transcript(replayed))
+    recording = Recording(transcript=Transcript(replayed))
     progress: list[str] = []
     model = fresh(
         estimator,
@@ -89,39 +89,39 @@ def record(
     )
     printed, errors = io.StringIO(), io.StringIO()
     with (
-        _logs() as ear,
+        _logs() as handler,
         warnings.catch_warnings(record=True) as warned,
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(errors),
-        watching(heard.transcript),
+        watching(recording.transcript),
     ):
         warnings.simplefilter("always")
         try:
             model.fit(*table)
         except Exception as error:
-            heard.error = error
+            recording.error = error
             for one in (error, error.__cause__):
                 if one is not None:
-                    heard.lines.append(f"raised {type(one).__name__}: {one}")
-    heard.lines += [f"warned {one.category.__name__}: {one.message}" for one in warned]
-    heard.lines += ear.lines
-    heard.lines += progress
-    heard.lines += [f"printed {line}" for line in printed.getvalue().splitlines()]
-    heard.lines += [f"printed {line}" for line in errors.getvalue().splitlines()]
-    heard.left = attributes(model)
-    return heard
+                    recording.lines.append(f"raised {type(one).__name__}: {one}")
+    recording.lines += [f"warned {one.category.__name__}: {one.message}" for one in warned]
+    recording.lines += handler.lines
+    recording.lines += progress
+    recording.lines += [f"printed {line}" for line in printed.getvalue().splitlines()]
+    recording.lines += [f"printed {line}" for line in errors.getvalue().splitlines()]
+    recording.left = attributes(model)
+    return recording
 
 
 def record_both(estimator: Any, neighbours: tuple[Table, Table]) -> tuple[Recording, Recording]:
-    """Fit on both tables with the same seed, the second given the answers of the first."""
+    """Fit on both tables with the same seed, the second with the answers of the first."""
     first = record(estimator, neighbours[0])
     return first, record(estimator, neighbours[1], replayed=first.transcript)
 
 
 def fit_both(estimator: Any, neighbours: tuple[Table, Table]) -> tuple[Recording, Recording]:
-    """The same, for a question that makes sense only if there is a fit; else its error is raised.
+    """Record both fits, and raise their error if both fail.
 
-    An error on one table alone is for the caller to see.
+    An error on one table alone is left in the recording.
     """
     first, second = record_both(estimator, neighbours)
     if first.error is not None and second.error is not None:

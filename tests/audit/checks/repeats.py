@@ -1,7 +1,7 @@
-"""Noise that comes twice: whoever sees both outputs can subtract one from the other.
+"""Repeated noise, which cancels in the difference of two outputs.
 
-Each check runs fits that must have nothing in common but the table, and looks for random words (of
-the library's own estimators) and outputs (of any) that came before.
+Each check runs fits that must have nothing in common but the table, and looks for repeated random
+words (of the library's own estimators) and repeated outputs (of any).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import cross_validate
 
-from .result import CheckResult
 from .fits import (
+    CheckResult,
     Observation,
     Table,
     fresh,
@@ -39,19 +39,19 @@ __all__ = [
     "repeated_in_threads",
 ]
 
-MEANING = "Whoever sees two such outputs can cancel the noise; no budget covers that."
+MEANING = "Two such outputs cancel the noise, which no budget covers."
 PATIENCE = 120.0
 """Seconds that another process may take."""
 
 
 def repeated_in_fits(estimator: Any, table: Table, *, fits: int = 5) -> CheckResult:
-    """Fits of one object, one after the other."""
+    """Check fits of one object, one after the other."""
     model = fresh(estimator)
     return _judged("noise repeated by fits", [observe(model, table) for _ in range(fits)])
 
 
 def repeated_in_copies(estimator: Any, table: Table) -> CheckResult:
-    """A fitted object against its copies: by ``clone``, by ``deepcopy`` and by pickle."""
+    """Check a fitted object and its copies by ``clone``, ``deepcopy`` and pickle."""
     model = fresh(estimator)
     seen = [observe(model, table)]
     copies = [clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
@@ -60,7 +60,7 @@ def repeated_in_copies(estimator: Any, table: Table) -> CheckResult:
 
 
 def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> CheckResult:
-    """Fits in threads that start at the same moment."""
+    """Check fits in threads that start at the same time."""
     model = fresh(estimator)
     observe(model, table)  # what is set up at the first fit is set up
     barrier = threading.Barrier(threads)
@@ -89,7 +89,7 @@ def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> Ch
 def repeated_in_processes(
     estimator: Any, table: Table, *, method: Literal["fork", "spawn"], processes: int = 2
 ) -> CheckResult:
-    """Fits in child processes that were forked or spawned, and one in this process.
+    """Check fits in forked or spawned child processes, and one in this process.
 
     With "spawn" a script that calls this must guard its main part with ``if __name__ ==
     "__main__"``, as for all such workers.
@@ -103,8 +103,8 @@ def repeated_in_processes(
         try:
             pickle.dumps((model, table))
         except (pickle.PicklingError, TypeError, AttributeError) as error:
-            words = f"It cannot be pickled, so no spawned process can fit it ({error})."
-            return CheckResult(check, True, words)
+            text = f"It cannot be pickled, so no spawned process can fit it ({error})."
+            return CheckResult(check, True, text)
     context: Any = multiprocessing.get_context(method)
     running = []
     for _ in range(processes):
@@ -115,7 +115,7 @@ def repeated_in_processes(
         running.append((worker, here))
     seen.append(observe(model, table))
     for worker, pipe in running:
-        answer = _heard(pipe)
+        answer = _received(pipe)
         worker.join(PATIENCE)
         if isinstance(answer, str):
             raise RuntimeError(f"A fit in a process made by {method!r} failed: {answer}")
@@ -124,7 +124,7 @@ def repeated_in_processes(
 
 
 def _work(pipe: Any, model: Any, table: Table) -> None:
-    """What a child does; its error, if any, is told to the parent."""
+    """Fit in a child process and send the observation, or the error, to the parent."""
     try:
         pipe.send(observe(model, table))
     except Exception as error:
@@ -133,18 +133,18 @@ def _work(pipe: Any, model: Any, table: Table) -> None:
         pipe.close()
 
 
-def _heard(pipe: Any) -> Observation | str:
+def _received(pipe: Any) -> Observation | str:
     try:
         if not pipe.poll(PATIENCE):
-            return f"nothing was heard of it for {PATIENCE:g} seconds"
-        heard: Observation | str = pipe.recv()
-        return heard
+            return f"no answer within {PATIENCE:g} seconds"
+        received: Observation | str = pipe.recv()
+        return received
     except EOFError:
-        return "it ended without a word"
+        return "it ended without an answer"
 
 
 def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> CheckResult:
-    """Folds of a cross-validation, all with the same rows: equal but for their noise."""
+    """Check folds of a cross-validation on the same rows, which differ only in their noise."""
     X, y = table
     index = np.arange(np.shape(X)[0])
     transcript = Transcript()
@@ -166,7 +166,7 @@ def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> CheckR
 
 
 def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) -> CheckResult | None:
-    """Classes of one fit, on a table on which all their models are equal but for the noise.
+    """Check the classes of one fit, on a table where their models differ only in the noise.
 
     Every row is there once with each label, so every one-vs-rest problem is the same. None for an
     estimator that is not a classifier.
@@ -194,9 +194,9 @@ def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) ->
             apart = np.abs(weights[one] - weights[other]).max()
             # rows come in another order for each class, and sums are rounded in that order
             if size[one] > 0 and apart <= 1e-6 * size[one]:
-                words = f"The models of classes {other} and {one} are equal to 6 digits on a table "
-                words += f"on which only their noise could tell them apart. {MEANING}"
-                return CheckResult(check, False, words)
+                text = f"The models of classes {other} and {one} are equal to 6 digits on a table "
+                text += f"on which only their noise could tell them apart. {MEANING}"
+                return CheckResult(check, False, text)
     return CheckResult(check, True, f"{classes} classes whose data are alike got different models.")
 
 

@@ -1,13 +1,13 @@
-"""What a fit does and leaves may depend on paid answers alone."""
+"""Steps and outputs of a fit may depend on charged answers alone."""
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from .all import control_flow, hidden_inputs, messages
-from .flow import first_difference
 from discreet.preparation.pipeline import Bounds, Centre, Radius, Scale, Spread, Whiten
 
+from .all import control_flow, hidden_inputs, messages
+from .flow import first_difference
 from .solvers import FLOWS, MESSAGES, OUTPUTS, Descent
 from .streams import Noisy
 from .tables import NEIGHBOURS, OTHERS, PRIVATE, SLOW, X, Y, logistic, named
@@ -29,7 +29,7 @@ def planted(bug):
 def test_ours_do_the_same_on_neighbours(estimator):
     found = control_flow(estimator, NEIGHBOURS)
     assert found.passed, found
-    assert "questions" in found.words
+    assert "questions" in found.text
     found = hidden_inputs(estimator, NEIGHBOURS)
     assert found.passed, found
 
@@ -49,7 +49,7 @@ def test_classes_on_one_budget_do_the_same_on_neighbours():
 def test_steps_that_depend_on_rows_are_seen(bug):
     found = control_flow(planted(bug), NEIGHBOURS)
     assert not found.passed
-    assert "nobody paid" in found.words
+    assert "covered by the budget" in found.text
 
 
 @pytest.mark.parametrize("bug", OUTPUTS)
@@ -57,7 +57,7 @@ def test_outputs_that_depend_on_rows_directly_are_seen(bug):
     assert control_flow(planted(bug), NEIGHBOURS).passed
     found = hidden_inputs(planted(bug), NEIGHBOURS)
     assert not found.passed
-    assert {"weights": "coef_", "trace": "trace_"}[bug] in found.words
+    assert {"weights": "coef_", "trace": "trace_"}[bug] in found.text
 
 
 @pytest.mark.parametrize("bug", MESSAGES)
@@ -95,7 +95,7 @@ def test_draws_of_others_are_compared():
 def test_who_draws_unseen_is_not_checked():
     found = control_flow(Noisy(), NEIGHBOURS)
     assert found.passed
-    assert "Not checked" in found.words
+    assert "Not checked" in found.text
 
 
 def test_a_fit_that_fails_anyway_shows_nothing():

@@ -5,14 +5,12 @@ import threading
 import numpy as np
 import pytest
 
-from .recording import record, record_both
-from .transcript import Transcript, WatchedState, describe, watching
 from discreet.core import Curator, Gaussian
-from discreet.core.bits import SeededBits
-from discreet.core.filters import PrivacyFilter
-from discreet.core.noise import Noise
+from tests.audit.internals import Noise, PrivacyFilter, SeededBits
 
+from .recording import record, record_both
 from .tables import NEIGHBOURS, TABLE, logistic
+from .transcript import Transcript, WatchedState, describe, watching
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 

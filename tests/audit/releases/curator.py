@@ -14,18 +14,6 @@ from typing import Any
 import numpy as np
 
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
-from .harness import (
-    BEYOND,
-    COPIES,
-    Harness,
-    FloatArray,
-    Table,
-    against,
-    changed,
-    copied,
-    projection,
-)
-from .summaries import summary_attacks
 from discreet.audit.attack import Attack
 from discreet.core import (
     Budget,
@@ -38,10 +26,27 @@ from discreet.core import (
     Relation,
 )
 from discreet.core.bits import Bits, SystemBits
-from discreet.core.mechanisms import AdditiveMechanism, SelectionMechanism
-from discreet.core.noise import from_grid, on_grid
-from discreet.core.noisy_max import LaplaceNoisyMax
 from discreet.objectives import Hinge
+from tests.audit.internals import (
+    AdditiveMechanism,
+    LaplaceNoisyMax,
+    SelectionMechanism,
+    from_grid,
+    on_grid,
+)
+
+from .harness import (
+    BEYOND,
+    COPIES,
+    FloatArray,
+    Harness,
+    Table,
+    against,
+    changed,
+    copied,
+    projection,
+)
+from .summaries import summary_attacks
 
 __all__ = ["mechanism_attacks"]
 

@@ -21,10 +21,10 @@ from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Account, Budget, Curator, Relation
 from discreet.core.bits import Bits
-from discreet.core.noise import Noise
 from discreet.rows import as_rows
+from tests.audit.internals import Noise
 
-__all__ = ["BEYOND", "COPIES", "Ask", "Harness", "FloatArray", "Table"]
+__all__ = ["BEYOND", "COPIES", "Ask", "FloatArray", "Harness", "Table"]
 __all__ += ["against", "changed", "copied", "projection"]
 
 FloatArray = NDArray[np.float64]

@@ -13,25 +13,32 @@ from typing import Any
 
 import numpy as np
 
+from discreet.audit.attack import Attack, Statistic
+from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
+from discreet.preparation.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from tests.audit.internals import (
+    Lengths,
+    StabilityHistogram,
+    edges,
+    lengths,
+    noisy_limit,
+    numeric_vote,
+    score_classes,
+    score_numbers,
+)
+
 from .harness import (
     BEYOND,
     COPIES,
     Ask,
-    Harness,
     FloatArray,
+    Harness,
     Table,
     against,
     changed,
     copied,
     projection,
 )
-from discreet.audit.attack import Attack, Statistic
-from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
-from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
-from discreet.core.ranges import edges, lengths
-from discreet.estimators.scoring import score_classes, score_numbers
-from discreet.preparation.norms import Lengths
-from discreet.preparation.steps import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 
 __all__ = ["summary_attacks"]
 

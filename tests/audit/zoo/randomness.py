@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 
 from discreet import LinearSVC
-from discreet.core.bits import SeededBits
 from discreet.solvers import GD
+from tests.audit.internals import SeededBits
 
 from .planting import Promise, apart, plant
 
