@@ -40,7 +40,7 @@ def test_a_function_that_keeps_its_promise_is_consistent():
     found = audit(laplace(1.0), TABLES, epsilon=1.0, delta=0.0, trials=20_000)
     assert found.verdict is Verdict.CONSISTENT
     assert 0.8 < found.epsilon_bound <= 1
-    assert (found.subject, found.relation) == ("noisy_sum", "as the caller says")
+    assert (found.subject, found.relation) == ("noisy_sum", "as given")
     assert (found.pair, found.trials, found.confidence) == ("the caller's tables", 20_000, 0.999)
 
 
@@ -172,13 +172,13 @@ def test_an_estimator_that_spends_more_than_it_says_is_refuted():
             ValueError,
             "delta < 1",
         ),
-        ({"target": estimator(), "epsilon": 1.0}, ValueError, "its own promise"),
-        ({"target": estimator(), "delta": 0.1}, ValueError, "its own promise"),
-        ({"target": estimator(), "relation": "add_remove"}, ValueError, "its own promise"),
+        ({"target": estimator(), "epsilon": 1.0}, ValueError, "its own guarantee"),
+        ({"target": estimator(), "delta": 0.1}, ValueError, "its own guarantee"),
+        ({"target": estimator(), "relation": "add_remove"}, ValueError, "its own guarantee"),
         ({"target": "gd", "neighbours": TABLES}, ValueError, r"LogisticRegression\(solver"),
         ({"target": GD(), "neighbours": TABLES}, ValueError, r"LogisticRegression\(solver"),
-        ({"target": "gradient descent"}, NotSupported, "Known: gd"),
-        ({"target": "gd", "delta": 0.0}, NotSupported, "Its relations and what it needs"),
+        ({"target": "gradient descent"}, NotSupported, "Known subjects: gd"),
+        ({"target": "gd", "delta": 0.0}, NotSupported, "Its relations and conditions"),
         (
             {"target": estimator(), "neighbours": ((np.eye(2), [1, -1]), (np.eye(3), [1, -1, 1]))},
             ValueError,

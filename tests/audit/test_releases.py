@@ -1,4 +1,4 @@
-"""Attacks on single answers: each is consistent with what it costs, and refutes a smaller claim.
+"""Attacks on single releases: each is consistent with its cost, and refutes a smaller claim.
 
 Seeds are fixed, so that a test passes always or never. Scores take the system's noise; for them a
 certified bound is above the truth with probability 1e-6.
@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-from discreet.audit.answers import mechanism_attacks
 from scipy.stats import ks_2samp
 
 from discreet.accounting.conversions import epsilon_from_mu
@@ -17,8 +16,9 @@ from discreet.audit import Verdict, run
 from discreet.core import Gaussian, L2Norm, Laplace, Relation
 from discreet.objectives import Hinge
 
-from .harness import Harness, changed, copied, projection
 from .internals import Noise, SeededBits
+from .releases.curator import release_attacks
+from .releases.harness import Harness, changed, copied, projection
 
 EPSILON, DELTA = 2.0, 1e-3
 SEED = 7
@@ -26,7 +26,7 @@ SEED = 7
 
 def attacks():
     """All attacks with noise that is the same in every test, whichever ran before."""
-    return mechanism_attacks(epsilon=EPSILON, delta=DELTA, bits=SeededBits(SEED))
+    return release_attacks(epsilon=EPSILON, delta=DELTA, bits=SeededBits(SEED))
 
 
 NAMES = [f"{attack.subject} ({attack.relation})" for attack in attacks()]
@@ -44,10 +44,10 @@ QUICK = (
     "draft",
     "score",
 )
-"""What is cheap, many trials at once or few of them."""
+"""Releases that are cheap to attack."""
 
 WEAK = {"bounds": 0.1, "sample": 0.2, "whiten": 0.3}
-"""Of some answers an attacker of so few trials sees less than 0.4 of their cost."""
+"""Releases of which this few trials reveal less than 0.4 of their cost."""
 
 
 def judge(name, *, pure, approximate, share):
@@ -61,13 +61,13 @@ def judge(name, *, pure, approximate, share):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(QUICK)])
-def test_an_answer_is_worth_what_it_costs(name):
+def test_a_release_is_worth_its_cost(name):
     judge(name, pure=2_500, approximate=30_000, share=0.25)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_an_answer_is_hardly_worth_less_than_it_costs(name):
+def test_a_release_is_hardly_worth_less_than_its_cost(name):
     share = next((share for word, share in WEAK.items() if word in name), 0.4)
     pure = 20_000 if "bounds" in name else 6_000  # half of their cost is for the other bound
     judge(name, pure=pure, approximate=40_000, share=share)
@@ -90,7 +90,7 @@ def test_both_relations_and_all_mechanisms_are_attacked():
         assert f"step: {step}" in subjects
 
 
-def test_measurements_that_nobody_paid_for_are_refuted():
+def test_measurements_that_are_not_charged_are_refuted():
     """Five more measurements of a gradient, at the price of one."""
     harness = Harness(epsilon_from_mu(1.0, DELTA), DELTA, SeededBits(SEED))
     row, relation, copies = np.array([3.0, 4.0]), Relation.ADD_REMOVE, 50
@@ -143,7 +143,7 @@ def test_remembered_rows_answer_as_rows_do():
     assert np.array_equal(*answers)
 
 
-def test_copies_side_by_side_are_independent_trials_of_the_same_answer():
+def test_copies_side_by_side_are_independent_trials():
     """The same distribution as one by one (a KS test, false alarms 1e-6), and no correlation."""
     harness = Harness(EPSILON, DELTA, SeededBits(SEED))
     row, relation, count = np.array([3.0, 4.0]), Relation.REPLACE_ONE, 4_000
@@ -164,4 +164,4 @@ def test_copies_side_by_side_are_independent_trials_of_the_same_answer():
 
 def test_a_promise_without_delta_is_refused():
     with pytest.raises(ValueError, match="delta"):
-        mechanism_attacks(epsilon=1.0, delta=0.0)
+        release_attacks(epsilon=1.0, delta=0.0)

@@ -7,9 +7,7 @@ trials can test. The slow ones run on all pairs with the noise of real fits; eac
 
 import pytest
 
-from discreet.audit import Verdict, attacks, run, subjects
-from discreet.audit.attack import most_telling
-from discreet.audit.cases import ANSWERS
+from discreet.audit import Verdict, attacks, most_telling, run, subjects
 
 from .internals import Rows
 
@@ -42,7 +40,7 @@ def quick_delta(subject):
     return 1e-3 if subject in MANY_AT_ONCE else 0.05
 
 
-QUICK = [name for name in subjects() if name not in (*SLOW_FITS, "agd: trace", ANSWERS)]
+QUICK = [name for name in subjects() if name not in (*SLOW_FITS, "agd: trace")]
 
 
 @pytest.mark.parametrize("subject", QUICK)
@@ -67,7 +65,7 @@ def test_quick_pipeline(subject):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", [name for name in subjects() if name != ANSWERS])
+@pytest.mark.parametrize("subject", subjects())
 def test_all_pairs(subject):
     for attack in attacks(subject, epsilon=1.0, delta=1e-3, jobs=2):
         trials = 1_000_000 if attack.batched else 2_000 if subject in SLOW_FITS else 20_000

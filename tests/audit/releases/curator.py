@@ -1,8 +1,7 @@
-"""Attacks on single answers: what a curator, a step of a preparation or a score gives away.
+"""Attacks on single releases of a curator, of a preparation's step or of a score.
 
-Each attack asks the real code one question, many times, on two tables that differ in one row and
-move the answer as far as it can be moved (`discreet.audit.answers.harness`
-says how that is made quick).
+Each attack asks the real code one question many times, on two tables that differ in one row and
+move the release as far as possible (`harness` explains how that is fast).
 """
 
 from __future__ import annotations
@@ -48,28 +47,28 @@ from .harness import (
 )
 from .summaries import summary_attacks
 
-__all__ = ["mechanism_attacks"]
+__all__ = ["release_attacks"]
 
 LOG_ODDS = 0.7
-"""How much likelier the other choice is in the world that favours the one that is bet on.
+"""Log-odds against the choice that the attack counts, in the world that favours it.
 
-A choice that is rare in both worlds tells most if it happens, and takes more trials to happen.
+A choice that is rare in both worlds reveals most, but takes more trials.
 """
 
 RATE = 0.2
-"""How likely a row is sampled where sampling is attacked."""
+"""Sampling rate of the sampled gradients."""
 
 
-def mechanism_attacks(*, epsilon: float, delta: float, bits: Bits | None = None) -> list[Attack]:
-    """Attacks on every question that a curator answers, on preparations and on scores.
+def release_attacks(*, epsilon: float, delta: float, bits: Bits | None = None) -> list[Attack]:
+    """Return attacks on every question that a curator answers, on preparations and on scores.
 
     Parameters
     ----------
     epsilon, delta : float
-        What each answer is made to promise, δ > 0. Answers of pure privacy promise ε at δ = 0.
+        Guarantee of each release, δ > 0. Releases with pure privacy have δ = 0.
     bits : Bits, optional
-        Where noise comes from; by default the operating system, as in a fit. Noisy scores take
-        the system's in any case.
+        Source of noise; by default the operating system, as in a fit. Noisy scores always use the
+        latter.
 
     Returns
     -------
@@ -85,7 +84,7 @@ def mechanism_attacks(*, epsilon: float, delta: float, bits: Bits | None = None)
 
 
 def _vectors(harness: Harness) -> Iterator[Attack]:
-    """Whole noisy vectors, drawn as a release draws them, and by a curator's release."""
+    """Attack noisy vectors, drawn directly and by a curator's release."""
     moves: list[tuple[AdditiveMechanism, FloatArray, int]] = [
         (Gaussian(1 / harness.mu), np.array([0.48, 0.6, 0.64]), 2),
         (Laplace(harness.epsilon), np.array([0.5, 0.3, 0.2]), 1),
@@ -130,7 +129,7 @@ def _vectors(harness: Harness) -> Iterator[Attack]:
     tables = ((np.zeros((1, 2)), np.ones(1)), (row[None, :], np.ones(1)))
     yield harness.attack(
         "release: a proven release",
-        "one row of length 1, or none",
+        "one row of norm 1, or none",
         relation,
         harness.asking(tables, relation, release, norm=1.0),
         learn=True,
@@ -142,7 +141,7 @@ def _vectors(harness: Harness) -> Iterator[Attack]:
 
 
 def _gradients(harness: Harness) -> Iterator[Attack]:
-    """A clipped gradient, asked for once, measured again, or of a sample."""
+    """Attack a clipped gradient, measured once, measured twice, or of a sample."""
     row = BEYOND * np.array([0.6, 0.8])
     start = np.zeros(2 * COPIES)
     once, half = Gaussian(1 / harness.mu), Gaussian(math.sqrt(2) / harness.mu)
@@ -156,7 +155,7 @@ def _gradients(harness: Harness) -> Iterator[Attack]:
 
     for relation in Relation:
         rows = (changed(relation, row), row)
-        pair = f"a row {BEYOND:g} times longer than the clip, {against(relation)}"
+        pair = f"a row of {BEYOND:g} times the norm of the clip, {against(relation)}"
         tables = (copied(rows[0], COPIES), copied(rows[1], COPIES))
         draws = {
             "gradient": harness.asking(tables, relation, plain, copies=COPIES),
@@ -178,7 +177,7 @@ def _gradients(harness: Harness) -> Iterator[Attack]:
 def _sampled(
     harness: Harness, tables: tuple[Table, Table], relation: Relation
 ) -> Callable[[int, int], FloatArray]:
-    """Draw gradients of Poisson samples; each copy of the row is sampled on its own."""
+    """Return a function that draws gradients of Poisson samples, independent per copy."""
     budget = Budget(harness.epsilon, harness.delta, relation)
     step = SampledGaussian(noise_multiplier_for(budget, RATE, 1), RATE, relation)
 
@@ -199,7 +198,7 @@ def _sampled(
 
 
 def _selections(harness: Harness) -> Iterator[Attack]:
-    """Choices among candidates, where one row moves the scores as far apart as it can."""
+    """Attack choices among candidates, where one row separates the scores as far as possible."""
     kinds: list[type[SelectionMechanism]] = [ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax]
     for relation in Relation:
         for kind in kinds:
@@ -215,9 +214,9 @@ def _selections(harness: Harness) -> Iterator[Attack]:
 def _selection(
     harness: Harness, question: str, relation: Relation, mechanism: SelectionMechanism, width: int
 ) -> Attack:
-    """One question; the last row favours the second candidate in world 1.
+    """Return the attack on one question; the last row favours the second candidate in world 1.
 
-    In world 0 it is not there, or favours the first. Public losses favour the first, so that the
+    In world 0 it is missing, or favours the first. Public losses favour the first, so that the
     second is chosen rarely.
     """
     X, y = np.zeros((3, width)), np.array([1.0, -1.0, 1.0])
@@ -266,7 +265,7 @@ def _selection(
     among = f" of {2 * width}" if width > 1 else ""
     return harness.attack(
         f"release: chosen {question}{among}, {mechanism.name}",
-        f"a row that moves scores as far apart as it can, {against(relation)}",
+        f"a row that separates the scores, {against(relation)}",
         relation,
         harness.asking(((other, y), (X, y)), relation, ask),
     )

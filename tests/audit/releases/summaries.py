@@ -1,7 +1,4 @@
-"""Attacks on what is learned of rows before and after a model: sums, ranges, steps, scores.
-
-They are among `discreet.audit.answers.mechanism_attacks`.
-"""
+"""Attacks on releases before and after a model: sums, ranges, preparation steps, scores."""
 
 from __future__ import annotations
 
@@ -43,22 +40,22 @@ from .harness import (
 __all__ = ["summary_attacks"]
 
 MATRICES = 30
-"""Copies of the changed row in one second moment, whose size grows with their square."""
+"""Copies of the changed row in one second moment, whose size is quadratic in it."""
 
 
 def summary_attacks(harness: Harness) -> Iterator[Attack]:
-    """Attacks on moments, ranges, the steps of a preparation, drafts of tables, and scores."""
+    """Yield attacks on moments, ranges, preparation steps, drafts of tables, and scores."""
     for part in (_moments, _ranges, _steps, _drafts, _scores):
         yield from part(harness)
 
 
 def _moments(harness: Harness) -> Iterator[Attack]:
-    """Sums of rows, of their squares and products, and of targets."""
+    """Attack sums of rows, of their squares and products, and of targets."""
     gaussian = Gaussian(1 / harness.mu)
     first, second = np.array([2.0, 0.0]), np.array([0.0, 2.0])
     for relation in Relation:
-        other = "or none" if relation is Relation.ADD_REMOVE else "or one at right angles"
-        pair = f"a row longer than the bound, {other}"
+        other = "or none" if relation is Relation.ADD_REMOVE else "or an orthogonal one"
+        pair = f"a row beyond the norm bound, {other}"
 
         def sums(curator: Curator) -> FloatArray:
             return curator.row_sum(mechanism=gaussian).values
@@ -84,7 +81,7 @@ def _moments(harness: Harness) -> Iterator[Attack]:
                 direction = np.array([1.0, 0.0, 0.0])
             yield harness.attack(
                 f"release: {name}",
-                words or f"a row longer than the bound, {against(relation)}",
+                words or f"a row beyond the norm bound, {against(relation)}",
                 relation,
                 harness.asking(tables, relation, ask, copies=copies, norm=1.0),
                 pure=False,
@@ -94,7 +91,7 @@ def _moments(harness: Harness) -> Iterator[Attack]:
 
 
 def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
-    """Sums that targets enter: a target beyond its bound, against none or its opposite."""
+    """Attack sums with targets: a target beyond its bound, against none or its negative."""
     X = np.zeros((1, 1))
 
     def target(curator: Curator) -> FloatArray:
@@ -122,13 +119,13 @@ def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> I
 
 
 def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
-    """Lengths with which a row makes many candidates for their median worse and few better.
+    """Return norms with which a row makes many candidates for the median worse and few better.
 
-    The statistic is whether one of the few was chosen. Under add/remove the row is really taken
-    away: a row of zeros is one of the shortest.
+    The statistic is True if one of the few was chosen. Under add/remove the row is removed: a row
+    of zeros would be one of the shortest.
     """
     grid = lengths()
-    short = grid * (1 - 1e-9)  # a length that is computed must not pass its candidate
+    short = grid * (1 - 1e-9)  # a computed norm must not exceed its candidate
     if relation is Relation.REPLACE_ONE:
         low, high = -40, -10
         worlds = [short[[0, low]], short[[high, low]]]
@@ -145,11 +142,11 @@ def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
 
 
 def _bounds_pair(harness: Harness, relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
-    """Cells of which one of the lowest quarter goes to the other end in world 1, or away.
+    """Return cells of which one of the lowest quarter moves to the other end, or is removed.
 
     Candidates for the lower bound above the next cell then get better and those below it worse.
-    Most are below, so that bounds above are rare; the statistic is whether the lower bound is one.
-    All other cells are at the upper end, and so many that the upper bound is there in both worlds.
+    Most are below, so that bounds above are rare; the statistic is True for these. All other cells
+    are at the upper end, enough to keep the upper bound there in both worlds.
     """
     candidates = edges()
     quarter = math.ceil(20 / harness.epsilon)
@@ -167,7 +164,7 @@ def _bounds_pair(harness: Harness, relation: Relation) -> tuple[tuple[Table, Tab
 
 
 def _ranges(harness: Harness) -> Iterator[Attack]:
-    """Bounds of a column and the median length of rows."""
+    """Attack the bounds of a column and the median norm of rows."""
     choice = ExponentialMechanism(harness.epsilon, monotone=False)
     half = ExponentialMechanism(harness.epsilon / 2, monotone=False)
 
@@ -180,7 +177,7 @@ def _ranges(harness: Harness) -> Iterator[Attack]:
     for relation in Relation:
         tables, among_few = _median_pair(relation)
         yield harness.attack(
-            "release: median length of rows",
+            "release: median norm of rows",
             "a row that makes few candidates better and many worse",
             relation,
             harness.asking(tables, relation, median),
@@ -197,7 +194,7 @@ def _ranges(harness: Harness) -> Iterator[Attack]:
 
 
 def _steps(harness: Harness) -> Iterator[Attack]:
-    """What each step of a preparation releases, for a pure budget; a mean also for (ε, δ)."""
+    """Attack each preparation step with a pure budget, and a mean also with (ε, δ)."""
     known = Lengths(1.0, 1.0, 1.0, raw=True)
     whole = Fraction(harness.epsilon)
 
@@ -245,7 +242,7 @@ def _steps(harness: Harness) -> Iterator[Attack]:
             worlds = [(np.vstack([others, row]), np.ones(len(others) + 1)) for row in rows]
             yield harness.attack(
                 f"step: {step.name}",
-                "a row longer than the bound, in place of another",
+                "a row beyond the norm bound, in place of another",
                 relation,
                 harness.asking(
                     (worlds[0], worlds[1]),
@@ -257,7 +254,7 @@ def _steps(harness: Harness) -> Iterator[Attack]:
             )
         yield harness.attack(
             "step: centre, Gaussian",
-            f"a row longer than the bound, {against(relation)}",
+            f"a row beyond the norm bound, {against(relation)}",
             relation,
             harness.asking(
                 (copied(turned[0], COPIES), copied(turned[1], COPIES)),
@@ -272,7 +269,7 @@ def _steps(harness: Harness) -> Iterator[Attack]:
 
 
 def _drafts(harness: Harness) -> Iterator[Attack]:
-    """What a schema is drafted from: categories, and whether a column holds numbers."""
+    """Attack the releases behind a drafted schema: categories, and numeric columns."""
     laplace = Laplace(harness.epsilon)
     for relation in Relation:
         histogram = StabilityHistogram(harness.epsilon, min(harness.delta, 0.01), relation)
@@ -282,7 +279,7 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
         def categories(
             world: int, count_: int, histogram: Any = histogram, count: int = count, n: int = apart
         ) -> FloatArray:
-            """Noisy counts of one text, or of two that a row is moved between; 0 if left out."""
+            """Return noisy counts of one text, or of two that a row moves between; 0 if omitted."""
             texts = [f"{k:07d}" for k in range(n * count_)]
             counts = np.full(n * count_, count) + (np.arange(n * count_) + world) % 2
             if n == 1:
@@ -291,7 +288,7 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
             return np.array([found.get(text, 0.0) for text in texts]).reshape(count_, n)
 
         def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
-            """Votes that a row moves to a tie."""
+            """Return votes that a row moves to a tie."""
             noise, margin = harness.noise(), (world - 1) * relation.rows_changed
             votes = [numeric_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
             return np.array(votes, dtype=np.float64)[:, None]
@@ -317,7 +314,7 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
 
 
 def _scores(harness: Harness) -> Iterator[Attack]:
-    """Noisy scores of models: a row that counts elsewhere, or is as wrong as can be."""
+    """Attack noisy scores: a row in another cell, or with the largest error."""
     rows = 20
     for relation in Relation:
         budget = Budget(harness.epsilon, 0.0, relation)
@@ -325,7 +322,7 @@ def _scores(harness: Harness) -> Iterator[Attack]:
         def confusion(
             world: int, count: int, budget: Budget = budget, relation: Relation = relation
         ) -> FloatArray:
-            """Counts of a model with two labels: one row more in a cell, and maybe one fewer."""
+            """Return counts of a model with two labels: one row in another cell."""
             truth = np.repeat([0, 1], rows)
             predicted = truth.copy()
             if relation is Relation.REPLACE_ONE:
@@ -340,7 +337,7 @@ def _scores(harness: Harness) -> Iterator[Attack]:
             )
 
         def errors(world: int, count: int, budget: Budget = budget) -> FloatArray:
-            """Sums of errors of a regressor of which one row has the largest there is, or none."""
+            """Return errors of a regressor: one row has the largest error, or none."""
             truth, predicted = np.full(rows, 0.5), np.zeros(rows)
             predicted[0], truth[0] = 0.0, world
             scores = (score_numbers(truth, predicted, (0.0, 1.0), budget) for _ in range(count))
@@ -368,5 +365,5 @@ def _scores(harness: Harness) -> Iterator[Attack]:
 
 
 def _nearer(first: FloatArray, second: FloatArray) -> Statistic:
-    """Which of two tables' exact numbers an output is nearer to, in the norm of Laplace noise."""
+    """Return the statistic that compares the L1 distances to two tables' exact numbers."""
     return lambda outputs: (np.abs(outputs - first) - np.abs(outputs - second)).sum(axis=1)
