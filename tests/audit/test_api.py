@@ -87,13 +87,13 @@ def test_progress_and_confidence_are_passed_on():
 
 
 def test_a_solver_by_name():
-    found = audit("outpert", epsilon=2.0, delta=1e-3, trials=30_000, confidence=SURE)
+    found = audit("outpert", epsilon=2.0, delta=1e-3, trials=20_000, confidence=SURE)
     assert found.subject.startswith("outpert")
     assert (found.epsilon, found.delta) == (2.0, 1e-3)
     assert found.relation in ("add_remove", "replace_one")
     assert found.verdict is not Verdict.REFUTED
     assert found.epsilon_bound > 0.5
-    assert found.trials == pytest.approx(30_000, rel=0.01)
+    assert found.trials == pytest.approx(20_000, rel=0.01)
 
 
 def test_a_solver_object_and_the_usual_promise():
@@ -109,7 +109,7 @@ def estimator(**settings):
 
 
 def test_an_estimator_on_the_built_in_pairs():
-    found = audit(estimator(), trials=1000, confidence=SURE)
+    found = audit(estimator(), trials=600, confidence=SURE)
     assert (found.subject, found.relation) == ("LinearSVC", "add_remove")
     assert (found.epsilon, found.delta) == (20.0, 0.05)
     assert found.verdict is not Verdict.REFUTED
@@ -125,11 +125,11 @@ def test_an_estimator_on_the_callers_tables():
     found = audit(
         estimator(relation="replace_one"),
         ((X, 2.0 * y - 1), (other, 2.0 * y - 1)),
-        trials=800,
+        trials=400,
         confidence=SURE,
     )
     assert (found.pair, found.relation) == ("the caller's tables", "replace_one")
-    assert found.trials == 800
+    assert found.trials == 400
     assert found.epsilon_bound > 0.5
     assert found.verdict is not Verdict.REFUTED
 
@@ -147,7 +147,7 @@ class Leaky(LinearSVC):
 
 def test_an_estimator_that_spends_more_than_it_says_is_refuted():
     model = Leaky(1.0, 0.01, solver=GD(1), fit_intercept=False, data_norm=1.0, alpha=0.0)
-    found = audit(model, trials=1000)
+    found = audit(model, trials=600)
     assert found.verdict is Verdict.REFUTED
     assert found.subject == "Leaky"
 

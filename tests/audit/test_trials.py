@@ -60,7 +60,7 @@ from .internals import Noise, SeededBits, cached_calibration
 
 RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE_ONE)
 FALSE_ALARM = 1e-7  # of one test; six make a comparison
-ALONE, FAST, COPIES = 300, 3000, 200
+ALONE, FAST, COPIES = 200, 2000, 200
 
 # weights pull at each other: no row is at right angles to another, and one is beyond the bound
 X = np.array([[0.9, 0.4], [0.5, 0.8], [-0.3, 0.9], [2.0, 2.0], [-0.6, -0.2]])
@@ -176,7 +176,7 @@ def test_one_result_with_many_noises_agrees_with_fits_one_by_one(case):
     assert len(np.unique(outputs, axis=0)) == FAST
 
 
-@pytest.mark.parametrize("case", [*SIDE_CASES, *REPEATED_CASES], ids=str)
+@pytest.mark.parametrize("case", [*SIDE_CASES[::2], *REPEATED_CASES[1:]], ids=str)
 def test_the_comparison_sees_half_of_the_noise(case, monkeypatch):
     for runs_with_all_of_it in (alone, centre):
         runs_with_all_of_it(case)

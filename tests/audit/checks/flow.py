@@ -7,9 +7,11 @@ from itertools import zip_longest
 from typing import Any
 
 from .fits import CheckResult, Table
-from .recording import fit_both
+from .recording import Recording, fit_both
 
 __all__ = ["control_flow", "first_difference", "hidden_inputs"]
+
+Recordings = tuple[Recording, Recording]
 
 
 def first_difference(first: Sequence[str], second: Sequence[str]) -> tuple[int, str, str] | None:
@@ -20,7 +22,9 @@ def first_difference(first: Sequence[str], second: Sequence[str]) -> tuple[int, 
     return None
 
 
-def control_flow(estimator: Any, neighbours: tuple[Table, Table]) -> CheckResult:
+def control_flow(
+    estimator: Any, neighbours: tuple[Table, Table], *, recorded: Recordings | None = None
+) -> CheckResult:
     """Check that the same answers lead to the same questions, draws and charges on both tables.
 
     The library's estimators are fitted on the second table with the answers that the first one
@@ -28,7 +32,8 @@ def control_flow(estimator: Any, neighbours: tuple[Table, Table]) -> CheckResult
     ``random_state`` are compared, with the same seed.
     """
     check = "control flow"
-    first, second = (recording.transcript for recording in fit_both(estimator, neighbours))
+    both = recorded or fit_both(estimator, neighbours)
+    first, second = (recording.transcript for recording in both)
     apart = first_difference(first.steps, second.steps)
     if apart is not None:
         at, one, other = (apart[0], *(_short(text) for text in apart[1:]))
@@ -45,13 +50,15 @@ def control_flow(estimator: Any, neighbours: tuple[Table, Table]) -> CheckResult
     return CheckResult(check, True, text)
 
 
-def hidden_inputs(estimator: Any, neighbours: tuple[Table, Table]) -> CheckResult | None:
+def hidden_inputs(
+    estimator: Any, neighbours: tuple[Table, Table], *, recorded: Recordings | None = None
+) -> CheckResult | None:
     """Check that the same answers lead to the same model, trace and guarantee on both tables.
 
     A difference comes from the rows without passing through the curator. None for an estimator
     that asks no curator.
     """
-    first, second = fit_both(estimator, neighbours)
+    first, second = recorded or fit_both(estimator, neighbours)
     if not first.transcript.questions:
         return None
     check = "answers only"
