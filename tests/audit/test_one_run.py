@@ -217,10 +217,14 @@ def test_guesses_are_the_scores_far_from_the_middle():
 def test_the_caller_is_told_what_is_missing():
     for model, settings, words in (
         (Plain(), {}, "pass the guarantee"),
-        (Plain(), {"epsilon": -1.0, "delta": 0.0}, "epsilon must be above 0"),
+        (Plain(), {"epsilon": -1.0, "delta": 0.0}, "epsilon must be a finite number"),
         (Plain(), {"epsilon": 1.0, "delta": 1.0}, "delta"),
         (Plain(), {"epsilon": 1.0, "delta": 0.0, "relation": "other"}, "relation"),
-        (Plain(), {"epsilon": 1.0, "delta": 0.0, "canaries": 5}, "at least 10"),
+        (
+            Plain(),
+            {"epsilon": 1.0, "delta": 0.0, "canaries": 5},
+            "an integer from 10",
+        ),
         (Plain(), {"epsilon": 1.0, "delta": 0.0, "guesses": 5000}, "guesses must be"),
         (Plain(), {"epsilon": 1.0, "delta": 0.0, "confidence": 1.0}, "confidence"),
         (Recorder(lambda X, y: np.zeros(3)), {"epsilon": 1.0, "delta": 0.0}, "not a pipeline"),

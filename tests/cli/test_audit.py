@@ -170,7 +170,7 @@ def test_what_the_time_can_show_is_stated_beforehand(asked, capsys, monkeypatch)
     assert "1 attack with " in text.split("in all.")[1]
     assert re.search(r"can refute a true ε of 1\.\d+ times the promised one", text)
     assert re.search(r"1 attack with \d+ trials each will be too weak to tell: \d+ trials", text)
-    assert re.search(r"are needed, up to \d+ s each", text)
+    assert re.search(r"are needed, which take \d+ s to \d+ s each", text)
 
 
 PAIRS = {"fast": 0.0, "slow": 0.005}

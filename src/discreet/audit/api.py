@@ -9,6 +9,7 @@ from typing import Any
 from discreet.audit import cases
 from discreet.audit.attack import Attack, run
 from discreet.audit.result import Audit
+from discreet.validate import integer
 
 __all__ = ["audit"]
 
@@ -82,9 +83,7 @@ def audit(
     >>> str(result.verdict)
     'refuted'
     """
-    if trials != int(trials):
-        raise ValueError(f"trials must be a whole number; got {trials!r}.")
-    trials = int(trials)
+    trials = integer("trials", trials, least=100, most=10**12)
     if neighbours is not None and len(neighbours) != 2:
         raise ValueError(f"neighbours must be two tables; got {len(neighbours)}.")
     attacks = _attacks(target, neighbours, epsilon, delta, relation, jobs)

@@ -29,7 +29,7 @@ from discreet.audit.statistics import (
     trials_to_see,
     upper_rate,
 )
-from discreet.validate import FloatArray
+from discreet.validate import FloatArray, integer, number, positive
 
 __all__ = ["Attack", "Statistic", "learn", "most_telling", "run", "trials_needed"]
 
@@ -84,11 +84,8 @@ class Attack:
 
     def __post_init__(self) -> None:
         """Raise if (ε, δ) is not a privacy guarantee that could be refuted."""
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 <= self.delta < 1):
-            raise ValueError(
-                f"An audit needs a guarantee to refute: epsilon > 0 and 0 <= delta < 1; got "
-                f"epsilon={self.epsilon!r}, delta={self.delta!r}."
-            )
+        positive("epsilon", self.epsilon)
+        number("delta", self.delta, least=0.0, below=1.0)
 
 
 def most_telling(attacks: Iterable[Attack]) -> list[Attack]:
@@ -125,10 +122,8 @@ def run(
         With probability at least ``confidence`` its ``epsilon_bound`` is not larger than the true
         ε, for any mechanism: the event is chosen on other runs than it is counted on.
     """
-    if not 0.5 <= confidence < 1:
-        raise ValueError(f"confidence must be in [0.5, 1); got {confidence!r}.")
-    if trials < 100:
-        raise ValueError(f"trials must be at least 100; got {trials!r}.")
+    number("confidence", confidence, least=0.5, below=1.0)
+    trials = integer("trials", trials, least=100, most=10**12)
     begun, alpha = time.perf_counter(), 1 - confidence
     each = trials // 2
     first = min(MOST_LEARNING, max(25, int(LEARNING_SHARE * each)))

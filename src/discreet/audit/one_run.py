@@ -8,7 +8,6 @@ Jagielski, "Privacy auditing with one (1) training run", 2023; the bound on ε i
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from discreet.audit.attack import epsilon_of_gaussian
 from discreet.audit.one_run_bounds import (
     LARGEST_EPSILON,
     canaries_needed,
-    check_numbers,
     one_run_bound,
     one_run_p_value,
     one_run_sharpness,
@@ -34,9 +32,10 @@ from discreet.audit.pairs import two_steps
 from discreet.audit.result import Audit, CurvePoint, Verdict
 from discreet.audit.statistics import lower_rate, upper_rate
 from discreet.audit.trials import compares_rows
+from discreet.core import Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import PrivacyLeakWarning
-from discreet.validate import FloatArray
+from discreet.validate import FloatArray, integer, number, positive
 
 __all__ = ["OneRunAudit", "audit_one_run", "one_run_bound", "one_run_p_value"]
 
@@ -153,11 +152,10 @@ def audit_one_run(
     promise = _promise(estimator, epsilon, delta, relation)
     if promise[2] == "add_remove" and compares_rows(estimator):
         promise = (*two_steps(*promise[:2]), promise[2])
-    check_numbers(promise[1], confidence)
-    if canaries < 10:
-        raise ValueError(f"canaries must be at least 10; got {canaries!r}.")
-    if guesses is not None and not 1 <= guesses <= canaries:
-        raise ValueError(f"guesses must be from 1 to canaries={canaries}; got {guesses!r}.")
+    number("confidence", confidence, least=0.5, below=1.0)
+    canaries = integer("canaries", canaries, least=10)
+    if guesses is not None:
+        guesses = integer("guesses", guesses, most=canaries)
     begun = time.perf_counter()
     if guesses is not None:
         numbers, each = [guesses], confidence
@@ -178,7 +176,7 @@ def audit_one_run(
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # seeds and labels are intended
         model.fit(table if sparse_table else table.toarray(), np.concatenate([y, added]))
     scores = signs * _weights(model, rows.shape[1], canaries)
-    bound, number, correct = max(
+    bound, guessed, correct = max(
         (one_run_bound(canaries, k, hits, delta=promise[1], confidence=each), k, hits)
         for k, hits in ((k, _right(scores, coins, k)) for k in numbers)
     )
@@ -201,7 +199,7 @@ def audit_one_run(
         trials_needed=canaries_needed(*promise[:2], confidence),
         seconds=time.perf_counter() - begun,
         curve=_curve(scores, coins),
-        guesses=number,
+        guesses=guessed,
         correct=correct,
     )
 
@@ -217,11 +215,11 @@ def _promise(
         raise ValueError(
             f"{type(estimator).__name__} has no epsilon and delta: pass the guarantee to refute."
         )
-    if not (math.isfinite(epsilon) and 0 < epsilon <= LARGEST_EPSILON):
-        raise ValueError(f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}; got {epsilon}.")
-    if str(relation) not in ("add_remove", "replace_one"):
-        raise ValueError(f"relation must be 'add_remove' or 'replace_one'; got {relation!r}.")
-    return float(epsilon), float(delta), str(relation)
+    return (
+        positive("epsilon", epsilon, most=LARGEST_EPSILON),
+        number("delta", delta, least=0.0, below=1.0),
+        str(Relation.parse(relation)),
+    )
 
 
 def _canary_norm(estimator: Any, rows: sparse.csr_matrix) -> float:

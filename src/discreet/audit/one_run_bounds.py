@@ -16,8 +16,8 @@ from scipy.stats import binom
 
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.result import SHARP
-from discreet.audit.statistics import LUCK
-from discreet.validate import FloatArray
+from discreet.audit.statistics import LUCK, least_true
+from discreet.validate import FloatArray, number
 
 __all__ = [
     "canaries_needed",
@@ -120,8 +120,8 @@ def one_run_bound(
         The largest ε that this many correct guesses reject; 0 if they reject none. The p-value
         increases with ε, so it is found by bisection.
     """
-    check_numbers(delta, confidence)
-
+    number("delta", delta, least=0.0, below=1.0)
+    number("confidence", confidence, least=0.5, below=1.0)
     return float(_bounds(canaries, np.array([guesses]), np.array([correct]), delta, confidence)[0])
 
 
@@ -141,14 +141,6 @@ def _bounds(
         refuted = rejected(middle)
         low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
     return np.where(any_at_all, low, 0.0)
-
-
-def check_numbers(delta: float, confidence: float) -> None:
-    """Raise if δ or the confidence is out of range."""
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1); got {delta!r}.")
-    if not 0.5 <= confidence < 1:
-        raise ValueError(f"confidence must be in [0.5, 1); got {confidence!r}.")
 
 
 def usual_guesses(canaries: int, epsilon: float, delta: float, confidence: float) -> int:
@@ -179,13 +171,7 @@ def one_run_sharpness(
         p = one_run_p_value(canaries, numbers, seen, epsilon=epsilon, delta=delta)
         return bool(np.min(p) <= alpha)
 
-    low, high = epsilon, 64 * epsilon
-    if not refuted(high):
-        return math.inf
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if refuted(middle) else (middle, high)
-    return high
+    return least_true(refuted, epsilon, 64 * epsilon)
 
 
 def canaries_needed(epsilon: float, delta: float, confidence: float) -> int | None:

@@ -8,6 +8,7 @@ bound from the samples that selected the event would be too optimistic.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "Event",
     "choose_event",
     "epsilon_bound",
+    "least_true",
     "lower_rate",
     "mu_bound",
     "near_both_ends",
@@ -202,22 +204,27 @@ def _expected_bound(true_epsilon: float, delta: float, trials: float, alpha: flo
     return float(np.max(epsilon_bound(low, high, trials, delta=delta, alpha=alpha)))
 
 
+def least_true(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the least number at which a monotone condition holds; infinite if above ``high``."""
+    if not holds(high):
+        return math.inf
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def sharpness(epsilon: float, delta: float, trials: int, *, alpha: float) -> float:
     """Return the smallest true ε at which this many runs on each table would refute ``epsilon``.
 
     For a worst-case mechanism (a Gaussian, or randomised response for δ = 0) and the best attack
     on it, 9 times in 10; infinite if it exceeds 64 times ``epsilon``.
     """
-    low, high = epsilon, 64 * epsilon
-    if trials < 1 or _expected_bound(high, delta, trials, alpha) <= epsilon:
+    if trials < 1:
         return math.inf
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        if _expected_bound(middle, delta, trials, alpha) > epsilon:
-            high = middle
-        else:
-            low = middle
-    return high
+    return least_true(
+        lambda true: _expected_bound(true, delta, trials, alpha) > epsilon, epsilon, 64 * epsilon
+    )
 
 
 def trials_for(epsilon: float, delta: float, *, alpha: float, factor: float) -> int | None:
@@ -225,16 +232,13 @@ def trials_for(epsilon: float, delta: float, *, alpha: float, factor: float) -> 
 
     None if 10¹² runs are not enough.
     """
-    low, high = 0.0, math.log(1e12)
-    if _expected_bound(factor * epsilon, delta, math.exp(high), alpha) <= epsilon:
-        return None
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        if _expected_bound(factor * epsilon, delta, math.exp(middle), alpha) > epsilon:
-            high = middle
-        else:
-            low = middle
-    return math.ceil(math.exp(high))
+    true = factor * epsilon
+    found = least_true(
+        lambda size: _expected_bound(true, delta, math.exp(size), alpha) > epsilon,
+        0.0,
+        math.log(1e12),
+    )
+    return math.ceil(math.exp(found)) if math.isfinite(found) else None
 
 
 def trials_to_see(

@@ -32,6 +32,7 @@ from discreet.audit.pairs import Pair
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
+from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, Loss, Problem
 from discreet.rows import as_rows
@@ -62,8 +63,8 @@ PROBED = 8
 """Copies in the fits that `fastest_way` looks at."""
 
 
-class NotSeparable(Exception):
-    """The solver's trials cannot be run together."""
+class NotSeparable(NotSupported):
+    """Raised if a solver's trials cannot be run together."""
 
 
 @dataclass(frozen=True)
@@ -421,7 +422,10 @@ class _Released(_ReleaseOnly):
 def _same(what: str, one: FloatArray, other: FloatArray) -> None:
     size = max(float(np.max(np.abs(other), initial=0.0)), 1e-300)
     if one.shape != other.shape or not np.allclose(one, other, rtol=1e-9, atol=1e-9 * size):
-        raise NotSeparable(f"In a replayed fit {what} differ: its trials depend on each other.")
+        raise NotSeparable(
+            f"In a replayed fit {what} differ, so trials that are run together are not "
+            "independent. Audit an estimator with this solver: it is run one fit at a time."
+        )
 
 
 # -- outputs as numbers ----------------------------------------------------------------------------

@@ -252,12 +252,12 @@ def _forecast(
             "the promised one."
         )
     if weak:
-        longest = max(seconds for _, _, seconds in weak)
-        time_needed = f"up to {_duration(longest)} each" if math.isfinite(longest) else "too long"
+        times = dict.fromkeys(_duration(seconds) for seconds in sorted(s for _, _, s in weak))
+        shortest, *_, longest = (*times, *times)
         parts.append(
             f"{_plural(len(weak), 'attack')} with {_range([count for count, _, _ in weak])} trials "
             f"each will be too weak to tell: {_range([needed for _, needed, _ in weak])} trials "
-            f"are needed, {time_needed}. A larger --delta needs fewer."
+            f"are needed, which take {shortest} to {longest} each. A larger --delta needs fewer."
         )
     return " ".join(parts)
 
@@ -274,7 +274,9 @@ def _range(counts: Sequence[int]) -> str:
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:,.1f} hours" if math.isfinite(seconds) else "for ever"
 
 
 def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: bool) -> list[int]:
@@ -302,7 +304,7 @@ def _seconds_per_run(attack: Attack, most: float) -> float:
     time. The first batch may compile something, so the last one is timed twice.
     """
     start = time.perf_counter()
-    batch, before = 1, 0.0
+    batch, before = 4096 if attack.batched else 1, 0.0
     while True:
         begun = time.perf_counter()
         attack.draw(0, batch)
