@@ -195,7 +195,7 @@ rng = np.random.default_rng(0)
 
 
 def separation(score, first, second):
-    """How often an output of the second world has the higher score."""
+    """Return the rate at which an output of the second world has the higher score."""
     a, b = np.sort(score(first)), score(second)
     low, high = np.searchsorted(a, b, side="left"), np.searchsorted(a, b, side="right")
     return float(np.mean((low + high) / (2 * a.size)))

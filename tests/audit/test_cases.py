@@ -190,7 +190,7 @@ def test_an_estimator_is_held_to_its_own_promise():
         HuberRegressor(0.7, 1e-4, target_bounds=(-1.0, 1.0)),
     ],
 )
-def test_where_no_row_stands_for_a_missing_one_rows_are_two_steps_apart(model):
+def test_tables_are_two_steps_apart_if_zeros_have_an_effect(model):
     assert model.relation == "add_remove"
     for attack in cases.attacks_on_estimator(model):
         assert attack.subject == f"{type(model).__name__} (two rows apart)"

@@ -54,7 +54,7 @@ def panels(audits):
     return figure.draw(audits).axes
 
 
-def test_each_guarantee_has_one_panel_and_its_strongest_attack_has_markers():
+def test_one_panel_per_guarantee_with_its_strongest_attack():
     weaker, stronger = made(bound=0.2, pair="a flipped label"), made(bound=0.6)
     ragged = made(bound=0.1, sharpness=math.inf)
     drawn = panels([weaker, made("agd"), stronger, made(relation="replace_one"), ragged])
@@ -136,23 +136,21 @@ def test_the_description_states_the_results():
     text = root.find("{http://www.w3.org/2000/svg}desc").text
     assert "gd, add_remove, an extreme row: refuted" in text
     assert "true-positive rate was 1.7 %; the guarantee allows 2.82 %" in text  # 0.1 + 2.718
-    assert figure.svg([made()]) == figure.svg([made()])
 
 
 def test_names_cannot_break_the_figure_or_the_page():
     odd = made("<script>&\x1b[31m$x", pair='"\ud7ff$\\frac' + "x" * 200)
-    parsed([odd])
-    assert "<script" not in figure.svg([odd])
-    assert "<script" not in figure.page([odd], title="<script>")
-    assert "\x1b" not in figure.page([odd], title="\x1b")
+    page = figure.page([odd], title="<script>\x1b")
+    assert "<script" not in page
+    assert "\x1b" not in page
+    ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + len("</svg>")])
 
 
-@pytest.mark.parametrize("count", [2, 7])
-def test_panels_do_not_overlap(count):
-    drawn = figure.draw([made(f"solver {k}") for k in range(count)])
+def test_panels_do_not_overlap():
+    drawn = figure.draw([made(f"solver {k}") for k in range(5)])
     drawn.draw_without_rendering()
     boxes = [axes.get_tightbbox() for axes in drawn.axes]
-    assert len(boxes) == count
+    assert len(boxes) == 5
     for k, box in enumerate(boxes):
         assert box.x0 >= 0
         assert box.x1 <= drawn.bbox.x1

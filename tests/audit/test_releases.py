@@ -60,9 +60,19 @@ def judge(name, *, pure, approximate, share):
     assert claims_less.verdict is Verdict.REFUTED, str(claims_less)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(QUICK)])
+BOTH = ("release: gradient", "release: sum of rows", "score")
+"""Attacked under both relations in the quick tests; the others under one of them, in turn."""
+
+FIRST = [
+    name
+    for k, name in enumerate(name for name in NAMES if name.startswith(QUICK))
+    if k % 2 or name.startswith((*BOTH, "vector noise", "draft"))
+]
+
+
+@pytest.mark.parametrize("name", FIRST)
 def test_a_release_is_worth_its_cost(name):
-    judge(name, pure=2_500, approximate=30_000, share=0.25)
+    judge(name, pure=2_500, approximate=26_000, share=0.25)
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def test_a_refuted_promise_never_looks_kept_by_rounding():
     assert report.bound_text(changed(epsilon_bound=0.99996)) == "0.999"
 
 
-def test_a_bound_beyond_json_and_a_missing_number_are_shown_as_nothing():
+def test_infinite_numbers_are_shown_as_a_dash():
     pure = changed(delta=0.0, epsilon_if_gaussian=math.inf)
     assert report.row(pure)[6] == "–"
     document = report.document([pure], settings={})
@@ -69,7 +69,7 @@ def test_a_weak_audit_says_what_would_tell(needed, said):
     assert said in report.row(weak)[-1]
 
 
-def test_an_audit_that_saw_nothing_in_a_few_trials_needs_more_of_them():
+def test_an_audit_with_few_trials_states_how_many_are_needed():
     few = changed(epsilon_bound=0.0, trials=2000, sharpness=math.inf)
     assert "; needs at least 3" in report.row(few)[-1]
     fewest = trials_needed(few.epsilon, few.delta, few.confidence)

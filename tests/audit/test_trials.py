@@ -303,7 +303,7 @@ def test_neighbouring_copies_are_independent(solver):
     assert np.abs(dependence(outputs, 20)).max() < FAR
 
 
-def test_copies_that_would_share_the_length_of_their_noise_are_refused():
+def test_copies_that_would_share_the_norm_of_noise_are_refused():
     setting = Case(ObjPert(ridge=20.0), Relation.ADD_REMOVE, 0.5, 0.0).setting(5)
     with pytest.raises(NotSeparable, match="norm of pure noise"):
         side_by_side(setting, copies=2).draw(1, 10)
@@ -412,7 +412,8 @@ class Plug(Solver):
         total = curator.open("gdp")
         if "release" in self.kind:
             return Solution(self.release(problem, curator, total), (), ())
-        count = 6 if self.kind == "longer" and problem.n_parameters > 2 else 4
+        widths = {"longer": 2, "longer on wide tables": 100}
+        count = 6 if problem.n_parameters > widths.get(self.kind, math.inf) else 4
         mechanism = Gaussian(math.sqrt(count / total) * (1 + 1e-9))
         weights = np.zeros(problem.n_parameters)
         if self.kind == "own randomness":
@@ -462,6 +463,7 @@ class Plug(Solver):
         ("norm", "one by one"),
         ("step by width", "one by one"),
         ("longer", "one by one"),
+        ("longer on wide tables", "one by one"),
         ("sorted", "one by one"),
         ("own randomness", "one by one"),
         ("other question", "one by one"),

@@ -96,7 +96,7 @@ def test_json_is_one_document_and_nothing_else(asked, capsys):
     assert asked == [("leaky", 2.0, 0.0, 2)]
 
 
-def test_a_solver_is_audited_with_its_parts_and_all_with_everything(asked, capsys):
+def test_all_audits_every_subject(asked, capsys):
     assert run(["audit", "gd", "--delta", "0", "--trials", "1000", "--json"]) == Exit.OK
     assert {each["subject"] for each in said(capsys)["audits"]} == {"gd", "gd: stopping time"}
     assert run(["audit", "all", "--delta", "0", "--trials", "1000", "--json"]) == Exit.REFUTED

@@ -60,7 +60,7 @@ COPIES = 2000
 """Copies of the pair per fit: the overhead of a fit is negligible and the table fits the cache."""
 
 PROBED = 8
-"""Copies in the fits that `fastest_way` looks at."""
+"""Copies in the first fits that `fastest_way` tries."""
 
 
 class NotSeparable(NotSupported):
@@ -240,20 +240,20 @@ class Fits:
 def fastest_way(setting: Setting) -> Way:
     """Choose how to run a solver's trials, by its behaviour on small fits.
 
-    The solver is run on both tables with a few copies; whatever it does there beyond asking for
-    noisy gradients or for one release, and any error, means that its trials are run one by one.
+    The solver is run on both tables with a few copies, and then with many. If it asks for anything
+    but noisy gradients, or one release, or raises an error, its trials are run one by one.
     """
     if isinstance(setting.solver, PERTURBED) and not setting.pair.fit_intercept:
         return "one by one" if setting.budget.pure else "side by side"
     setting = replace(setting, bits=SeededBits(0))
     ways: tuple[tuple[Way, Any], ...] = (
-        ("side by side", SideBySide(setting, copies=PROBED)),
+        ("side by side", SideBySide(setting)),
         ("one result", Repeats(setting)),
     )
     for way, trials in ways:
         try:
-            for world in (0, 1):
-                trials.draw(world, PROBED)
+            for world, count in ((0, PROBED), (1, PROBED), (1, COPIES)):
+                trials.draw(world, count)
         except Exception:  # a solver may be anybody's code, and need not cope with such a table
             continue
         return way

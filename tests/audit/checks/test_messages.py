@@ -64,7 +64,7 @@ def test_careless_ones_are_seen(bug):
 
 
 def test_labels_that_are_not_declared_are_seen():
-    """Which labels exist is public; the text about it is not the same with one label and two."""
+    """The set of labels is public; messages differ between one label and two."""
     X, y = TABLE
     one = np.zeros_like(y)
     two = one.copy()

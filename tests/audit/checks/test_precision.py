@@ -44,7 +44,7 @@ def test_floating_point_noise_is_refuted(name, pair):
     assert "depends on rows" in found.text
 
 
-def test_the_attack_sees_more_than_what_was_promised_many_times_over():
+def test_low_bits_refute_many_times_the_promised_epsilon():
     rng = np.random.default_rng(0)
     found = low_bits(
         lambda value, count: laplace_by_inversion(value, count, rng), (0.0, 1.0), epsilon=4.0

@@ -1,4 +1,4 @@
-"""What a transcript writes down, and that watching leaves no trace."""
+"""Contents of a transcript; recording does not change a fit."""
 
 import threading
 
