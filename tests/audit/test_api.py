@@ -40,7 +40,7 @@ def test_a_function_that_keeps_its_promise_is_consistent():
     found = audit(laplace(1.0), TABLES, epsilon=1.0, delta=0.0, trials=20_000)
     assert found.verdict is Verdict.CONSISTENT
     assert 0.8 < found.epsilon_bound <= 1
-    assert (found.subject, found.relation) == ("noisy_sum", "as the caller says")
+    assert (found.subject, found.relation) == ("noisy_sum", "as given")
     assert (found.pair, found.trials, found.confidence) == ("the caller's tables", 20_000, 0.999)
 
 
@@ -87,13 +87,13 @@ def test_progress_and_confidence_are_passed_on():
 
 
 def test_a_solver_by_name():
-    found = audit("outpert", epsilon=2.0, delta=1e-3, trials=30_000, confidence=SURE)
+    found = audit("outpert", epsilon=2.0, delta=1e-3, trials=20_000, confidence=SURE)
     assert found.subject.startswith("outpert")
     assert (found.epsilon, found.delta) == (2.0, 1e-3)
     assert found.relation in ("add_remove", "replace_one")
     assert found.verdict is not Verdict.REFUTED
     assert found.epsilon_bound > 0.5
-    assert found.trials == pytest.approx(30_000, rel=0.01)
+    assert found.trials == pytest.approx(20_000, rel=0.01)
 
 
 def test_a_solver_object_and_the_usual_promise():
@@ -109,7 +109,7 @@ def estimator(**settings):
 
 
 def test_an_estimator_on_the_built_in_pairs():
-    found = audit(estimator(), trials=1000, confidence=SURE)
+    found = audit(estimator(), trials=600, confidence=SURE)
     assert (found.subject, found.relation) == ("LinearSVC", "add_remove")
     assert (found.epsilon, found.delta) == (20.0, 0.05)
     assert found.verdict is not Verdict.REFUTED
@@ -125,11 +125,11 @@ def test_an_estimator_on_the_callers_tables():
     found = audit(
         estimator(relation="replace_one"),
         ((X, 2.0 * y - 1), (other, 2.0 * y - 1)),
-        trials=800,
+        trials=400,
         confidence=SURE,
     )
     assert (found.pair, found.relation) == ("the caller's tables", "replace_one")
-    assert found.trials == 800
+    assert found.trials == 400
     assert found.epsilon_bound > 0.5
     assert found.verdict is not Verdict.REFUTED
 
@@ -147,7 +147,7 @@ class Leaky(LinearSVC):
 
 def test_an_estimator_that_spends_more_than_it_says_is_refuted():
     model = Leaky(1.0, 0.01, solver=GD(1), fit_intercept=False, data_norm=1.0, alpha=0.0)
-    found = audit(model, trials=1000)
+    found = audit(model, trials=600)
     assert found.verdict is Verdict.REFUTED
     assert found.subject == "Leaky"
 
@@ -165,20 +165,20 @@ def test_an_estimator_that_spends_more_than_it_says_is_refuted():
         (
             {"target": laplace(1.0), "neighbours": TABLES, "epsilon": 0.0, "delta": 0.0},
             ValueError,
-            "epsilon > 0",
+            "epsilon must be",
         ),
         (
             {"target": laplace(1.0), "neighbours": TABLES, "epsilon": 1.0, "delta": 1.0},
             ValueError,
-            "delta < 1",
+            "delta must be",
         ),
-        ({"target": estimator(), "epsilon": 1.0}, ValueError, "its own promise"),
-        ({"target": estimator(), "delta": 0.1}, ValueError, "its own promise"),
-        ({"target": estimator(), "relation": "add_remove"}, ValueError, "its own promise"),
+        ({"target": estimator(), "epsilon": 1.0}, ValueError, "its own guarantee"),
+        ({"target": estimator(), "delta": 0.1}, ValueError, "its own guarantee"),
+        ({"target": estimator(), "relation": "add_remove"}, ValueError, "its own guarantee"),
         ({"target": "gd", "neighbours": TABLES}, ValueError, r"LogisticRegression\(solver"),
         ({"target": GD(), "neighbours": TABLES}, ValueError, r"LogisticRegression\(solver"),
-        ({"target": "gradient descent"}, NotSupported, "Known: gd"),
-        ({"target": "gd", "delta": 0.0}, NotSupported, "Its relations and what it needs"),
+        ({"target": "gradient descent"}, NotSupported, "Known subjects: gd"),
+        ({"target": "gd", "delta": 0.0}, NotSupported, "Its relations and conditions"),
         (
             {"target": estimator(), "neighbours": ((np.eye(2), [1, -1]), (np.eye(3), [1, -1, 1]))},
             ValueError,

@@ -1,6 +1,7 @@
 """Whole attacks on mechanisms of which everything is known."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.audit import Attack, Verdict, run
+from discreet.audit.attack import MOST_NUMBERS, learn, reachable, trials_needed
 
 
 def gaussian(mu, epsilon, delta, *, seed=0, **settings):
@@ -163,7 +165,7 @@ def test_progress_ends_at_all_runs():
 
 def test_bad_settings_are_refused():
     for epsilon, delta in ((0.0, 0.0), (math.inf, 0.0), (math.nan, 0.0), (1.0, 1.0), (1.0, -1e-9)):
-        with pytest.raises(ValueError, match="promise to refute"):
+        with pytest.raises(ValueError, match=r"(epsilon|delta) must be a finite number"):
             gaussian(1.0, epsilon, delta)
     with pytest.raises(ValueError, match="trials"):
         run(coin(1.0, 1.0), trials=99)
@@ -185,3 +187,93 @@ def test_outputs_that_are_no_numbers_tell_too(odd, learn):
 
     attack = Attack("brittle", "any", 1.0, 1e-5, "add_remove", draw, learn=learn)
     assert run(attack, trials=4000).verdict is Verdict.REFUTED
+
+
+# --- the learned score ------------------------------------------------------------------------
+
+rng = np.random.default_rng(0)
+
+
+def separation(score, first, second):
+    """Return the rate at which an output of the second world has the higher score."""
+    a, b = np.sort(score(first)), score(second)
+    low, high = np.searchsorted(a, b, side="left"), np.searchsorted(a, b, side="right")
+    return float(np.mean((low + high) / (2 * a.size)))
+
+
+def normal_worlds(count, change):
+    first, second = rng.normal(size=(count, 3)), rng.normal(size=(count, 3))
+    return first, change(second)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda z: z + np.array([0.0, 1.0, 0.0]),
+        lambda z: z - np.array([0.0, 0.0, 1.0]),
+        lambda z: 2 * z,  # only the scale differs
+        lambda z: z * np.array([1.0, 1e-3, 1.0]),
+        lambda z: np.column_stack([z[:, 0], z[:, 0] + 0.3 * z[:, 1], z[:, 2]]),  # only a product
+    ],
+)
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_it_finds_what_differs_in_any_unit(change, unit):
+    first, second = normal_worlds(2000, change)
+    score = learn(unit * first, unit * second)
+    fresh = normal_worlds(2000, change)
+    assert separation(score, unit * fresh[0], unit * fresh[1]) > 0.65
+
+
+def test_worlds_that_are_alike_are_not_told_apart():
+    score = learn(*normal_worlds(2000, lambda z: z))
+    assert abs(separation(score, *normal_worlds(20_000, lambda z: z)) - 0.5) < 0.03
+
+
+def test_constant_outputs_have_one_score():
+    score = learn(np.full((50, 2), 3.0), np.full((50, 2), 3.0))
+    assert np.unique(score(np.full((10, 2), 3.0))).size == 1
+
+
+def test_constant_but_different_outputs_are_told_apart():
+    score = learn(np.zeros((50, 1)), np.ones((50, 1)))
+    assert score(np.array([[1.0]])) > score(np.array([[0.0]]))
+
+
+def test_a_rare_value_is_found():
+    """Nine in ten outputs are 0 in both worlds, so quartiles do not move."""
+    first, second = (rng.random((4000, 1)) < 0.02) * 1.0, (rng.random((4000, 1)) < 0.1) * 1.0
+    score = learn(first, second)
+    assert score(np.array([[1.0]])) > score(np.array([[0.0]]))
+
+
+def test_extreme_outputs_are_finite_scores():
+    first, second = normal_worlds(500, lambda z: z + 1)
+    first[0], second[0] = 1e300, -1e300
+    score = learn(first, second)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.all(np.isfinite(score(np.array([[1e300, -1e300, 0.0], [np.inf, 0.0, -np.inf]]))))
+    fresh = normal_worlds(2000, lambda z: z + 1)
+    assert separation(score, *fresh) > 0.85
+
+
+def test_many_numbers_are_scored_without_products():
+    shift = np.zeros(MOST_NUMBERS + 20)
+    shift[7] = 2.0
+    first = rng.normal(size=(1000, shift.size))
+    second = rng.normal(size=(1000, shift.size)) + shift
+    score = learn(first, second)
+    fresh = rng.normal(size=(1000, shift.size))
+    assert separation(score, fresh, fresh[::-1] + shift) > 0.8
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def test_as_many_trials_as_are_needed_reach_twice_the_epsilon():
+    for epsilon, delta in ((1.0, 0.0), (0.5, 1e-3), (2.0, 1e-5)):
+        needed = trials_needed(epsilon, delta, 0.999)
+        assert reachable(epsilon, delta, needed, 0.999) <= 2 * epsilon
+        assert reachable(epsilon, delta, int(0.8 * needed), 0.999) > 2 * epsilon
+    assert trials_needed(1e-9, 0.5, 0.999) is None
+    assert reachable(1.0, 1e-5, 100, 0.999) > 10

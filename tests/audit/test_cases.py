@@ -7,7 +7,7 @@ import pytest
 
 from discreet.audit import attacks, cases, subjects
 from discreet.audit.recipes import RECIPES
-from discreet.audit.trials import Blocks
+from discreet.audit.trials import SideBySide
 from discreet.errors import NotSupported
 from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
 from discreet.solvers import AGD, GD, Newton, OutPert, describe, names
@@ -35,10 +35,7 @@ def test_every_relation_that_a_solver_takes_is_attacked(name, found):
     assert {attack.relation for attack in found[name]} == set(describe(name).relations)
 
 
-WHOLE = [name for name in subjects() if name != "single answers"]
-
-
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", subjects())
 def test_attacks_carry_names_and_the_promise(name, found):
     for attack in found[name]:
         assert attack.subject.startswith(name.partition(":")[0])
@@ -47,19 +44,19 @@ def test_attacks_carry_names_and_the_promise(name, found):
             assert attack.delta == pytest.approx(1e-5 * (1 + math.e))
         else:
             assert (attack.epsilon, attack.delta) == (1.0, 1e-5)
-    told = [(attack.subject, attack.pair, attack.relation) for attack in found[name]]
+    given = [(attack.subject, attack.pair, attack.relation) for attack in found[name]]
     if name in SOLVERS:
-        assert len(set(told)) == len(told)
+        assert len(set(given)) == len(given)
 
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_solver_is_attacked_where_its_intercept_matters(name, found):
-    told = {attack.pair for attack in found[name]}
-    assert "one row where only the intercept matters" in told
-    assert "one row alone" in told
+    given = {attack.pair for attack in found[name]}
+    assert "one row that moves only the intercept" in given
+    assert "one row alone" in given
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", subjects())
 def test_draws_have_the_same_shape_in_both_worlds(name, found):
     seen = set()
     for attack in found[name]:
@@ -87,22 +84,22 @@ def test_a_solver_without_pure_privacy_says_so(name):
         pure = attacks(name, epsilon=1.0, delta=0.0, seed=0)
         assert {attack.relation for attack in pure} == set(describe(name).relations)
         assert {attack.delta for attack in pure} == {0.0}
-        # pure noise has one length for all weights, so copies in one fit would share it
+        # pure noise has one norm for all weights, which copies in one fit would share
         ways = {type(getattr(attack.draw, "__self__", None)) for attack in pure}
-        assert Blocks not in ways
+        assert SideBySide not in ways
 
 
 def test_one_relation_alone():
     for relation in ("add_remove", "replace_one"):
-        told = attacks("outpert", epsilon=1.0, delta=1e-5, relation=relation, seed=0)
-        assert {attack.relation for attack in told} == {relation}
+        given = attacks("outpert", epsilon=1.0, delta=1e-5, relation=relation, seed=0)
+        assert {attack.relation for attack in given} == {relation}
     with pytest.raises(NotSupported, match="relation=add_remove"):
         attacks("laplace-sgd", epsilon=1.0, delta=1e-5, relation="add_remove", seed=0)
 
 
 def test_what_is_not_known_is_refused_with_what_is():
     for unknown in ("newtown", "nonprivate", "majority"):
-        with pytest.raises(NotSupported, match="Known: gd, sgd") as refused:
+        with pytest.raises(NotSupported, match="Known subjects: gd, sgd") as refused:
             attacks(unknown, epsilon=1.0, delta=1e-5)
         assert repr(unknown) in str(refused.value)
     with pytest.raises(ValueError, match="relation"):
@@ -126,10 +123,10 @@ def test_seeds_repeat(name):
 
 
 def test_pairs_do_not_share_noise():
-    told = attacks("gd", epsilon=1.0, delta=1e-5, seed=0, relation="replace_one")
+    given = attacks("gd", epsilon=1.0, delta=1e-5, seed=0, relation="replace_one")
     alone = [
         attack.draw(1, 50)[:, 1]
-        for attack in told
+        for attack in given
         if attack.subject == "gd" and "intercept" not in attack.pair
     ]
     assert len(alone) > 2  # and in the second column hardly anything is seen but noise
@@ -149,19 +146,19 @@ def test_without_a_seed_noise_is_fresh():
 
 
 def test_a_solver_keeps_its_own_settings():
-    told = attacks(GD(5, momentum=0.0), epsilon=0.5, delta=1e-3, seed=0)
-    assert {(attack.subject, attack.epsilon, attack.delta) for attack in told} == {
+    given = attacks(GD(5, momentum=0.0), epsilon=0.5, delta=1e-3, seed=0)
+    assert {(attack.subject, attack.epsilon, attack.delta) for attack in given} == {
         ("gd", 0.5, 1e-3)
     }
-    assert {attack.relation for attack in told} == {"add_remove", "replace_one"}
-    outputs = told[0].draw(1, 3)
-    np.testing.assert_array_equal(outputs[:, 2], 5)  # after two weights: steps in the trace
+    assert {attack.relation for attack in given} == {"add_remove", "replace_one"}
+    single = next(attack for attack in given if "with an intercept" in attack.pair)
+    np.testing.assert_array_equal(single.draw(1, 3)[:, 3], 5)  # after the weights: the steps
     published = attacks(OutPert("published"), epsilon=0.5, delta=1e-3, seed=0)
     assert {attack.subject for attack in published} == {"outpert (published)"}
 
 
 def test_a_solver_that_cannot_keep_the_budget_is_refused():
-    with pytest.raises(NotSupported, match="takes none of these"):
+    with pytest.raises(NotSupported, match="does not support"):
         attacks(AGD(), epsilon=1.0, delta=0.0)
 
 
@@ -169,8 +166,8 @@ def test_an_estimator_is_held_to_its_own_promise():
     model = LogisticRegression(
         0.7, 1e-4, solver="gd", relation="add_remove", fit_intercept=False, data_norm=2.0
     )
-    told = attacks(model, epsilon=9.0, delta=0.5, seed=0)
-    for attack in told:
+    given = attacks(model, epsilon=9.0, delta=0.5, seed=0)
+    for attack in given:
         assert (attack.subject, attack.relation) == ("LogisticRegression", "add_remove")
         assert (attack.epsilon, attack.delta) == (0.7, 1e-4)
         assert "intercept" not in attack.pair
@@ -193,7 +190,7 @@ def test_an_estimator_is_held_to_its_own_promise():
         HuberRegressor(0.7, 1e-4, target_bounds=(-1.0, 1.0)),
     ],
 )
-def test_where_no_row_stands_for_a_missing_one_rows_are_two_steps_apart(model):
+def test_tables_are_two_steps_apart_if_zeros_have_an_effect(model):
     assert model.relation == "add_remove"
     for attack in cases.attacks_on_estimator(model):
         assert attack.subject == f"{type(model).__name__} (two rows apart)"
@@ -248,33 +245,27 @@ def test_a_trace_is_what_follows_the_weights():
         assert not trace.statistics
 
 
+@pytest.mark.process
 def test_two_processes_share_the_work_and_repeat_nothing():
-    told = attacks("permutation-sgd", epsilon=1.0, delta=1e-5, relation="replace_one", jobs=2)
-    outputs = told[0].draw(1, 41)
+    given = attacks("permutation-sgd", epsilon=1.0, delta=1e-5, relation="replace_one", jobs=2)
+    outputs = given[0].draw(1, 41)
     assert len(outputs) == 41
     assert len(np.unique(outputs[:, 0])) == 41
-    assert len(told[0].draw(0, 1)) == 1
-
-
-def test_single_answers_are_attacked_under_one_relation_or_both():
-    both = attacks("single answers", epsilon=1.0, delta=1e-3)
-    one = attacks("single answers", epsilon=1.0, delta=1e-3, relation="replace_one")
-    assert {str(attack.relation) for attack in both} == {"add_remove", "replace_one"}
-    assert {str(attack.relation) for attack in one} == {"replace_one"}
+    assert len(given[0].draw(0, 1)) == 1
 
 
 def test_what_is_attacked_under_both_calibrations_and_relations():
     """Published constants that do not hold are refused; nothing else may drop out unseen."""
     missing = {"sgd (published)"}  # it does not hold at these settings
     for name in SOLVERS:
-        told = {
+        given = {
             (attack.subject, attack.relation) for attack in attacks(name, epsilon=0.9, delta=1e-5)
         }
         for recipe in RECIPES[name]:
             subject = recipe.subject(name)
             for relation in describe(name).relations:
                 dropped = subject == "objpert (published)" and relation == "replace_one"
-                assert ((subject, str(relation)) in told) is not (dropped or subject in missing)
+                assert ((subject, str(relation)) in given) is not (dropped or subject in missing)
 
 
 def test_a_solver_object_for_regression_is_attacked_as_one():

@@ -12,9 +12,10 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from discreet import LinearRegression, LinearSVC, LogisticRegression
-from discreet.audit.one_run import _right, audit_one_run
-from discreet.audit.result import Verdict
-from discreet.core.bits import SeededBits
+from discreet.audit import Verdict, audit_one_run
+from discreet.audit.one_run import _right
+
+from .internals import SeededBits
 
 rng = np.random.default_rng(0)
 N = 2000
@@ -135,7 +136,7 @@ def test_under_add_remove_an_absent_canary_is_a_row_of_zeros():
 
 
 def test_under_replace_a_coin_is_a_label():
-    audit(Recorder(), epsilon=1, delta=0, canaries=50, relation="replace_one", length=3.0)
+    audit(Recorder(), epsilon=1, delta=0, canaries=50, relation="replace_one", norm=3.0)
     table, target, intercept = Recorder.seen
     coins = (SeededBits(1).words(50) >> np.uint64(63)).astype(bool)
     assert intercept
@@ -152,7 +153,7 @@ def test_coins_are_fresh_unless_they_are_fixed():
     assert np.all(tables[2] == tables[3])
 
 
-def test_canaries_have_the_length_of_the_bound_or_outgrow_the_clip():
+def test_canaries_have_the_norm_of_the_bound_or_exceed_the_clip():
     long = 100 * X
     for model, rows, length in (
         (LogisticRegression(4.0, 1e-5, solver="gd", data_norm=0.7), X, 0.7),
@@ -170,7 +171,7 @@ def test_a_model_that_says_nothing_is_too_weak_to_tell():
     found = audit(Recorder(), epsilon=1, delta=1e-6)
     assert found.verdict is Verdict.TOO_WEAK
     assert found.epsilon_bound == found.mu_bound == found.epsilon_if_gaussian == 0
-    assert "canaries would tell" in str(found)
+    assert "canaries would be enough" in str(found)
     broken = Recorder(lambda X, y: np.full(X.shape[1], np.nan))
     assert audit(broken, epsilon=1, delta=1e-6).epsilon_bound == 0
 
@@ -201,7 +202,7 @@ def test_it_can_be_written_down():
     assert plain["verdict"] == "refuted"
     assert (found.curve[0].fpr, found.curve[-1].tpr) == (0, 1)
     assert any(point.tpr == 1 and point.fpr == 0 for point in found.curve)
-    assert "one run with 200 canaries: of 100 guesses 100 were right" in str(found)
+    assert "one run with 200 canaries: 100 of 100 guesses were correct" in str(found)
 
 
 def test_guesses_are_the_scores_far_from_the_middle():
@@ -215,11 +216,15 @@ def test_guesses_are_the_scores_far_from_the_middle():
 
 def test_the_caller_is_told_what_is_missing():
     for model, settings, words in (
-        (Plain(), {}, "pass the promise"),
-        (Plain(), {"epsilon": -1.0, "delta": 0.0}, "epsilon must be above 0"),
+        (Plain(), {}, "pass the guarantee"),
+        (Plain(), {"epsilon": -1.0, "delta": 0.0}, "epsilon must be a finite number"),
         (Plain(), {"epsilon": 1.0, "delta": 1.0}, "delta"),
         (Plain(), {"epsilon": 1.0, "delta": 0.0, "relation": "other"}, "relation"),
-        (Plain(), {"epsilon": 1.0, "delta": 0.0, "canaries": 5}, "at least 10"),
+        (
+            Plain(),
+            {"epsilon": 1.0, "delta": 0.0, "canaries": 5},
+            "an integer from 10",
+        ),
         (Plain(), {"epsilon": 1.0, "delta": 0.0, "guesses": 5000}, "guesses must be"),
         (Plain(), {"epsilon": 1.0, "delta": 0.0, "confidence": 1.0}, "confidence"),
         (Recorder(lambda X, y: np.zeros(3)), {"epsilon": 1.0, "delta": 0.0}, "not a pipeline"),

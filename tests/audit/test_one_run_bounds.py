@@ -84,7 +84,7 @@ def test_a_mechanism_that_keeps_its_promise_attains_it(m, r, v, epsilon, delta):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-3])
-def test_it_is_below_the_published_bound_where_promises_are_refuted(epsilon, delta):
+def test_it_is_below_the_published_bound_in_the_tail(epsilon, delta):
     """Steinke, Nasr and Jagielski 2023: β + 2·m·δ·max_i P[v − i ≤ W < v]/i."""
     m, r = 300, 100
     law = binom.pmf(np.arange(r + 1), r, 1 / (1 + exp(-epsilon)))

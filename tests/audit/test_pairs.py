@@ -54,13 +54,13 @@ def test_exactly_the_first_row_differs(kind):
 def test_names_tell_pairs_apart_and_none_is_missing(kind):
     names = [pair.name for pair in pairs_of(kind)]
     assert len(set(names)) == len(names)
-    wanted = {"one row alone", "one row far beyond the bound"}
+    wanted = {"one row alone", "one row far beyond the norm bound"}
     if kind["n_features"] > 1:
-        wanted.add("one row at right angles to the others")
+        wanted.add("one row orthogonal to the others")
     if kind["relation"] is REPLACE:
         wanted.add("one row's label")
     if kind["relation"] is REPLACE or not kind["same_height"]:
-        wanted |= {"one row where only the intercept matters", "one row with an intercept"}
+        wanted |= {"one row that moves only the intercept", "one row with an intercept"}
     assert set(names) == wanted
 
 
@@ -95,7 +95,7 @@ def test_the_direction_is_where_the_changed_row_pulls(kind):
         assert np.linalg.norm(pair.direction) == pytest.approx(1, rel=1e-12)
         np.testing.assert_allclose(pull / np.linalg.norm(pull), pair.direction, atol=1e-9)
         # as far as one row can move it: by its whole bound, twice if it is replaced
-        longest = 1.0 if pair.name.endswith("only the intercept matters") else NORM
+        longest = 1.0 if pair.name.endswith("moves only the intercept") else NORM
         longest = np.hypot(NORM, 1) if pair.name == "one row with an intercept" else longest
         turned = 2 if kind["relation"] is REPLACE else 1
         assert np.linalg.norm(pull) == pytest.approx(turned * longest, rel=1e-9)
@@ -103,7 +103,7 @@ def test_the_direction_is_where_the_changed_row_pulls(kind):
 
 def test_the_others_are_at_right_angles_and_of_both_classes():
     for relation in (ADD, REPLACE):
-        pair = by_name(relation, "one row at right angles to the others", n_features=3)
+        pair = by_name(relation, "one row orthogonal to the others", n_features=3)
         X, y = pair.tables[1]
         assert np.linalg.norm(X[0]) == NORM
         np.testing.assert_array_equal(X[1:] @ X[0], 0)
@@ -113,7 +113,7 @@ def test_the_others_are_at_right_angles_and_of_both_classes():
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_one_row_is_far_beyond_the_bound_and_no_other(relation):
-    pair = by_name(relation, "one row far beyond the bound")
+    pair = by_name(relation, "one row far beyond the norm bound")
     X, _ = pair.tables[1]
     lengths = np.linalg.norm(X, axis=1)
     assert lengths[0] == pytest.approx(BEYOND * NORM)
@@ -129,7 +129,7 @@ def test_a_label_alone_is_turned():
 
 def test_only_the_intercept_matters_where_features_are_zero():
     for relation in (ADD, REPLACE):
-        pair = by_name(relation, "one row where only the intercept matters")
+        pair = by_name(relation, "one row that moves only the intercept")
         assert not any(X.any() for X, _ in pair.tables)
 
 

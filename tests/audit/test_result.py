@@ -56,10 +56,10 @@ def test_words():
     for part in ("gd: consistent", "ε = 1 at δ = 1e-05 (add_remove)", "ε ≥ 0.8", "99.9 %"):
         assert part in words
     assert "200,000" in words
-    assert "would tell" not in words
+    assert "would be enough" not in words
     weak = replace(FOUND, epsilon_bound=0.0)
-    assert "About 204,000 trials would tell" in str(weak)
-    assert "not tell with any number" in str(replace(weak, trials_needed=None))
+    assert "About 204,000 trials would be enough" in str(weak)
+    assert "More trials of this attack would not help" in str(replace(weak, trials_needed=None))
 
 
 def test_the_error_probability_belongs_to_the_confidence():

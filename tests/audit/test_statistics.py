@@ -57,7 +57,7 @@ def test_rates_err_no_more_often_than_stated(rate):
     ("p", "q", "delta"),
     [(0.75, 0.25, 0.0), (0.3, 0.1, 0.05), (0.02, 0.0, 0.02), (0.5, 0.5, 0.0), (1.0, 0.4, 0.0)],
 )
-def test_epsilon_is_bounded_above_the_truth_no_more_often_than_stated(p, q, delta):
+def test_bounds_on_epsilon_fail_no_more_often_than_stated(p, q, delta):
     """ln((p − δ)/q) is the least ε that the event allows; all pairs of outcomes are counted."""
     n, alpha = 120, 0.05
     hits = np.arange(n + 1)

@@ -1,4 +1,4 @@
-"""The command that attacks promises: what it takes, says and returns."""
+"""The audit command: arguments, output and exit codes."""
 
 import dataclasses
 import json
@@ -72,7 +72,7 @@ def test_a_kept_promise_is_consistent(asked, capsys):
     assert run(["audit", "auto", "--delta", "0", "--trials", "5000"]) == Exit.OK
     shown = capsys.readouterr()
     assert "consistent" in shown.out
-    assert "No audit proves a guarantee" in shown.out
+    assert "An audit cannot prove a guarantee" in shown.out
     assert shown.err == ""
     assert asked == [("auto", 1.0, 0.0, 1)]
 
@@ -96,7 +96,7 @@ def test_json_is_one_document_and_nothing_else(asked, capsys):
     assert asked == [("leaky", 2.0, 0.0, 2)]
 
 
-def test_a_solver_is_audited_with_its_parts_and_all_with_everything(asked, capsys):
+def test_all_audits_every_subject(asked, capsys):
     assert run(["audit", "gd", "--delta", "0", "--trials", "1000", "--json"]) == Exit.OK
     assert {each["subject"] for each in said(capsys)["audits"]} == {"gd", "gd: stopping time"}
     assert run(["audit", "all", "--delta", "0", "--trials", "1000", "--json"]) == Exit.REFUTED
@@ -131,7 +131,7 @@ def test_by_default_there_are_as_many_trials_as_tell(asked, capsys):
     assert few["trials"] < many["trials"] < command.MOST
     assert many["sharpness"] <= 2 * many["epsilon"]
     hopeless = laplace("x", "y", 0.01, "add_remove", delta=0.5)
-    assert command._trials_that_tell(hopeless, 0.999) == command.MOST
+    assert command._default_trials(hopeless, 0.999) == command.MOST
 
 
 def test_an_audit_with_too_few_trials_says_how_many_would_tell(asked, capsys):
@@ -153,6 +153,32 @@ def test_time_is_divided_among_the_attacks(asked, capsys, monkeypatch):
         assert 1000 < each["trials"] < 6000  # 5,000 would fill a second
     assert run(["audit", "auto", "--minutes", "0.05", "--trials", "200", "--json"]) == Exit.OK
     assert [each["trials"] for each in said(capsys)["audits"]] == [200] * 3
+
+
+def forecast(capsys, *arguments):
+    assert run(["audit", "auto", *arguments]) == Exit.OK
+    return capsys.readouterr().err.replace("\n", " ")
+
+
+def test_what_the_time_can_show_is_stated_beforehand(asked, capsys, monkeypatch):
+    """A solver that is run one by one gets few trials: say so, and how long enough would take."""
+    fast, slow = (laplace("gd", name, 1.0, "add_remove", seconds=s) for name, s in PAIRS.items())
+    cases = sys.modules["discreet.audit.cases"]
+    monkeypatch.setattr(cases, "attacks", lambda *_, **__: [fast, slow])
+    text = forecast(capsys, "--delta", "0", "--minutes", "0.02")
+    assert "2 attacks, about 1 s in all." in text
+    assert "1 attack with " in text.split("in all.")[1]
+    assert re.search(r"can refute a true ε of 1\.\d+ times the promised one", text)
+    assert re.search(r"1 attack with \d+ trials each will be too weak to tell: \d+ trials", text)
+    assert re.search(r"are needed, which take \d+ s to \d+ s each", text)
+
+
+PAIRS = {"fast": 0.0, "slow": 0.005}
+
+
+def test_without_a_limit_the_duration_is_stated(asked, capsys):
+    text = forecast(capsys, "--delta", "1e-3")
+    assert re.search(r"^1 attack, about \d+ s in all. 1 attack with [\d,]+ trials each can", text)
 
 
 def test_time_goes_where_it_is_needed():
@@ -177,20 +203,22 @@ def test_time_that_is_spent_on_compiling_is_not_counted(compiles):
         return np.zeros((count, 1))
 
     attack = Attack("gd", "pair", 1.0, 0.0, "add_remove", draw)
-    assert command._seconds_a_run(attack, 0.15) < 5e-4
+    assert command._seconds_per_run(attack, 0.15) < 5e-4
 
 
-@pytest.mark.parametrize("name", ["out.svg", "out.html"])
+@pytest.mark.parametrize("name", ["out.svg", "out.html", "out.png"])
 def test_a_figure_is_written_when_asked_for(asked, tmp_path, capsys, name):
     path = tmp_path / name
     line = ["audit", "auto", "--delta", "0", "--trials", "1000", "--figure", str(path)]
     assert run(line) == Exit.OK
     assert f"Figure: {path}" in capsys.readouterr().err.replace("\n", "")
-    drawn = path.read_text()
+    drawn = path.read_bytes()
     if name.endswith("svg"):
         assert ElementTree.fromstring(drawn).tag.endswith("svg")
+    elif name.endswith("html"):
+        assert b"<h1>Audit of auto</h1>" in drawn
     else:
-        assert "<h1>Audit of auto</h1>" in drawn
+        assert drawn.startswith(b"\x89PNG")
     assert [each.name for each in tmp_path.iterdir()] == [name]
     asked.clear()
     assert run(line) == Exit.USAGE  # it is there now
@@ -200,12 +228,19 @@ def test_a_figure_is_written_when_asked_for(asked, tmp_path, capsys, name):
     assert said(capsys)["figure"] == str(path)
 
 
-def test_markdown_is_a_table_and_the_words(asked, capsys):
+def test_a_figure_without_matplotlib_is_refused_beforehand(asked, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    assert run(["audit", "auto", "--figure", str(tmp_path / "a.svg")]) == Exit.USAGE
+    assert "discreet[report]" in capsys.readouterr().err
+    assert asked == []
+
+
+def test_markdown_is_a_table_and_the_summary(asked, capsys):
     line = ["audit", "gd", "--delta", "0", "--trials", "1000", "--markdown"]
     assert run(line) == Exit.OK
     table, words = capsys.readouterr().out.split("\n\n")
     assert len(table.splitlines()) == 6
-    assert words.startswith("No promise was refuted")
+    assert words.startswith("No guarantee was refuted")
     assert run([*line, "--json"]) == Exit.USAGE
 
 
@@ -213,7 +248,7 @@ def test_markdown_is_a_table_and_the_words(asked, capsys):
     ("arguments", "code", "text"),
     [
         (["leeky"], Exit.USAGE, "Did you mean leaky?"),
-        (["zzz"], Exit.USAGE, "Known: auto, gd"),
+        (["zzz"], Exit.USAGE, "Known names: auto, gd"),
         (["models/none.json"], Exit.USAGE, "no such model file"),
         (["nonprivate"], Exit.USAGE, "has no guarantee"),
         (["gd", "--epsilon", "-1"], Exit.USAGE, "epsilon must be a finite number"),
@@ -223,7 +258,7 @@ def test_markdown_is_a_table_and_the_words(asked, capsys):
         (["gd", "--minutes", "nan"], Exit.USAGE, "--minutes"),
         (["gd", "--trials", "10"], Exit.USAGE, "--trials"),
         (["gd", "--jobs", "0"], Exit.USAGE, "--jobs"),
-        (["gd", "--figure", "out.pdf"], Exit.USAGE, ".svg"),
+        (["gd", "--figure", "out.doc"], Exit.USAGE, ".svg"),
         (["gd", "--figure", "nowhere/out.svg"], Exit.USAGE, "--figure nowhere"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -310,7 +345,7 @@ def test_a_model_is_audited_for_its_own_promise(asked, tmp_path, capsys):
     assert asked == []
 
 
-def test_what_a_model_spent_is_its_promise_even_if_less_was_asked_for(asked, tmp_path, capsys):
+def test_what_a_model_spent_is_its_guarantee(asked, tmp_path, capsys):
     path = save(tmp_path / "m.json", classes=[0, 1], relation="replace_one")
     estimator = discreet.load(path)
     estimator.guarantee_ = dataclasses.replace(estimator.guarantee_, epsilon=4.5)

@@ -1,25 +1,26 @@
-"""Attacks on promises: what can be told of one row from what was released.
+"""Audits: attacks on privacy guarantees, which give certified lower bounds on the true ε.
 
-`audit` attacks anything; `audit_one_run` uses one fit with many canaries; `check_all` looks for
-what statistics cannot see. What an audit can and cannot say: docs/audit.md.
+`audit` attacks an estimator, a solver or a function by many runs on neighbouring tables;
+`audit_one_run` attacks one fit with many canaries. What an audit can and cannot show:
+docs/audit.md.
 """
 
 from discreet.audit.api import audit
-from discreet.audit.attack import Attack, run
+from discreet.audit.attack import Attack, most_telling, run
 from discreet.audit.cases import attacks, subjects
-from discreet.audit.checks import Finding, check_all
-from discreet.audit.one_run import audit_one_run
-from discreet.audit.result import Audit, Verdict
+from discreet.audit.one_run import OneRunAudit, audit_one_run
+from discreet.audit.result import Audit, CurvePoint, Verdict
 
 __all__ = [
     "Attack",
     "Audit",
-    "Finding",
+    "CurvePoint",
+    "OneRunAudit",
     "Verdict",
     "attacks",
     "audit",
     "audit_one_run",
-    "check_all",
+    "most_telling",
     "run",
     "subjects",
 ]

@@ -1,13 +1,14 @@
-"""An attack: a mechanism on two neighbouring tables, and ways to look at its output.
+"""An attack: a mechanism on two neighbouring tables, and statistics of its output.
 
-`run` draws outputs in both worlds. A part of them, never used again, teaches the attacker: which
-statistic to look at and which event to bet on. On the rest that one event is counted.
+`run` draws outputs on both tables. A part of the runs, which is not used again, selects a statistic
+and an event; that event is then counted on the remaining runs.
 """
 
 from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.conversions import epsilon_from_mu
-from discreet.audit.learned import learn
 from discreet.audit.result import SEEN, SHARP, Audit, CurvePoint, Verdict
 from discreet.audit.statistics import (
     Event,
@@ -29,44 +29,47 @@ from discreet.audit.statistics import (
     trials_to_see,
     upper_rate,
 )
+from discreet.validate import FloatArray, integer, number, positive
 
-__all__ = ["Attack", "Statistic", "most_telling", "run"]
+__all__ = ["Attack", "Statistic", "learn", "most_telling", "run", "trials_needed"]
 
-FloatArray = NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
-"""From outputs of shape (runs, numbers) to one score a run."""
+"""Map outputs of shape (runs, numbers) to one score per run."""
 
 LEARNING_SHARE = 0.2
 MOST_LEARNING = 400_000
-MOST_TAUGHT = 20_000  # runs in each world that the learned statistic is taught with
+MOST_TRAINING = 20_000  # runs per table that train the learned statistic
 CHUNK = 50_000
 CURVE_POINTS = 120
 
 FAR = 1e140
-"""What stands for an output that is infinite, and twice that for one that is no number at all: an
-attacker sees those, too. Squares of it and sums of them are still numbers."""
+"""Replaces an infinite output, and twice that a NaN: an attacker sees those, too. Its squares and
+sums of them are finite."""
+
+MOST_NUMBERS = 40
+"""Outputs with more numbers get no product features."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """A mechanism on two neighbouring tables, and how an attacker looks at what it puts out.
+    """A mechanism on two neighbouring tables, and the statistics that an attacker computes.
 
     Attributes
     ----------
     subject, pair
-        What is attacked, and on which tables: names for people.
+        Names of what is attacked and of the tables.
     epsilon, delta, relation
-        What the mechanism promises.
+        The privacy guarantee that the mechanism states.
     draw
-        ``draw(world, count)``: outputs of ``count`` independent runs on table 0 or 1, of shape
-        (count, numbers). Runs may come in any order; none may be repeated.
+        ``draw(world, count)`` returns the outputs of ``count`` independent runs on table 0 or 1, of
+        shape (count, numbers), in any order.
     statistics
-        Named statistics that were fixed beforehand, such as the projection on the changed row.
-        Without any, each number of the output is one.
+        Named statistics that are fixed in advance, such as the projection on the changed row. If
+        there are none, each number of the output is one.
     learn
-        Whether the attacker also learns a statistic from the runs set apart for it.
+        Add a statistic that is learned from the runs set apart for it.
     batched
-        Whether many runs cost little more than one.
+        True if many runs take little more time than one.
     """
 
     subject: str
@@ -80,18 +83,15 @@ class Attack:
     batched: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a promise that is none."""
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 <= self.delta < 1):
-            raise ValueError(
-                f"An audit needs a promise to refute: epsilon > 0 and 0 <= delta < 1; got "
-                f"epsilon={self.epsilon!r}, delta={self.delta!r}."
-            )
+        """Raise if (ε, δ) is not a privacy guarantee that could be refuted."""
+        positive("epsilon", self.epsilon)
+        number("delta", self.delta, least=0.0, below=1.0)
 
 
-def most_telling(found: Iterable[Attack]) -> list[Attack]:
-    """The first attack on each subject under each relation: the one that shows most comes first."""
+def most_telling(attacks: Iterable[Attack]) -> list[Attack]:
+    """Return the first attack on each subject under each relation: the strongest come first."""
     chosen: dict[tuple[str, str], Attack] = {}
-    for attack in found:
+    for attack in attacks:
         chosen.setdefault((attack.subject, str(attack.relation)), attack)
     return list(chosen.values())
 
@@ -108,24 +108,22 @@ def run(
     Parameters
     ----------
     attack : Attack
-        What to attack.
+        The attack.
     trials : int
-        Runs in all, half of them in each world.
+        Number of runs, half of them on each table.
     confidence : float
-        Of the certified bound.
+        Confidence of the certified bound.
     progress : callable, optional
-        Called with (runs done, runs in all).
+        Called with (runs done, number of runs).
 
     Returns
     -------
     Audit
-        With probability at least ``confidence`` its ``epsilon_bound`` is no larger than the true
-        ε, whatever the mechanism is: the event was chosen on other runs than it is counted on.
+        With probability at least ``confidence`` its ``epsilon_bound`` is not larger than the true
+        ε, for any mechanism: the event is chosen on other runs than it is counted on.
     """
-    if not 0.5 <= confidence < 1:
-        raise ValueError(f"confidence must be in [0.5, 1); got {confidence!r}.")
-    if trials < 100:
-        raise ValueError(f"trials must be at least 100; got {trials!r}.")
+    number("confidence", confidence, least=0.5, below=1.0)
+    trials = integer("trials", trials, least=100, most=10**12)
     begun, alpha = time.perf_counter(), 1 - confidence
     each = trials // 2
     first = min(MOST_LEARNING, max(25, int(LEARNING_SHARE * each)))
@@ -137,8 +135,8 @@ def run(
         outputs = np.asarray(attack.draw(world, count), dtype=np.float64)
         if outputs.ndim == 0 or outputs.shape[0] != count:
             raise ValueError(
-                f"{count} runs of {attack.subject} gave an array of shape {outputs.shape}; it must "
-                f"have one row a run, {count} of them."
+                f"{count} runs of {attack.subject} returned an array of shape {outputs.shape}; it "
+                f"must have one row per run, {count} in all."
             )
         outputs = np.nan_to_num(outputs.reshape(count, -1), nan=2 * FAR, posinf=FAR, neginf=-FAR)
         done += count
@@ -146,10 +144,8 @@ def run(
             progress(done, 2 * each)
         return outputs
 
-    learning = _collect(draw, first)
-    plan = _plan(attack, learning, tested, alpha)
-    del learning
-    likely = np.zeros(2, dtype=np.int64)  # for the ε and for the μ
+    plan = _plan(attack, (draw(0, first), draw(1, first)), tested, alpha)
+    likely = np.zeros(2, dtype=np.int64)  # for the bound on ε and for the bound on μ
     other = np.zeros(2, dtype=np.int64)
     above = np.zeros((2, plan.thresholds.size), dtype=np.int64)
     for start in range(0, tested, CHUNK):
@@ -167,8 +163,7 @@ def run(
                     )
     bound = float(epsilon_bound(likely[0], other[0], tested, delta=attack.delta, alpha=alpha))
     mu = float(mu_bound(likely[1], other[1], tested, alpha=alpha))
-    sharp = sharpness(attack.epsilon, attack.delta, tested, alpha=alpha)
-    found = Audit(
+    audit = Audit(
         subject=attack.subject,
         pair=attack.pair,
         statistic=plan.name,
@@ -177,14 +172,10 @@ def run(
         relation=str(attack.relation),
         epsilon_bound=bound,
         mu_bound=mu,
-        epsilon_if_gaussian=epsilon_from_mu(mu, attack.delta)
-        if attack.delta
-        else math.inf
-        if mu
-        else 0.0,
+        epsilon_if_gaussian=epsilon_of_gaussian(mu, attack.delta),
         confidence=confidence,
         trials=2 * each,
-        sharpness=sharp,
+        sharpness=sharpness(attack.epsilon, attack.delta, tested, alpha=alpha),
         trials_needed=None,
         seconds=time.perf_counter() - begun,
         event=CurvePoint(
@@ -193,23 +184,39 @@ def run(
         ),
         curve=_curve(above, tested, plan.bets[0][1]),
     )
-    if found.verdict is not Verdict.TOO_WEAK:
-        return found
+    if audit.verdict is not Verdict.TOO_WEAK:
+        return audit
     seen = (int(likely[0]), int(other[0]), tested)
-    return replace(found, trials_needed=_needed(attack, alpha, seen, bound))
+    return replace(audit, trials_needed=_needed(attack, alpha, seen, bound))
+
+
+def epsilon_of_gaussian(mu: float, delta: float) -> float:
+    """Return the ε of μ-GDP at δ, infinite for δ = 0 and μ > 0."""
+    if delta:
+        return epsilon_from_mu(mu, delta)
+    return math.inf if mu else 0.0
+
+
+def trials_needed(epsilon: float, delta: float, confidence: float) -> int | None:
+    """Return the least number of trials that can refute twice the stated ε; None if none can."""
+    tested = trials_for(epsilon, delta, alpha=1 - confidence, factor=SHARP)
+    # Two tables; 1 % more, because shares and halves of trials are rounded.
+    return None if tested is None else math.ceil(2.02 * tested / (1 - LEARNING_SHARE))
+
+
+def reachable(epsilon: float, delta: float, trials: int, confidence: float) -> float:
+    """Return the smallest true ε that an audit with this many trials would refute."""
+    tested = int((1 - LEARNING_SHARE) * (trials // 2))
+    return sharpness(epsilon, delta, tested, alpha=1 - confidence)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What to look at: a statistic and an event for the ε, and one for the μ."""
+    """A statistic and an event for the bound on ε, and another pair for the bound on μ."""
 
     name: str
     bets: tuple[tuple[Statistic, Event], tuple[Statistic, Event]]
     thresholds: FloatArray
-
-
-def _collect(draw: Callable[[int, int], FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
-    return draw(0, count), draw(1, count)
 
 
 def _plan(
@@ -222,8 +229,8 @@ def _plan(
             statistics[f"number {k + 1} of the output"] = _coordinate(k)
     choosing = learning
     if attack.learn:
-        # a statistic is judged on other runs than it was learned from
-        half = min(len(learning[0]) // 2, MOST_TAUGHT)
+        # A learned statistic is judged on other runs than it was trained on.
+        half = min(len(learning[0]) // 2, MOST_TRAINING)
         statistics["a learned score of the output"] = learn(learning[0][:half], learning[1][:half])
         choosing = (learning[0][half:], learning[1][half:])
     best: list[tuple[float, str, Statistic, Event]] = []
@@ -231,8 +238,8 @@ def _plan(
         found = []
         for name, statistic in statistics.items():
             scores = (statistic(choosing[0]), statistic(choosing[1]))
-            event, promise = choose_event(scores, tested, alpha=alpha, delta=delta)
-            found.append((promise, name, statistic, event))
+            event, merit = choose_event(scores, tested, alpha=alpha, delta=delta)
+            found.append((merit, name, statistic, event))
         best.append(max(found, key=lambda item: item[0]))
     _, name, statistic, _ = best[0]
     both = np.concatenate([statistic(choosing[0]), statistic(choosing[1])])
@@ -244,8 +251,45 @@ def _coordinate(k: int) -> Statistic:
     return lambda outputs: outputs[:, k]
 
 
+def learn(first: FloatArray, second: FloatArray) -> Statistic:
+    """Train a score that is larger for outputs that resemble ``second``.
+
+    A logistic regression on each number of the output, its absolute value and pairwise products,
+    after centring by the median and scaling by the interquartile range.
+
+    Parameters
+    ----------
+    first, second : arrays of shape (runs, numbers)
+        Outputs on table 0 and on table 1.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    both = np.concatenate([first, second])
+    middle = np.median(both, axis=0)
+    low, high = np.quantile(both, [0.25, 0.75], axis=0)
+    with np.errstate(over="ignore"):
+        deviation = np.clip(np.std(both, axis=0), 1e-300, 1e300)
+    scale = np.where(high > low, high - low, deviation)
+
+    def features(outputs: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            scaled = np.clip((outputs - middle) / scale, -20.0, 20.0)
+        if scaled.shape[1] > MOST_NUMBERS:
+            return scaled
+        upper = np.triu_indices(scaled.shape[1])
+        products = (scaled[:, :, None] * scaled[:, None, :])[:, upper[0], upper[1]]
+        return np.hstack([scaled, np.abs(scaled), products])
+
+    labels = np.repeat([0, 1], [len(first), len(second)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # an approximate score is good enough
+        model = LogisticRegression(C=1.0, max_iter=200).fit(features(both), labels)
+    return lambda outputs: np.asarray(model.decision_function(features(outputs)))
+
+
 def _needed(attack: Attack, alpha: float, seen: tuple[int, int, int], bound: float) -> int | None:
-    """Trials in all that would make an audit tell; those of a sharp enough one that saw the row."""
+    """Return the number of trials with which this attack would be strong enough, or None."""
     sharp = trials_for(attack.epsilon, attack.delta, alpha=alpha, factor=SHARP)
     if sharp is None:
         return None
@@ -253,13 +297,13 @@ def _needed(attack: Attack, alpha: float, seen: tuple[int, int, int], bound: flo
     if bound < least:
         sees = trials_to_see(*seen, delta=attack.delta, alpha=alpha, least=least)
         if sees is None and seen[2] >= sharp:
-            return None  # so many runs would have shown what there is to see
+            return None  # with this many runs the attack would have shown what it can show
         sharp = max(sharp, sees or 0)
     return math.ceil(max(2 * sharp / (1 - LEARNING_SHARE), 100))
 
 
 def _curve(above: NDArray[np.int64], tested: int, event: Event) -> tuple[CurvePoint, ...]:
-    """Rates of all thresholds; "accused" is whoever looks like the world the event is for."""
+    """Return the ROC curve; outputs like those of the event's likely world are positive."""
     rates = above / tested if event.above else 1 - above / tested
     points = {
         (float(fpr), float(tpr))

@@ -1,4 +1,4 @@
-"""What can be attacked, by name or as an object, and all attacks on it."""
+"""Built-in attacks on solvers and estimators, by name or as an object."""
 
 from __future__ import annotations
 
@@ -10,42 +10,37 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from discreet.audit.answers import mechanism_attacks
 from discreet.audit.attack import Attack, Statistic
-from discreet.audit.fits import Fits, counts_rows
 from discreet.audit.pairs import Pair, own, two_steps, worst_cases
 from discreet.audit.recipes import LONG, RECIPES, Recipe, pipelines
 from discreet.audit.trials import (
-    Blocks,
+    Fits,
     Repeats,
     Setting,
+    SideBySide,
     Single,
-    scaled_bound,
-    scaled_steps,
+    Way,
+    compares_rows,
+    fastest_way,
 )
 from discreet.core import Budget, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators.base import PrivateLinearModel
-from discreet.objectives import Problem
 from discreet.solvers import Solver
+from discreet.validate import FloatArray
 
-__all__ = ["ANSWERS", "attacks", "attacks_on_estimator", "subjects"]
+__all__ = ["attacks", "attacks_on_estimator", "subjects"]
 
-Draw = Callable[[int, int], NDArray[Any]]
-
-ANSWERS = "single answers"
-DELTA = 1e-3
-"""Promised by answers that are not pure, where δ = 0 is asked for."""
+Draw = Callable[[int, int], FloatArray]
 
 
 def subjects() -> tuple[str, ...]:
-    """All that can be attacked by name."""
+    """Return the names of everything that can be attacked by name."""
     whole = pipelines(Budget(1.0, 1e-5, Relation.ADD_REMOVE))
-    return (*RECIPES, *whole, "agd: trace", ANSWERS)
+    return (*RECIPES, *whole, "agd: trace")
 
 
 def attacks(
@@ -57,36 +52,32 @@ def attacks(
     jobs: int = 1,
     seed: int | None = None,
 ) -> list[Attack]:
-    """All attacks on a subject, the most telling first.
+    """Return all attacks on a subject, the strongest first.
 
     Parameters
     ----------
     subject : str, Solver or estimator
-        A name in `subjects`, a solver with settings of its own, or an estimator, whose own budget
-        then counts.
+        A name in `subjects`, a solver with its own settings, or an estimator, whose own budget
+        is then used.
     epsilon, delta : float
-        What is promised.
+        The stated guarantee.
     relation : str, optional
-        One relation; by default all that the subject takes.
+        One relation; by default all that the subject supports.
     jobs : int
         Processes for trials that are run one by one.
     seed : int, optional
-        For tests: makes the noise repeatable. By default noise is what it is in use.
+        Make the noise repeatable, for tests. By default it is that of an ordinary fit.
     """
     if jobs != 1 and seed is not None:
         raise ValueError("Repeatable trials run in one process: pass jobs=1 or no seed.")
     if hasattr(subject, "fit"):
         return attacks_on_estimator(subject, jobs=jobs, seed=seed)
-    if subject == ANSWERS:
-        bits = None if seed is None else SeededBits(seed)
-        single = mechanism_attacks(epsilon=epsilon, delta=delta or DELTA, bits=bits)
-        return [attack for attack in single if relation in (None, str(attack.relation))]
     found: list[Attack] = []
     for kind in [Relation.parse(relation)] if relation else list(Relation):
         budget = Budget(epsilon, delta, kind)
         if isinstance(subject, Solver):
             usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
-            recipe = replace(usual, solver=subject, way="one by one")
+            recipe = replace(usual, solver=subject, way=None)
             found += _on_solver(subject.name, recipe, budget, jobs, seed)
         elif subject == "agd: trace":
             found += [_of_trace(attack) for attack in _on_recipes("agd", budget, jobs, seed)]
@@ -97,18 +88,18 @@ def attacks(
                 found += attacks_on_estimator(estimator, name=subject, jobs=jobs, seed=seed)
         else:
             known = ", ".join(subjects())
-            raise NotSupported(f"Nothing is known to attack in {subject!r}. Known: {known}.")
+            raise NotSupported(f"No attack on {subject!r} is known. Known subjects: {known}.")
     if not found:
         raise NotSupported(
-            f"{subject!r} takes none of these: epsilon={epsilon:g}, delta={delta:g}, "
-            f"relation={relation or 'any'}. Its relations and what it needs: "
+            f"{subject!r} does not support epsilon={epsilon:g}, delta={delta:g}, "
+            f"relation={relation or 'any'}. Its relations and conditions: "
             f"discreet.solvers.describe({subject!r})."
         )
-    return _first_of_each_first(found)
+    return _interleaved(found)
 
 
-def _first_of_each_first(found: list[Attack]) -> list[Attack]:
-    """Attacks in turns: the most telling pair of every setting and relation, then the next ones."""
+def _interleaved(found: list[Attack]) -> list[Attack]:
+    """Sort attacks: the strongest pair of every setting and relation, then the second ones, …."""
     turns: dict[tuple[str, str], int] = {}
     ranked = []
     for attack in found:
@@ -126,30 +117,30 @@ def attacks_on_estimator(
     jobs: int = 1,
     seed: int | None = None,
 ) -> list[Attack]:
-    """Attacks on an estimator with its own settings, on the built-in pairs or the caller's tables.
+    """Return attacks on an estimator, on the built-in pairs or on the caller's tables.
 
-    Its promise is ``epsilon``, ``delta`` and ``relation``.
+    The guarantee under attack is its own ``epsilon``, ``delta`` and ``relation``.
     """
     if hasattr(estimator, "check_settings"):
         estimator.check_settings()
     if isinstance(estimator, PrivateLinearModel) and estimator.random_state is not None:
         raise ValueError(
-            "random_state is set, so the noise is fixed and protects nobody: there is nothing to "
-            "audit. Leave random_state=None."
+            f"random_state={estimator.random_state!r} fixes the noise, so there is no guarantee to "
+            "audit. Pass random_state=None."
         )
     if not hasattr(estimator, "epsilon"):
         raise ValueError(
-            f"{type(estimator).__name__} has no epsilon, so it promises nothing. Audit the private "
-            "step of a pipeline, or a function with epsilon=… and delta=…."
+            f"{type(estimator).__name__} has no epsilon, so it states no guarantee. Audit the "
+            "private step of a pipeline, or a function with epsilon=… and delta=…."
         )
     relation = Relation.parse(getattr(estimator, "relation", Relation.REPLACE_ONE))
     epsilon, delta = estimator.epsilon, getattr(estimator, "delta", 0.0)
     intercept = bool(getattr(estimator, "fit_intercept", False))
     label = name or type(estimator).__name__
     pairs = [] if tables is None else [own(tables, fit_intercept=intercept)]
-    replaced = intercept or counts_rows(estimator) or not all(map(_added, pairs))
+    replaced = intercept or compares_rows(estimator) or not all(map(_added, pairs))
     if relation is Relation.ADD_REMOVE and replaced:
-        # no row can stand for a missing one: a replaced one is two steps away
+        # No row can represent a missing one, and a replaced row is two steps away.
         relation, label = Relation.REPLACE_ONE, f"{label} (two rows apart)"
         epsilon, delta = two_steps(epsilon, delta)
     if tables is None:
@@ -181,7 +172,7 @@ def attacks_on_estimator(
 
 
 def _with_classes(pair: Pair, classes: Any) -> Pair:
-    """The pair with the first and the last of the classes in the place of −1 and 1."""
+    """Return the pair with the first and the last class in place of −1 and 1."""
     if classes is None:
         return pair
     ends = np.asarray(classes)[[0, -1]]
@@ -193,7 +184,7 @@ def _with_classes(pair: Pair, classes: Any) -> Pair:
 
 
 def _added(pair: Pair) -> bool:
-    """Whether one version of the changed row is all zeros, with the label of the other."""
+    """Return True if one version of the changed row is all zeros, with the other's label."""
     (row, label), (other, other_label) = pair.changed
     return label == other_label and not (np.any(row) and np.any(other))
 
@@ -209,40 +200,37 @@ def _on_recipes(name: str, budget: Budget, jobs: int, seed: int | None) -> list[
 def _on_solver(
     name: str, recipe: Recipe, budget: Budget, jobs: int, seed: int | None
 ) -> list[Attack]:
-    """Attacks on one solver with fixed settings; none if it does not take the budget."""
+    """Return attacks on one solver with fixed settings; none if it does not support the budget."""
     subject = recipe.subject(name)
     first = 0 if seed is None else seed + zlib.crc32(f"{subject} {budget.relation}".encode())
     bits: Iterator[Bits] = (
         SystemBits() if seed is None else SeededBits(first + k) for k in count()
     )
     found = []
-    regression = recipe.loss.task == "regression"
+    known = recipe.way
     for pair in worst_cases(
         budget.relation,
         norm=recipe.row_norm or LONG,
         n_features=recipe.n_features,
-        regression=regression,
+        regression=recipe.loss.task == "regression",
     ):
         setting = Setting(
             recipe.solver, recipe.loss, recipe.alpha, recipe.row_norm, budget, pair, next(bits)
         )
-        if recipe.way == "side by side" and (pair.fit_intercept or budget.pure):
-            setting, way = replace(setting, solver=_shorter(recipe.solver)), "one by one"
-        else:
-            way = recipe.way
+        shared = pair.fit_intercept or budget.pure  # by all copies: an intercept, a norm of noise
+        if recipe.way == "side by side" and shared:
+            setting = replace(setting, solver=_shortened(recipe.solver))
         try:
             spends = setting.solver.plan(setting.problem(), budget)
         except (NotSupported, PrivacyError):
             continue  # not for this relation or δ, or published constants that do not hold
         if spends != budget:
             continue
-        draw: Draw
-        if way == "side by side":
-            draw = Blocks(setting, _widening(recipe.solver)).draw
-        elif way == "one result":
-            draw = Repeats(setting).draw
-        else:
-            draw = _parallel(Single(setting).draw, jobs)
+        if known is None and not pair.fit_intercept:
+            known = fastest_way(setting)
+        way: Way = known or "one by one"
+        if way == "side by side" and shared:
+            way = "one by one"
         found.append(
             Attack(
                 subject,
@@ -250,7 +238,7 @@ def _on_solver(
                 budget.epsilon,
                 budget.delta,
                 str(budget.relation),
-                draw,
+                _trials(setting, way, jobs),
                 _projection(pair),
                 batched=way != "one by one",
             )
@@ -258,12 +246,16 @@ def _on_solver(
     return found
 
 
-def _widening(solver: Solver) -> Callable[[Any, int, Problem], Solver]:
-    return scaled_bound if hasattr(solver, "gradient_bound") else scaled_steps
+def _trials(setting: Setting, way: Way, jobs: int) -> Draw:
+    if way == "side by side":
+        return SideBySide(setting).draw
+    if way == "one result":
+        return Repeats(setting).draw
+    return _parallel(Single(setting).draw, jobs)
 
 
-def _shorter(solver: Any) -> Solver:
-    """The same solver with at most two iterations, where each fit is run alone."""
+def _shortened(solver: Any) -> Solver:
+    """Return the solver with at most two iterations, for fits that are run one by one."""
     if getattr(solver, "iterations", None) is None:
         return solver
     return replace(solver, iterations=min(2, solver.iterations))
@@ -275,23 +267,23 @@ def _projection(pair: Pair) -> dict[str, Statistic]:
 
 
 def _of_trace(attack: Attack) -> Attack:
-    """An attack that sees the trace alone: when it stopped, what was chosen, what was refined."""
+    """Return an attack that sees the trace alone: stopping time, choices, refinements."""
     weights = 2 if "intercept" in attack.pair else 1
 
-    def draw(world: int, runs: int) -> NDArray[Any]:
+    def draw(world: int, runs: int) -> FloatArray:
         return attack.draw(world, runs)[:, weights:]
 
     return replace(attack, subject=f"{attack.subject}: trace", draw=draw, statistics={})
 
 
 def _parallel(draw: Draw, jobs: int) -> Draw:
-    """The same trials in several processes."""
+    """Return a function that draws the same trials in several processes."""
     if jobs == 1:
         return draw
 
-    def spread(world: int, runs: int) -> NDArray[Any]:
+    def distributed(world: int, runs: int) -> FloatArray:
         parts = [runs // jobs + (k < runs % jobs) for k in range(jobs)]
         outputs = Parallel(n_jobs=jobs)(delayed(draw)(world, part) for part in parts if part)
         return np.concatenate(list(outputs))
 
-    return spread
+    return distributed

@@ -1,7 +1,7 @@
-"""What one run says of ε: the exact bound for m canaries, and how to plan guesses.
+"""Bounds on ε from one run with m canaries, and the planning of guesses.
 
-Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", 2023, have the idea; the
-bound used here is not theirs but the exact one, derived in `one_run_p_value`.
+The idea is from Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", 2023;
+the bound used here is not theirs but an exact one, derived in `one_run_p_value`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from scipy.stats import binom
 
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.result import SHARP
-from discreet.audit.statistics import LUCK
+from discreet.audit.statistics import LUCK, least_true
+from discreet.validate import FloatArray, number
 
 __all__ = [
     "canaries_needed",
@@ -26,16 +27,14 @@ __all__ = [
     "usual_guesses",
 ]
 
-FloatArray = NDArray[np.float64]
-
 LARGEST_EPSILON = 64.0
 MOST_CANARIES = 10**8
 
 ROUNDING = 1e-9
-"""Relative: p-values are increased by it, far more than SciPy's binomial tails are off."""
+"""Relative increase of p-values, far more than the error of SciPy's binomial tails."""
 
 SHARES = np.geomspace(0.002, 1.0, 40)
-"""Shares of the canaries that the public rule may choose to guess."""
+"""Shares of canaries to guess, among which the public rule chooses."""
 
 
 def one_run_p_value(
@@ -46,19 +45,19 @@ def one_run_p_value(
     epsilon: ArrayLike,
     delta: ArrayLike,
 ) -> FloatArray:
-    """The largest probability of so many right guesses that (ε, δ)-DP allows; it is attained.
+    """Return the largest probability of this many correct guesses under (ε, δ)-DP; it is attained.
 
-    Conditions: m coins S, fair and independent, each of which decides between two versions of one
-    row, so that tables whose coins differ in one place are neighbours; the guesses follow from
-    the output of one run and from nothing else that depends on S; exactly r canaries are guessed,
-    r fixed beforehand. Which ones may depend on the output.
+    Conditions: m fair, independent coins S, each of which decides between two versions of one
+    row, so that tables whose coins differ in one place are neighbours; the guesses depend on S
+    only through the output of one run; exactly r canaries are guessed, r fixed beforehand, and
+    which ones may depend on the output.
 
     Proof. Let T in {−1, 0, 1}^m be the guesses (0: none) and V the number of places where T = S.
-    Turning coins and guesses by the same random signs, and permuting both by the same random
+    Multiplying coins and guesses by the same random signs, and permuting both by the same random
     permutation, changes neither the law of V (S stays uniform) nor the promise (a mixture of
     (ε, δ)-DP mechanisms is one). So let T = S·Z, with Z independent of S, all orders of Z equally
     likely, and r of its places not 0. Then V is the number of +1 in Z, and the promise says that Z
-    and Z with the sign of one place turned are (ε, δ)-close. With π_k = P[V = k] that reads
+    and Z with the sign of one place changed are (ε, δ)-close. With π_k = P[V = k] that reads
 
         Σ_j [(j + 1)·π_(j+1) − e^ε·(r − j)·π_j]₊ ≤ m·δ,  j = 0, …, r − 1
 
@@ -103,57 +102,49 @@ def one_run_p_value(
 def one_run_bound(
     canaries: int, guesses: int, correct: int, *, delta: float, confidence: float
 ) -> float:
-    """No (ε, δ)-DP mechanism has a smaller ε than this, but for chance 1 − ``confidence``.
+    """Return a lower bound on ε that holds with probability ``confidence``.
 
     Parameters
     ----------
     canaries, guesses, correct : int
-        m canaries, r guesses (fixed beforehand) and how many of them were right, under the
+        m canaries, r guesses (fixed beforehand) and the number of correct ones, under the
         conditions of `one_run_p_value`.
     delta : float
-        The promised δ.
+        The stated δ.
     confidence : float
-        Of the bound.
+        Confidence of the bound.
 
     Returns
     -------
     float
-        The largest ε at which so many right guesses would be a surprise; 0 if there is none. What
-        ε allows, a larger one allows too, so the search is a bisection.
+        The largest ε that this many correct guesses reject; 0 if they reject none. The p-value
+        increases with ε, so it is found by bisection.
     """
-    check_numbers(delta, confidence)
-
+    number("delta", delta, least=0.0, below=1.0)
+    number("confidence", confidence, least=0.5, below=1.0)
     return float(_bounds(canaries, np.array([guesses]), np.array([correct]), delta, confidence)[0])
 
 
 def _bounds(
     canaries: int, guesses: FloatArray, correct: FloatArray, delta: float, confidence: float
 ) -> FloatArray:
-    """`one_run_bound` for several numbers of guesses, on their own."""
+    """Return `one_run_bound` for each of several numbers of guesses."""
 
-    def surprising(epsilon: FloatArray) -> NDArray[np.bool_]:
+    def rejected(epsilon: FloatArray) -> NDArray[np.bool_]:
         p = one_run_p_value(canaries, guesses, correct, epsilon=epsilon, delta=delta)
         return p <= 1 - confidence
 
     low, high = np.zeros(guesses.size), np.full(guesses.size, LARGEST_EPSILON)
-    any_at_all = surprising(low)
+    any_at_all = rejected(low)
     for _ in range(50):
         middle = 0.5 * (low + high)
-        refuted = surprising(middle)
+        refuted = rejected(middle)
         low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
     return np.where(any_at_all, low, 0.0)
 
 
-def check_numbers(delta: float, confidence: float) -> None:
-    """Refuse a δ or a confidence that is none."""
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1); got {delta!r}.")
-    if not 0.5 <= confidence < 1:
-        raise ValueError(f"confidence must be in [0.5, 1); got {confidence!r}.")
-
-
 def usual_guesses(canaries: int, epsilon: float, delta: float, confidence: float) -> int:
-    """A public rule: what certifies most if the truth is `SHARP` times the promised ε."""
+    """Return the number of guesses that certifies most at `SHARP` times the stated ε."""
     numbers = _numbers(canaries)
     seen = _unlucky(canaries, numbers, SHARP * epsilon, delta)
     bounds = _bounds(canaries, numbers, seen, delta, confidence)
@@ -166,12 +157,11 @@ def usual_guesses(canaries: int, epsilon: float, delta: float, confidence: float
 def one_run_sharpness(
     canaries: int, guesses: Sequence[int], epsilon: float, delta: float, confidence: float
 ) -> float:
-    """The smallest true ε at which one run would refute the promise, 9 times in 10.
+    """Return the smallest true ε at which one run would refute the guarantee, 9 times in 10.
 
-    For a Gaussian of exactly that (ε, δ) on each canary, independent of the others (for δ = 0 a
-    coin that is right with probability e^ε/(1 + e^ε)), guesses of the highest and lowest scores,
-    and a correction for several numbers of guesses; infinite if no ε below 64 times the promise
-    would do.
+    For independent Gaussians of that (ε, δ) on each canary (for δ = 0 randomised response),
+    guesses of the highest and lowest scores, and a correction for several numbers of guesses;
+    infinite if it exceeds 64 times ``epsilon``.
     """
     numbers = np.array(guesses, dtype=np.float64)
     alpha = (1 - confidence) / numbers.size
@@ -181,20 +171,14 @@ def one_run_sharpness(
         p = one_run_p_value(canaries, numbers, seen, epsilon=epsilon, delta=delta)
         return bool(np.min(p) <= alpha)
 
-    low, high = epsilon, 64 * epsilon
-    if not refuted(high):
-        return math.inf
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if refuted(middle) else (middle, high)
-    return high
+    return least_true(refuted, epsilon, 64 * epsilon)
 
 
 def canaries_needed(epsilon: float, delta: float, confidence: float) -> int | None:
-    """About the least number of canaries with which `SHARP` times the promised ε is refuted.
+    """Return about the least number of canaries that refute `SHARP` times the stated ε, or None.
 
-    There may be none: one event of probability δ may spoil all guesses at once, so beyond some
-    number more canaries do not help.
+    One event of probability δ may spoil all guesses at once, so beyond some number more canaries
+    do not help.
     """
     for exact in np.geomspace(10, MOST_CANARIES, 100):
         canaries = math.ceil(float(exact))
@@ -211,7 +195,7 @@ def _numbers(canaries: int) -> FloatArray:
 
 
 def _unlucky(canaries: int, guesses: FloatArray, true_epsilon: float, delta: float) -> FloatArray:
-    """How many guesses are right, with bad luck that 9 in 10 audits are spared."""
+    """Return the number of correct guesses that 9 in 10 audits exceed."""
     if delta > 0:
         right = _accuracy(mu_from_epsilon(true_epsilon, delta), guesses / canaries)
     else:
@@ -221,9 +205,9 @@ def _unlucky(canaries: int, guesses: FloatArray, true_epsilon: float, delta: flo
 
 
 def _accuracy(mu: float, shares: FloatArray) -> FloatArray:
-    """How many of the guesses are right if scores are N(0, 1) or N(μ, 1), each half of the time.
+    """Return the share of correct guesses if scores are N(0, 1) or N(μ, 1), equally likely.
 
-    Half of the guesses are the highest scores, half the lowest; by symmetry both are alike.
+    Half of the guesses are the highest scores, half the lowest, which is symmetric.
     """
     low = ndtri(shares / 4) - 1.0  # brackets the threshold t with P[score > t] = share/2
     low, high = np.minimum(low, -1.0), np.maximum(-low, 1.0) + mu

@@ -1,9 +1,9 @@
 """Worst-case neighbouring tables for linear models.
 
-In every pair one row differs and nothing else does. Under add/remove one table lacks the row; the
-number of rows is public in every guarantee of this library, so what runs on it is told the number
-of the other. Where that cannot be told (an estimator counts what it is given), a row of zeros in a
-model without an intercept stands for the missing one: sums of gradients do not see it.
+In every pair exactly one row differs. Under add/remove one table lacks the row. The number of rows
+is public in every guarantee of this library, so solvers get that of the larger table in both runs.
+An estimator counts the rows it is given; there a row of zeros, in a model without an intercept,
+replaces the missing one: it contributes nothing to sums of gradients.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import Relation
+from discreet.validate import FloatArray
 
 __all__ = ["Pair", "own", "two_steps", "worst_cases"]
 
-FloatArray = NDArray[np.float64]
 Table = tuple[FloatArray, NDArray[Any]]
 
 BEYOND = 1e3
-"""How many times longer than any bound a row is that shows whether bounds are kept."""
+"""Norm, in units of the bound, of a row that tests whether the bound is enforced."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Pair:
     Attributes
     ----------
     name
-        What is special about them.
+        Display name.
     relation
         The relation under which they are neighbours.
     tables
         (X, y) of world 0 and of world 1; the first may have one row fewer.
     direction
-        Where the changed row pulls the weights (the intercept's last, if there is one).
+        Unit vector in which the changed row moves the weights (the intercept's last, if any).
     fit_intercept
-        Whether the model is to have an intercept.
+        True if the model is to have an intercept.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Pair:
     fit_intercept: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse tables that are not neighbours."""
+        """Raise if the tables are not neighbours."""
         (X, y), (other, other_y) = self.tables
         if len(y) == len(other_y) - 1 and self.relation is Relation.ADD_REMOVE:
             same = np.array_equal(X, other[1:]) and np.array_equal(y, other_y[1:])
@@ -59,35 +59,38 @@ class Pair:
         elif X.shape == other.shape and y.shape == other_y.shape:
             changed = int(np.count_nonzero(np.any(other != X, axis=1) | (other_y != y)))
         else:
-            raise ValueError("The tables of a pair have as many rows, or one lacks the first.")
+            raise ValueError(
+                "The tables of a pair must have as many rows as each other, or under add/remove "
+                "the first must lack row 0 of the second."
+            )
         if changed != 1:
             raise ValueError("Neighbours differ in exactly one row; these do not.")
 
     @property
     def n_rows(self) -> int:
-        """The public number of rows: that of the larger table."""
+        """Return the public number of rows: that of the larger table."""
         return len(self.tables[1][1])
 
     @property
     def changed(self) -> tuple[tuple[FloatArray, Any], tuple[FloatArray, Any]]:
-        """Both versions of the row that differs, with labels; the tables must have one height."""
+        """Return both versions of the differing row with labels, for tables of the same height."""
         (X, y), (other, other_y) = self.tables
         at = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
         return (X[at], y[at]), (other[at], other_y[at])
 
     @property
     def n_features(self) -> int:
-        """Columns of each table."""
+        """Return the number of columns."""
         return int(self.tables[0][0].shape[1])
 
 
 def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
-    """The pair of a caller's own tables of one height; the direction is that of the difference."""
+    """Return the pair of a caller's own tables; the direction is that of their difference."""
     (X, y), (other, other_y) = ((np.asarray(X, dtype=float), np.asarray(y)) for X, y in tables)
     if X.ndim != 2 or X.shape != other.shape or y.shape != other_y.shape:
         raise ValueError(
-            "The tables must have the same shape, because the number of rows is public. Put a row "
-            "that does nothing in the place of one that is missing."
+            f"The tables must have the same shape, because the number of rows is public; got "
+            f"{X.shape} and {other.shape}. Replace a missing row by one without effect."
         )
     at = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
     numbers = np.concatenate([y, other_y])
@@ -113,24 +116,23 @@ def worst_cases(
     regression: bool = False,
     same_height: bool = False,
 ) -> list[Pair]:
-    """All built-in pairs for one relation, the most telling first.
+    """Return all built-in pairs for one relation, the strongest first.
 
     Parameters
     ----------
     relation : Relation
-        Which neighbours.
+        The neighbouring relation.
     norm : float
-        The bound on a row's norm, or a length at which its gradient is clipped.
+        The bound on a row's norm, or a norm at which its gradient is clipped.
     n_rows : int
         Rows in the larger table; the changed one is the first.
     n_features : int
-        Columns: with one alone, no noise goes elsewhere; only with more there are other rows at
-        right angles.
+        Number of columns. Rows orthogonal to the changed one need at least two.
     regression : bool
-        Whether targets are numbers in [-1, 1] instead of −1 and 1.
+        Targets are numbers in [-1, 1] instead of −1 and 1.
     same_height : bool
-        Under add/remove: put zeros in the place of the missing row. Then only pairs without an
-        intercept remain.
+        Under add/remove: put zeros in place of the missing row. Only pairs without an intercept
+        remain.
     """
     relation = Relation.parse(relation)
     y = np.where(np.arange(n_rows) % 2 == 0, 1.0, -1.0)
@@ -139,7 +141,7 @@ def worst_cases(
     constant, both = np.append(nothing, 1.0), np.append(right, 1.0) / np.hypot(norm, 1.0)
     alone = np.zeros((n_rows, n_features))
     crowd = alone.copy()
-    crowd[1:, 1:] = norm * 0.5  # at right angles to the changed row, labels of both kinds
+    crowd[1:, 1:] = norm * 0.5  # orthogonal to the changed row, labels of both classes
 
     def with_row(X: FloatArray, row: FloatArray, label: float) -> Table:
         X, labels = X.copy(), y.copy()
@@ -155,22 +157,22 @@ def worst_cases(
         tables = (without(X), with_row(X, row, 1.0))
         return Pair(name, relation, tables, pull, fit_intercept=pull.size > n_features)
 
-    def rotated(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
-        """The row turned round; with an intercept its label instead, which turns that, too."""
+    def negated(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
+        """Negate the row; with an intercept negate its label, which negates the intercept, too."""
         other = (-row, 1.0) if pull.size == n_features else (row, -1.0)
         tables = (with_row(X, *other), with_row(X, row, 1.0))
         return Pair(name, relation, tables, pull, fit_intercept=pull.size > n_features)
 
-    make = added if relation is Relation.ADD_REMOVE else rotated
+    make = added if relation is Relation.ADD_REMOVE else negated
     pairs = [
         make("one row alone", alone, right, feature),
-        make("one row at right angles to the others", crowd, right, feature),
-        make("one row far beyond the bound", crowd, far, feature),
+        make("one row orthogonal to the others", crowd, right, feature),
+        make("one row far beyond the norm bound", crowd, far, feature),
     ]
     if n_features == 1:
         del pairs[1]
     if relation is Relation.REPLACE_ONE or not same_height:
-        pairs.append(make("one row where only the intercept matters", alone, nothing, constant))
+        pairs.append(make("one row that moves only the intercept", alone, nothing, constant))
         pairs.append(make("one row with an intercept", alone, right, both))
     if relation is Relation.REPLACE_ONE:
         tables = (with_row(alone, right, -1.0), with_row(alone, right, 1.0))
@@ -179,5 +181,5 @@ def worst_cases(
 
 
 def two_steps(epsilon: float, delta: float) -> tuple[float, float]:
-    """What an (ε, δ) promise for neighbours says of tables two steps apart."""
+    """Return the guarantee for tables two steps apart that (ε, δ) for neighbours implies."""
     return 2 * epsilon, delta * (1 + math.exp(epsilon))

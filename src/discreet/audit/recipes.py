@@ -1,14 +1,15 @@
-"""The settings and ways of running under which each solver shows most of a row.
+"""Settings under which an attack sees most of a row, one recipe or more per solver.
 
-Few iterations show more than many: what is released at the end then says more of each noisy
-answer. The code, the accounting and the composition of several answers are the same.
+Few iterations reveal more than many: the final weights then depend more on each noisy answer. The
+code, the accounting and the composition of several answers are the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
+from discreet.audit.trials import Way
 from discreet.core import Budget
 from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
 from discreet.objectives import Huber, HuberHinge, Loss
@@ -19,7 +20,6 @@ from discreet.solvers import (
     AMPHF,
     GD,
     RRPSGD,
-    SGD,
     FrankWolfe,
     LaplaceSGD,
     Newton,
@@ -29,41 +29,40 @@ from discreet.solvers import (
     PrivGene,
     ShrunkGD,
     Solver,
+    resolve,
 )
 
 __all__ = ["LONG", "RECIPES", "Recipe", "pipelines"]
 
-Way = Literal["one by one", "side by side", "one result"]
-
 ROW_NORM = 1.0
 LONG = 10.0
-"""A length at which gradients are clipped, for estimators without ``data_norm``."""
+"""A row norm at which gradients are clipped, for estimators without ``data_norm``."""
 STEEP = HuberHinge()
-"""Its slope is as large as its bound over a wide range of margins."""
+"""Its slope attains its bound over a wide range of margins."""
 
 SMALL_STEP = 1e-3
-"""With it weights stay near zero, where the slope of the loss is as large as it gets."""
+"""Keeps the weights near zero, where the slope of the loss is largest."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One solver with settings under which an attack sees most, and a way to run it.
+    """A solver with settings under which an attack sees most, and a way to run its trials.
 
     Attributes
     ----------
     solver
         The settings.
     way
-        How many trials are run at once.
+        How trials are run (`discreet.audit.trials`); None to find out by the solver's behaviour.
     label
-        What tells it from other settings of the same solver.
+        Distinguishes it from other settings of the same solver.
     loss, alpha, n_features, row_norm
-        The problem. Choices show most where there is little to choose from: in one column. Without
-        a bound on rows all that bounds a row's effect is the clip of its gradient.
+        The problem. A choice reveals most where there is little to choose from: in one column.
+        Without ``row_norm``, only the clip of its gradient bounds a row's effect.
     """
 
     solver: Solver
-    way: Way = "one by one"
+    way: Way | None = "one by one"
     loss: Loss = STEEP
     alpha: float = 0.0
     n_features: int = 2
@@ -71,19 +70,19 @@ class Recipe:
     label: str = ""
 
     def subject(self, name: str) -> str:
-        """What is attacked, for people: the solver, and what is special about its settings."""
+        """Return a display name: the solver, and what distinguishes its settings."""
         calibration = getattr(self.solver, "calibration", "tight")
         special = [self.label, "" if calibration == "tight" else calibration]
-        words = ", ".join(word for word in special if word)
-        return f"{name} ({words})" if words else name
+        text = ", ".join(word for word in special if word)
+        return f"{name} ({text})" if text else name
 
 
 STRONG_PENALTY = 40.0
-"""With it curvature costs little of ε, and noise has most of it: that is where a row shows."""
+"""Makes curvature cost little of ε, so that the noise, which a row is seen through, has most."""
 
 PRECISE = 1e-6
-"""A bound on the gradient at the point that is found: the published one, 1/n², is large for so few
-rows, and so is the noise that hides it."""
+"""A bound on the gradient at the point found. The published one, 1/n², is large for few rows, and
+so is the noise that hides it."""
 
 _SIGNS: dict[str, Any] = {
     "generations": 2,
@@ -92,7 +91,19 @@ _SIGNS: dict[str, Any] = {
     "last_mutation": 0.1,
     "objective_clip": 0.01,
 }
-"""With these, all that counts of a candidate is on which side of the last winner it lies."""
+"""Reduce each choice to the side of the last winner on which a candidate lies."""
+
+
+def _both(solver: Any, way: Way = "one by one", **problem: Any) -> tuple[Recipe, Recipe]:
+    """Return recipes for the tight and for the published calibration of a solver."""
+    published = replace(solver, calibration="published")
+    return Recipe(solver, way, **problem), Recipe(published, way, **problem)
+
+
+def _batches(name: str) -> Any:
+    """Return an SGD method with few small steps on batches of about 3 rows."""
+    return replace(resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
+
 
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "gd": (
@@ -106,45 +117,11 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         ),
     ),
     "sgd": (
-        Recipe(SGD(step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"),
-        Recipe(
-            SGD(step_size=SMALL_STEP, iterations=8, batch_size=3),
-            "side by side",
-            row_norm=None,
-            label="clipped gradients",
-        ),
+        Recipe(_batches("sgd"), "side by side"),
+        Recipe(_batches("sgd"), "side by side", row_norm=None, label="clipped gradients"),
     ),
-    "sgd-adv": (
-        Recipe(
-            SGD(published="bassily", step_size=SMALL_STEP, iterations=8, batch_size=3),
-            "side by side",
-        ),
-        Recipe(
-            SGD(
-                "published",
-                published="bassily",
-                step_size=SMALL_STEP,
-                iterations=8,
-                batch_size=3,
-            ),
-            "side by side",
-        ),
-    ),
-    "sgd-ma": (
-        Recipe(
-            SGD(published="abadi", step_size=SMALL_STEP, iterations=8, batch_size=3), "side by side"
-        ),
-        Recipe(
-            SGD(
-                "published",
-                published="abadi",
-                step_size=SMALL_STEP,
-                iterations=8,
-                batch_size=3,
-            ),
-            "side by side",
-        ),
-    ),
+    "sgd-adv": _both(_batches("sgd-adv"), "side by side"),
+    "sgd-ma": _both(_batches("sgd-ma"), "side by side"),
     "objpert": (
         Recipe(ObjPert(ridge=STRONG_PENALTY), "side by side"),
         Recipe(ObjPert(), "side by side", label="default penalty"),
@@ -158,35 +135,22 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         Recipe(AMPHF(), "side by side"),
         Recipe(AMPHF("published", gradient_bound=PRECISE), "side by side"),
     ),
-    "outpert": (
-        Recipe(OutPert(), "one result", alpha=1.0),
-        Recipe(OutPert("published"), "one result", alpha=1.0),
-    ),
+    "outpert": _both(OutPert(), "one result", alpha=1.0),
     "permutation-sgd": (
-        Recipe(PermutationSGD(passes=2, batch_size=2, step_size=0.1)),
-        Recipe(PermutationSGD("published", passes=2, batch_size=2, step_size=0.1)),
+        *_both(PermutationSGD(passes=2, batch_size=2, step_size=0.1)),
         Recipe(
             PermutationSGD(mode="strongly-convex", passes=2, batch_size=2),
             alpha=1.0,
             label="strongly convex",
         ),
     ),
-    "rrpsgd": (
-        Recipe(RRPSGD(max_rounds=6, step_size=0.1)),
-        Recipe(RRPSGD("published", max_rounds=6, step_size=0.1)),
-    ),
+    "rrpsgd": _both(RRPSGD(max_rounds=6, step_size=0.1)),
     "laplace-sgd": (
         Recipe(LaplaceSGD(batch_size=3, step_size=0.1)),
         Recipe(LaplaceSGD("published", batch_size=3, passes=2, step_size=0.1)),
     ),
-    "frank-wolfe": (
-        Recipe(FrankWolfe(iterations=2, radius=0.01), n_features=1),
-        Recipe(FrankWolfe("published", iterations=2, radius=0.01), n_features=1),
-    ),
-    "privgene": (
-        Recipe(PrivGene(**_SIGNS), n_features=1),
-        Recipe(PrivGene("published", **_SIGNS), n_features=1),
-    ),
+    "frank-wolfe": _both(FrankWolfe(iterations=2, radius=0.01), n_features=1),
+    "privgene": _both(PrivGene(**_SIGNS), n_features=1),
     "agd": (
         Recipe(AGD(splits=1, n_steps=1, max_iterations=1, objective_clip=1.0), n_features=1),
         Recipe(
@@ -206,7 +170,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
 
 
 def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
-    """Whole estimators: the automatic choice, a preparation, several classes, regression."""
+    """Return whole estimators: the automatic choice, a preparation, three classes, regression."""
     settings: dict[str, Any] = {
         "epsilon": budget.epsilon,
         "delta": budget.delta,

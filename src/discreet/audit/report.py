@@ -1,4 +1,4 @@
-"""Several audits for a reader: as rows of a table, in plain words, and as one JSON document."""
+"""Report of several audits: a table, a summary in plain English, and a JSON document."""
 
 from __future__ import annotations
 
@@ -9,21 +9,10 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from importlib.metadata import version as installed_version
 from typing import Any
 
-from discreet.audit.attack import LEARNING_SHARE
+from discreet.audit.attack import trials_needed
 from discreet.audit.result import SHARP, Audit, Verdict
-from discreet.audit.statistics import trials_for
-from discreet.card.risk import rate_in_words
 
-__all__ = [
-    "HEADINGS",
-    "NUMERIC",
-    "bound_in_words",
-    "document",
-    "in_words",
-    "markdown",
-    "row",
-    "text",
-]
+__all__ = ["HEADINGS", "NUMERIC", "bound_text", "document", "markdown", "row", "summary", "text"]
 
 HEADINGS = (
     "attacked",
@@ -38,20 +27,20 @@ HEADINGS = (
     "verdict",
 )
 NUMERIC = (3, 4, 5, 6, 7, 8)
-"""The columns that are set flush right."""
+"""Columns that are aligned to the right."""
 
 _MARKUP = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|<>"})
 
 
 def row(audit: Audit) -> tuple[str, ...]:
-    """An audit as one row under `HEADINGS`; bounds are rounded down."""
+    """Return an audit as one row under `HEADINGS`; bounds are rounded down."""
     return (
         audit.subject,
         audit.pair,
         audit.relation,
         f"{audit.epsilon:g}",
         f"{audit.delta:g}",
-        bound_in_words(audit),
+        bound_text(audit),
         _floor(audit.epsilon_if_gaussian) if math.isfinite(audit.epsilon_if_gaussian) else "–",
         f"{audit.trials:,}",
         f"{audit.seconds:.1f}",
@@ -60,7 +49,7 @@ def row(audit: Audit) -> tuple[str, ...]:
 
 
 def text(audits: Sequence[Audit]) -> str:
-    """The table as plain text, one line an audit, however long the line is."""
+    """Return the table as plain text, one line per audit, of any width."""
     rows = [HEADINGS, *map(row, audits)]
     widths = [max(len(cells[j]) for cells in rows) for j in range(len(HEADINGS))]
     rows.insert(1, tuple("-" * width for width in widths))
@@ -75,55 +64,54 @@ def text(audits: Sequence[Audit]) -> str:
 
 
 def markdown(audits: Sequence[Audit]) -> str:
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     rule = tuple("---:" if j in NUMERIC else "---" for j in range(len(HEADINGS)))
     rows = [tuple(cell.translate(_MARKUP) for cell in row(audit)) for audit in audits]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (HEADINGS, rule, *rows))
 
 
-def in_words(audits: Sequence[Audit]) -> str:
-    """What a set of audits says, and what it cannot say, in a few sentences."""
+def summary(audits: Sequence[Audit]) -> str:
+    """Return what a set of audits shows, and what it cannot show, in a few sentences."""
     if not audits:
-        return "No attack was carried out, so nothing is known."
+        return "No attack was carried out."
     refuted = [audit for audit in audits if audit.verdict is Verdict.REFUTED]
     weak = sum(audit.verdict is Verdict.TOO_WEAK for audit in audits)
-    told = len(audits) - weak - len(refuted)
-    alarm = rate_in_words(float(f"{sum(audit.error_probability for audit in audits):.9g}"))
+    consistent = len(audits) - weak - len(refuted)
+    alarm = f"{100 * sum(audit.error_probability for audit in audits):.2g} %"
     if refuted:
         names = ", ".join(dict.fromkeys(audit.subject for audit in refuted))
         worst = max(refuted, key=lambda audit: audit.epsilon_bound / audit.epsilon)
-        words = [
-            f"REFUTED: {names}. What was promised there is not kept: of {worst.subject} on "
-            f"{worst.pair!r} the true ε is at least {bound_in_words(worst)}, and "
-            f"{worst.epsilon:g} was promised. Do not release what it makes.",
-            f"If every promise were kept, a run like this would say otherwise with a chance of at "
-            f"most {alarm}.",
+        parts = [
+            f"REFUTED: {names}. The guarantee does not hold: for {worst.subject} on "
+            f"{worst.pair!r} the true ε is at least {bound_text(worst)}; {worst.epsilon:g} was "
+            "promised. Do not release its results.",
+            f"If all guarantees held, the probability of any refutation would be at most {alarm}.",
         ]
-    elif told:
-        words = [
-            f"No promise was refuted. {_attacks(told).capitalize()} would have refuted it, 9 times "
-            f"in 10, had the true ε been {SHARP:g} times the promised one and shown on these "
-            "tables as plainly as it can. (The chance that a promise that is kept gets refuted was "
-            f"at most {alarm}.)"
+    elif consistent:
+        parts = [
+            f"No guarantee was refuted. {_attacks(consistent).capitalize()} would have refuted a "
+            f"mechanism whose true ε is {SHARP:g} times the promised one, 9 times in 10, if these "
+            "tables reveal it fully. (The probability of refuting a guarantee that holds was at "
+            f"most {alarm}.)"
         ]
     else:
-        words = ["No promise was refuted, but no attack was strong enough to tell."]
-    if weak and (told or refuted):
-        were = "was too weak to tell and says" if weak == 1 else "were too weak to tell and say"
-        words.append(f"{_attacks(weak).capitalize()} {were} nothing either way.")
+        parts = ["No guarantee was refuted, but no attack was strong enough to tell."]
+    if weak and (consistent or refuted):
+        verb = "was" if weak == 1 else "were"
+        parts.append(f"{_attacks(weak).capitalize()} {verb} too weak to tell.")
     if weak:
-        words.append("The table says how many trials it would take, where that is known.")
+        parts.append("The table states how many trials would be enough, where that is known.")
     if any(audit.epsilon_if_gaussian > audit.epsilon >= audit.epsilon_bound for audit in audits):
-        words.append(
-            'The column "if Gaussian" refutes nothing: it takes for granted that the noise acts '
-            "like one Gaussian, which other noise does not."
+        parts.append(
+            'The column "if Gaussian" refutes nothing: it assumes that the mechanism is in '
+            "Gaussian DP, which mechanisms with other noise are not."
         )
     if not refuted:
-        words.append(
-            "No audit proves a guarantee: it can show that a promise is broken, never that it is "
-            "kept. That is for the proofs to show."
+        parts.append(
+            "An audit cannot prove a guarantee: it can show that a guarantee fails, not that it "
+            "holds. That needs a proof."
         )
-    return " ".join(words)
+    return " ".join(parts)
 
 
 def document(
@@ -133,24 +121,24 @@ def document(
     left_out: Mapping[str, str] | None = None,
     complete: bool = True,
 ) -> dict[str, Any]:
-    """Several audits as plain data that JSON can hold.
+    """Return several audits as one document for JSON.
 
     Parameters
     ----------
     audits : sequence of Audit
-        What was found.
+        The results.
     settings : mapping
-        What was asked for.
+        The request.
     left_out : mapping, optional
-        What was asked for but could not be attacked, each with the reason.
+        Subjects that were requested but could not be attacked, with the reason.
     complete : bool
-        Whether every attack was carried out.
+        True if every attack was carried out.
 
     Returns
     -------
     dict
-        With ``versions``, ``settings``, ``audits`` (`Audit.to_dict` of each), the verdicts counted,
-        and the closing words. Numbers that are not finite are None.
+        With ``versions``, ``settings``, ``audits`` (`Audit.to_dict` of each), the number of each
+        verdict, and the summary. Numbers that are not finite are None.
     """
     verdicts = [audit.verdict for audit in audits]
     packages = ("discreet", "numpy", "scipy", "scikit-learn")
@@ -163,30 +151,13 @@ def document(
         "complete": complete,
         "left_out": dict(left_out or {}),
         "verdicts": {str(verdict): verdicts.count(verdict) for verdict in Verdict},
-        "words": in_words(audits),
+        "summary": summary(audits),
         "audits": [_finite(audit.to_dict()) for audit in audits],
     }
 
 
-def trials_that_tell(epsilon: float, delta: float, confidence: float) -> int | None:
-    """Trials without which no audit of this promise can tell; None if none would be enough."""
-    tested = trials_for(epsilon, delta, alpha=1 - confidence, factor=SHARP)
-    # two worlds; a little more, because neither shares nor halves of trials are whole numbers
-    return None if tested is None else math.ceil(2.02 * tested / (1 - LEARNING_SHARE))
-
-
-def _attacks(count: int) -> str:
-    return "one attack" if count == 1 else f"{count:,} attacks"
-
-
-def _floor(value: float, digits: int = 3) -> str:
-    """A bound from below, rounded down so that it stays one."""
-    rounded = Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value))
-    return f"{rounded:f}" if rounded else "0"
-
-
-def bound_in_words(audit: Audit) -> str:
-    """The certified ε, with as many digits as show that it is above a refuted promise."""
+def bound_text(audit: Audit) -> str:
+    """Return the certified ε, with enough digits to exceed a refuted ε."""
     digits = 3
     while (
         audit.verdict is Verdict.REFUTED
@@ -197,25 +168,35 @@ def bound_in_words(audit: Audit) -> str:
     return _floor(audit.epsilon_bound, digits)
 
 
+def _attacks(count: int) -> str:
+    return "one attack" if count == 1 else f"{count:,} attacks"
+
+
+def _floor(value: float, digits: int = 3) -> str:
+    """Return a number rounded down, so that a lower bound stays one."""
+    rounded = Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value))
+    return f"{rounded:f}" if rounded else "0"
+
+
 def _verdict(audit: Audit) -> str:
     if audit.verdict is not Verdict.TOO_WEAK:
         return str(audit.verdict)
     if audit.trials_needed is not None:
-        return f"{audit.verdict}; about {_rounded_up(audit.trials_needed):,} trials would"
-    fewest = trials_that_tell(audit.epsilon, audit.delta, audit.confidence)
+        return f"{audit.verdict}; needs about {round_up(audit.trials_needed):,} trials"
+    fewest = trials_needed(audit.epsilon, audit.delta, audit.confidence)
     if fewest is not None and fewest > audit.trials:
-        return f"{audit.verdict}; at least {_rounded_up(fewest):,} trials are needed"
+        return f"{audit.verdict}; needs at least {round_up(fewest):,} trials"
     return f"{audit.verdict}; more trials may not help"
 
 
-def _rounded_up(count: int) -> int:
-    """A number of trials, rounded up to two digits: nobody plans 203,817 of them."""
+def round_up(count: int) -> int:
+    """Return a number of trials rounded up to two digits."""
     step = int(10 ** max(0, len(str(count)) - 2))
     return -(-count // step) * step
 
 
 def _finite(value: Any) -> Any:
-    """The same data with None for numbers that JSON has no words for."""
+    """Return the data with None in place of numbers that JSON cannot represent."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""Result of an audit: a certified lower bound on ε, and a verdict."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 __all__ = ["Audit", "CurvePoint", "Verdict"]
 
 SHARP = 2.0
-"""An audit that would not have refuted this many times the promised ε is too weak to tell."""
-
+"""An audit is too weak if it would not have refuted this multiple of the stated ε."""
 
 SEEN = 0.1
-"""An attack that certifies less than this share of the promise did not see enough to tell."""
+"""An audit is too weak if it certifies less than this share of the stated ε."""
 
 
 class Verdict(StrEnum):
-    """What an audit says of a promise."""
+    """Verdict of an audit on a stated guarantee."""
 
     REFUTED = "refuted"
     CONSISTENT = "consistent"
@@ -28,7 +27,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """One point of the measured trade-off: how many are wrongly accused, and rightly caught."""
+    """One point of the attacker's ROC curve: false-positive rate and true-positive rate."""
 
     fpr: float
     tpr: float
@@ -36,36 +35,36 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What an audit found.
+    """Result of an audit.
 
     Attributes
     ----------
     subject, pair, statistic
-        What was attacked, on which neighbouring tables, and what the attacker looked at.
+        Names of the mechanism, the neighbouring tables and the attacker's statistic.
     epsilon, delta, relation
-        The promise.
+        The stated guarantee.
     epsilon_bound
-        Certified: the true ε at this δ is at least that, with probability ``confidence``.
+        Certified lower bound on the true ε at this δ, with probability ``confidence``.
     mu_bound, epsilon_if_gaussian
-        The same for μ if the mechanism is in Gaussian DP (an assumption), and the ε that it means
-        at this δ.
+        Lower bound on μ under the assumption that the mechanism is in Gaussian DP, and the ε at
+        this δ that follows from it.
     confidence
-        Of each of the two bounds on its own.
+        Confidence of each of the two bounds.
     trials
-        Runs in all, about half of them on each table; those that chose the event included.
+        Number of runs, about half of them on each table, including those that chose the event.
     sharpness
-        The true ε at which so many trials would have refuted the promise, 9 times in 10, had the
-        mechanism been as bad as that ε allows and the attack the best there is.
+        The smallest true ε at which this many trials would refute the guarantee, 9 times in 10,
+        for a worst-case mechanism and the best attack on it.
     trials_needed
-        For an audit that is too weak: about how many trials would tell; None if this attack never
-        would.
+        For an audit that is too weak: approximate number of trials that would be enough; None if
+        more trials of this attack would not help.
     seconds
-        How long it took.
+        Duration.
     event
-        The event that the bound rests on: its rate in one world is at most ``fpr``, and in the
-        other at least ``tpr``. None where there is no single event.
+        The event behind the bound: its probability is at most ``fpr`` on one table and at least
+        ``tpr`` on the other. None if there is no single event.
     curve
-        The measured trade-off on the runs that were not used to choose the event.
+        ROC curve on the runs that were not used to choose the event.
     """
 
     subject: str
@@ -87,7 +86,7 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """Refuted, consistent, or too weak to tell."""
+        """Return the verdict: refuted, consistent or too weak to tell."""
         if self.epsilon_bound > self.epsilon:
             return Verdict.REFUTED
         seen = self.epsilon_bound >= SEEN * self.epsilon
@@ -97,31 +96,31 @@ class Audit:
 
     @property
     def error_probability(self) -> float:
-        """Chance that ``epsilon_bound`` is above the truth."""
+        """Return the probability that ``epsilon_bound`` is above the true ε."""
         return 1 - self.confidence
 
     def __str__(self) -> str:
-        """One paragraph."""
-        promise = f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.relation})"
+        """Return one paragraph."""
+        stated = f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.relation})"
         bound = f"ε ≥ {self.epsilon_bound:.3g} with confidence {100 * self.confidence:g} %"
-        words = f"{self.subject}: {self.verdict}. Promised: {promise}. Certified: {bound}"
-        words += f", by {self.trials:,} runs on {self.pair!r}, looking at {self.statistic}."
+        text = f"{self.subject}: {self.verdict}. Promised: {stated}. Certified: {bound}"
+        text += f", by {self.trials:,} runs on {self.pair!r}, using {self.statistic}."
         if self.verdict is Verdict.TOO_WEAK:
             if self.trials_needed is None:
-                words += " This attack would not tell with any number of trials."
+                text += " More trials of this attack would not help."
             else:
-                words += f" About {self.trials_needed:,} trials would tell."
-        return words
+                text += f" About {self.trials_needed:,} trials would be enough."
+        return text
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data; numbers that are not finite become None."""
-        plain = asdict(self)
-        plain["verdict"] = str(self.verdict)
+        """Return a dict for JSON; numbers that are not finite become None."""
+        data = asdict(self)
+        data["verdict"] = str(self.verdict)
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in plain.items()
+            for name, value in data.items()
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON."""
+        """Return `to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)

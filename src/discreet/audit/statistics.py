@@ -1,13 +1,14 @@
-"""Certified statements about two unknown distributions, from samples of each.
+"""Confidence bounds on how much two unknown distributions differ, from samples of each.
 
-Everything here is a one-sided confidence bound: with probability at most ``alpha`` it is on the
-wrong side of the truth, whatever the distributions are. Events are chosen on samples that are not
-used again; an event that was looked at cannot be tested on what made it look good.
+All bounds are one-sided: with probability at most ``alpha`` a bound is on the wrong side of the
+truth, for any distributions. An event must be chosen on samples that are not used again, because a
+bound from the samples that selected the event would be too optimistic.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from discreet.accounting.conversions import mu_from_epsilon
+from discreet.validate import FloatArray
 
 __all__ = [
     "Event",
     "choose_event",
     "epsilon_bound",
+    "least_true",
     "lower_rate",
     "mu_bound",
     "near_both_ends",
@@ -29,24 +32,22 @@ __all__ = [
     "upper_rate",
 ]
 
-FloatArray = NDArray[np.float64]
-
 LUCK, GAUSSIAN_LUCK = 1.3, 2.0
-"""Standard deviations of bad luck that a planned audit should survive: 9 in 10 do. Where the event
-has to be found among many, as for Gaussians, some of the luck is in finding it."""
+"""Standard deviations by which counts may fall short in a planned audit: 9 in 10 audits have less.
+For Gaussians, where the event is selected among many, the selection varies as well."""
 
 DOUBT = 0.03
-"""Rates that choose an event are themselves bounds of this error: rare events look too good."""
+"""Error probability of the bounds by which events are compared; rare events look too good."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something an attacker may see: a statistic above (or below) a threshold.
+    """An event that an attacker can observe: a statistic above (or below) a threshold.
 
     Attributes
     ----------
     above
-        Whether the statistic lies above the threshold, or below it.
+        True for above, False for below.
     threshold
         The threshold; a statistic equal to it is not in the event.
     likely
@@ -58,24 +59,24 @@ class Event:
     likely: int
 
     def holds(self, scores: FloatArray) -> NDArray[np.bool_]:
-        """For each score, whether it is in the event."""
+        """Return True for each score that is in the event."""
         return scores > self.threshold if self.above else scores < self.threshold
 
     def counts(self, scores: tuple[FloatArray, FloatArray]) -> tuple[int, int]:
-        """How often the event happens in the world where it is likely, and in the other."""
+        """Count the event in the world where it is likely, and in the other."""
         hits = [int(np.count_nonzero(self.holds(values))) for values in scores]
         return hits[self.likely], hits[1 - self.likely]
 
 
 def lower_rate(hits: ArrayLike, trials: ArrayLike, alpha: float) -> FloatArray:
-    """Clopper-Pearson: the probability of a hit is at least this, but for chance ``alpha``."""
+    """Return the lower Clopper-Pearson bound on a rate, with error probability ``alpha``."""
     k, n = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
     bound = betaincinv(np.maximum(k, 1e-12), n - k + 1, alpha)
     return np.where(k > 0, bound, 0.0)
 
 
 def upper_rate(hits: ArrayLike, trials: ArrayLike, alpha: float) -> FloatArray:
-    """Clopper-Pearson: the probability of a hit is at most this, but for chance ``alpha``."""
+    """Return the upper Clopper-Pearson bound on a rate, with error probability ``alpha``."""
     k, n = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
     bound = betaincinv(k + 1, np.maximum(n - k, 1e-12), 1 - alpha)
     return np.where(k < n, bound, 1.0)
@@ -84,23 +85,23 @@ def upper_rate(hits: ArrayLike, trials: ArrayLike, alpha: float) -> FloatArray:
 def epsilon_bound(
     likely: ArrayLike, other: ArrayLike, trials: ArrayLike, *, delta: float, alpha: float
 ) -> FloatArray:
-    """No (ε, δ)-DP mechanism has a smaller ε than this, but for chance ``alpha``.
+    """Return a lower bound on the ε of the mechanism, with error probability ``alpha``.
 
     Parameters
     ----------
     likely, other
-        How often one event, fixed in advance, happened in each of two neighbouring worlds.
+        Counts of one event, fixed in advance, on each of two neighbouring tables.
     trials
-        Independent runs in each world.
+        Independent runs on each table.
     delta
-        The promised δ.
+        The stated δ.
     alpha
-        Probability of a bound above the truth; half of it goes to each rate.
+        Probability of a bound above the true ε; half of it is used for each rate.
 
     Returns
     -------
     ndarray
-        ln((p − δ)/q), p bounded from below and q from above; 0 where that says nothing.
+        ln((p − δ)/q) for a lower bound p and an upper bound q on the rates; 0 if negative.
     """
     p = lower_rate(likely, trials, alpha / 2)
     q = upper_rate(other, trials, alpha / 2)
@@ -110,9 +111,9 @@ def epsilon_bound(
 
 
 def mu_bound(likely: ArrayLike, other: ArrayLike, trials: ArrayLike, *, alpha: float) -> FloatArray:
-    """No μ-GDP mechanism has a smaller μ than this, but for chance ``alpha``.
+    """Return a lower bound on the μ of a mechanism in Gaussian DP, with error ``alpha``.
 
-    Φ⁻¹(p) − Φ⁻¹(q), p bounded from below and q from above; 0 where that says nothing.
+    Φ⁻¹(p) − Φ⁻¹(q) for a lower bound p and an upper bound q on the rates; 0 if negative.
     """
     p = lower_rate(likely, trials, alpha / 2)
     q = upper_rate(other, trials, alpha / 2)
@@ -129,26 +130,26 @@ def choose_event(
     delta: float | None,
     points: int = 160,
 ) -> tuple[Event, float]:
-    """The event that promises most when it is tested with ``trials`` new runs in each world.
+    """Choose the event that would give the best bound in ``trials`` new runs on each table.
 
     Parameters
     ----------
     scores
-        A statistic of runs in world 0 and in world 1, which will not be used again.
+        A statistic of runs on table 0 and on table 1, which will not be used again.
     trials
-        Runs in each world that the event will be tested with.
+        Runs on each table that the event will be tested with.
     alpha
         The error probability of that test.
     delta
-        For an ε at this δ; None for a μ.
+        For a bound on ε at this δ; None for a bound on μ.
     points
-        Thresholds tried, spread evenly over the ranks near both ends.
+        Number of thresholds, denser near both ends.
 
     Returns
     -------
     (Event, float)
-        And the bound that the test would give if it saw pessimistic rates; a negative number
-        that grows with what is seen, where it would give none.
+        The event, and the bound that the test would give at pessimistic rates. Where the test
+        would give none, a negative number that increases with the difference of the rates.
     """
     thresholds = near_both_ends(np.concatenate(scores), points)
     ordered = [np.sort(values) for values in scores]
@@ -168,7 +169,7 @@ def choose_event(
                 bounds = mu_bound(p * trials, q * trials, trials, alpha=alpha)
             else:
                 bounds = epsilon_bound(p * trials, q * trials, trials, delta=delta, alpha=alpha)
-            # where nothing would be certified, what is seen most clearly comes first
+            # where nothing would be certified, the clearest difference comes first
             gap = hits[likely] / size - hits[1 - likely] / other_size - (delta or 0.0)
             spread = np.sqrt(p * (1 - p) / size + q * (1 - q) / other_size + 1 / size**2)
             merits = np.where(bounds > 0, bounds, -np.exp(np.clip(-gap / spread, -50, 50)))
@@ -180,21 +181,21 @@ def choose_event(
 
 
 def near_both_ends(scores: FloatArray, points: int) -> FloatArray:
-    """Thresholds at ranks that are evenly spaced by factors from either end."""
+    """Return thresholds at ranks that are geometrically spaced from either end."""
     ordered = np.sort(scores)
     tail = np.geomspace(1, ordered.size / 2, points // 2)
     ranks = np.unique(np.concatenate([tail, ordered.size - tail]).astype(np.int64))
-    lowest = np.nextafter(ordered[0], -np.inf)  # for events that always happen
+    lowest = np.nextafter(ordered[0], -np.inf)  # for events that always occur
     return np.unique(np.append(ordered[np.clip(ranks, 0, ordered.size - 1)], lowest))
 
 
 def _expected_bound(true_epsilon: float, delta: float, trials: float, alpha: float) -> float:
-    """What an unlucky audit certifies of the worst mechanism that is exactly (ε, δ)-DP."""
+    """Return what an unlucky audit certifies for the worst (ε, δ)-DP mechanism."""
     if delta > 0:
         mu = mu_from_epsilon(true_epsilon, delta)
         at = np.linspace(-1.0, 6.0, 141)
         p, q = ndtr(mu - at), ndtr(-at)
-    else:  # an answer that is true with probability e^ε/(1 + e^ε)
+    else:  # randomised response
         p = np.array([1 / (1 + math.exp(-true_epsilon))])
         q = 1 - p
     luck = GAUSSIAN_LUCK if delta > 0 else LUCK
@@ -203,45 +204,47 @@ def _expected_bound(true_epsilon: float, delta: float, trials: float, alpha: flo
     return float(np.max(epsilon_bound(low, high, trials, delta=delta, alpha=alpha)))
 
 
-def sharpness(epsilon: float, delta: float, trials: int, *, alpha: float) -> float:
-    """The smallest true ε at which so many tested runs in each world would refute ``epsilon``.
-
-    For a mechanism that is as bad as its (ε, δ) allows (a Gaussian, or a coin for δ = 0) and the
-    best attack on it, 9 times in 10; infinite if no ε below 64 times the promise would do.
-    """
-    low, high = epsilon, 64 * epsilon
-    if trials < 1 or _expected_bound(high, delta, trials, alpha) <= epsilon:
+def least_true(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the least number at which a monotone condition holds; infinite if above ``high``."""
+    if not holds(high):
         return math.inf
     for _ in range(30):
         middle = 0.5 * (low + high)
-        if _expected_bound(middle, delta, trials, alpha) > epsilon:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-def trials_for(epsilon: float, delta: float, *, alpha: float, factor: float) -> int | None:
-    """Tested runs in each world with which a true ε of ``factor`` times the promise is refuted.
+def sharpness(epsilon: float, delta: float, trials: int, *, alpha: float) -> float:
+    """Return the smallest true ε at which this many runs on each table would refute ``epsilon``.
 
-    None if not even 10¹² runs would do it.
+    For a worst-case mechanism (a Gaussian, or randomised response for δ = 0) and the best attack
+    on it, 9 times in 10; infinite if it exceeds 64 times ``epsilon``.
     """
-    low, high = 0.0, math.log(1e12)
-    if _expected_bound(factor * epsilon, delta, math.exp(high), alpha) <= epsilon:
-        return None
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        if _expected_bound(factor * epsilon, delta, math.exp(middle), alpha) > epsilon:
-            high = middle
-        else:
-            low = middle
-    return math.ceil(math.exp(high))
+    if trials < 1:
+        return math.inf
+    return least_true(
+        lambda true: _expected_bound(true, delta, trials, alpha) > epsilon, epsilon, 64 * epsilon
+    )
+
+
+def trials_for(epsilon: float, delta: float, *, alpha: float, factor: float) -> int | None:
+    """Return the runs per table that refute a true ε of ``factor`` times the stated one.
+
+    None if 10¹² runs are not enough.
+    """
+    true = factor * epsilon
+    found = least_true(
+        lambda size: _expected_bound(true, delta, math.exp(size), alpha) > epsilon,
+        0.0,
+        math.log(1e12),
+    )
+    return math.ceil(math.exp(found)) if math.isfinite(found) else None
 
 
 def trials_to_see(
     likely: int, other: int, trials: int, *, delta: float, alpha: float, least: float = 0.0
 ) -> int | None:
-    """Runs in each world that would certify more than ``least``, if the rates are as measured."""
+    """Return the runs per table that certify more than ``least`` at the measured rates."""
     p, q = likely / trials, other / trials
     for exponent in range(1, 28):
         more = trials * 2**exponent

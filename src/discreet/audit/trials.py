@@ -1,67 +1,84 @@
-"""Runs of the real solvers, many of them, on either table of a pair.
+"""Trials: independent runs of a solver or an estimator on either table of a pair.
 
-Three ways, all of which run the solver, the curator and the exact noise as they are:
+Each way of running trials uses the solver, the curator and the exact noise without changes:
 
-- *one by one* (`Single`): any solver, with as many processes as wanted.
-- *side by side* (`Blocks`): one fit of a table in which the pair stands many times, each copy with
-  columns of its own. A solver whose weights in some columns depend only on rows that have
-  something there, and on noise drawn for them, fits all copies independently, so one fit is many
-  trials. Clipping does not couple them: a row lies in one copy.
-- *one result, many noises* (`Repeats`): a solver that adds noise to a computation without any
-  randomness computes it once.
+- `Single`: one fit per trial; works for every solver.
+- `SideBySide`: one fit of a block-diagonal table that holds many copies of the pair's table, each
+  in columns of its own. If the solver treats columns independently, each copy is one trial.
+- `Repeats`: a solver that adds noise once to a deterministic result computes the result once.
+- `Fits`: one fit of a whole estimator per trial.
 
-``tests/audit/test_trials.py`` shows that they agree in distribution.
+`fastest_way` chooses by the solver's behaviour, so a plug-in solver is as fast as a built-in one of
+the same kind. The fast ways verify themselves: one trial is replayed as a single fit that gets the
+same answers from the curator, and must ask the same questions and end with the same weights.
+``tests/audit/test_trials.py`` compares the distributions of all ways.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from sklearn.base import clone
 
 from discreet.audit.pairs import Pair
-from discreet.core import Account, Budget, Curator, Gaussian, Relation
-from discreet.core.bits import Bits, SystemBits
-from discreet.core.mechanisms import AdditiveMechanism
+from discreet.core import Account, Budget, Curator, Gaussian
+from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
+from discreet.errors import NotSupported
+from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, Loss, Problem
 from discreet.rows import as_rows
-from discreet.solvers import ObjPert, Solution, Solver, TraceEntry
+from discreet.solvers import AMP, AMPHF, ObjPert, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray
 
 __all__ = [
-    "Blocks",
+    "Fits",
+    "NotSeparable",
     "Repeats",
     "Setting",
+    "SideBySide",
     "Single",
+    "Way",
+    "compares_rows",
+    "fastest_way",
     "numbers_of",
-    "scaled_bound",
-    "scaled_steps",
+    "released_numbers",
     "trace_numbers",
 ]
 
-FloatArray = NDArray[np.float64]
+Way = Literal["one by one", "side by side", "one result"]
 
-SIDE_BY_SIDE = 2000
-"""Copies of the pair in one fit: enough to forget what a fit costs, and it stays in the cache."""
+COPIES = 2000
+"""Copies of the pair per fit: the overhead of a fit is negligible and the table fits the cache."""
+
+PROBED = 8
+"""Copies in the first fits that `fastest_way` tries."""
+
+
+class NotSeparable(NotSupported):
+    """Raised if a solver's trials cannot be run together."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is attacked: a solver on a problem, and the tables.
+    """A solver on a problem, and the two tables.
 
     Attributes
     ----------
     solver, loss, alpha, row_norm, budget
-        As an estimator has them.
+        Settings, as of an estimator.
     pair
-        The two tables.
+        The neighbouring tables.
     bits
-        Where noise comes from.
+        Source of random bits.
     """
 
     solver: Solver
@@ -72,16 +89,25 @@ class Setting:
     pair: Pair
     bits: Bits = field(default_factory=SystemBits)
 
-    def problem(self, copies: int = 1) -> Problem:
-        """The problem on so many copies of the pair.
-
-        The penalty on the sum over rows, n·alpha, stays what it is for one.
-        """
+    def problem(self) -> Problem:
+        """Return the problem of one trial."""
         return Problem(
             loss=self.loss,
-            penalty=L2(self.alpha / copies),
-            n_rows=copies * self.pair.n_rows,
-            n_features=copies * self.pair.n_features,
+            penalty=L2(self.alpha),
+            n_rows=self.pair.n_rows,
+            n_features=self.pair.n_features,
+            fit_intercept=self.pair.fit_intercept,
+            row_norm=self.row_norm,
+        )
+
+    def rows(self, world: int, copies: int = 1) -> Any:
+        """Return the rows of a world's table, ``copies`` times along a block diagonal."""
+        X, y = self.pair.tables[world]
+        if copies > 1:
+            X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
+        return as_rows(
+            X,
+            np.tile(y, copies),
             fit_intercept=self.pair.fit_intercept,
             row_norm=self.row_norm,
         )
@@ -89,143 +115,333 @@ class Setting:
 
 @dataclass(frozen=True)
 class Single:
-    """Fits one by one; outputs are weights and, with ``traces``, numbers of the trace."""
+    """Fits one by one; outputs are the weights and, with ``traces``, numbers of the trace."""
 
     setting: Setting
     traces: bool = True
 
     def draw(self, world: int, count: int) -> FloatArray:
-        """Outputs of ``count`` fits on the table of a world."""
+        """Return the outputs of ``count`` fits on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
         spends = setting.solver.plan(problem, setting.budget)
-        X, y = setting.pair.tables[world]
-        rows = as_rows(X, y, fit_intercept=problem.fit_intercept, row_norm=setting.row_norm)
+        rows = setting.rows(world)
         outputs = []
         for stream in setting.bits.spawn(count):
-            curator = _Told(rows, Account(spends), Noise(stream), problem.n_rows)
+            curator = _Sized(rows, Account(spends), Noise(stream), problem.n_rows)
             solution = setting.solver.solve(problem, curator, setting.budget)
             outputs.append(numbers_of(solution) if self.traces else solution.weights)
         return np.array(outputs)
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Fits of many copies of the pair side by side; outputs are weights.
+class SideBySide:
+    """Fits of many copies of the pair's table at once; outputs are the weights of each copy.
 
-    ``widen(solver, copies, problem)`` is the solver with settings under which each copy is fitted
-    as ``problem`` would be alone: mean gradients are so many times smaller, steps as much longer.
+    The curator and the problem state the number of rows of one copy, so that means over rows, and
+    with them step sizes and batch sizes, are those of a fit of one copy. `NotSeparable` is raised
+    if the solver asks for anything but noisy gradients, or if a replayed copy differs.
     """
 
     setting: Setting
-    widen: Callable[[Any, int, Problem], Solver]
-    copies: int = SIDE_BY_SIDE
+    copies: int = COPIES
 
     def draw(self, world: int, count: int) -> FloatArray:
-        """Outputs of ``count`` trials on the table of a world."""
-        pair = self.setting.pair
+        """Return the outputs of ``count`` trials on the table of a world."""
+        setting, pair = self.setting, self.setting.pair
         if pair.fit_intercept:
-            raise ValueError("Copies side by side would share an intercept.")
-        if self.setting.budget.pure:
-            raise ValueError("Copies side by side would share the length of pure noise.")
+            raise NotSeparable("Copies side by side would share an intercept.")
         copies = min(self.copies, count)
-        problem = self.setting.problem(copies)
-        solver = self.widen(self.setting.solver, copies, self.setting.problem())
-        spends = solver.plan(problem, self.setting.budget)
-        X, y = pair.tables[world]
-        wide = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
-        rows = as_rows(
-            wide, np.tile(y, copies), fit_intercept=False, row_norm=self.setting.row_norm
-        )
-        outputs = []
-        for stream in self.setting.bits.spawn(-(-count // copies)):
-            curator = _Told(rows, Account(spends), Noise(stream), problem.n_rows)
-            weights = solver.solve(problem, curator, self.setting.budget).weights
-            outputs.append(weights.reshape(copies, pair.n_features))
+        solver, problem = _widened(setting, copies)
+        spends = solver.plan(problem, setting.budget)
+        rows = setting.rows(world, copies)
+        perturbed = isinstance(solver, PERTURBED)
+        kind = _Sized if perturbed else _Recorder
+        outputs: list[FloatArray] = []
+        for stream in setting.bits.spawn(-(-count // copies)):
+            curator = kind(rows, Account(spends), Noise(stream), problem.n_rows)
+            solution = solver.solve(problem, curator, setting.budget)
+            weights = solution.weights.reshape(copies, pair.n_features)
+            if not (perturbed or outputs):  # in each call, one copy of the first fit
+                self._verify(world, weights, curator)
+            outputs.append(weights)
         return np.concatenate(outputs)[:count]
+
+    def _verify(self, world: int, weights: FloatArray, recorder: Any) -> None:
+        """Replay one copy as a single fit; raise `NotSeparable` if it takes another course."""
+        setting, size = self.setting, self.setting.pair.n_features
+        at = int(np.random.default_rng().integers(len(weights)))
+        problem = setting.problem()
+        spends = setting.solver.plan(problem, setting.budget)
+        noise = Noise(SeededBits(0))
+        curator = _Replay(setting.rows(world), Account(spends), noise, problem.n_rows)
+        curator.recorded = iter(recorder.recorded)
+        curator.part = slice(at * size, (at + 1) * size)
+        alone = setting.solver.solve(problem, curator, setting.budget)
+        if next(curator.recorded, None) is not None:
+            raise NotSeparable("A fit of one copy asks fewer questions than a fit of many.")
+        _same("the weights", alone.weights, weights[at])
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """One computation without randomness, released many times; outputs are weights."""
+    """One deterministic result, released with fresh noise many times; outputs are weights."""
 
     setting: Setting
 
     def draw(self, world: int, count: int) -> FloatArray:
-        """Outputs of ``count`` releases on the table of a world."""
+        """Return the outputs of ``count`` releases on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
         spends = setting.solver.plan(problem, setting.budget)
-        X, y = setting.pair.tables[world]
-        rows = as_rows(X, y, fit_intercept=problem.fit_intercept, row_norm=setting.row_norm)
+        rows = setting.rows(world)
         curator = _Repeating(rows, Account(spends), Noise(setting.bits), problem.n_rows)
         curator.count = count
-        return setting.solver.solve(problem, curator, setting.budget).weights
+        weights = setting.solver.solve(problem, curator, setting.budget).weights
+        if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
+            raise NotSeparable("The solver does not hand out one release as it is.")
+        again = _Released(rows, Account(spends), Noise(SeededBits(0)), problem.n_rows)
+        again.exact, again.noisy = curator.exact, curator.noisy[-1]
+        alone = setting.solver.solve(problem, again, setting.budget)
+        _same("the weights", alone.weights, weights[-1])
+        return np.asarray(weights, dtype=np.float64)
 
 
-class _Told(Curator):
-    """A curator that is told the public number of rows, where one of them may be missing."""
+@dataclass(frozen=True)
+class Fits:
+    """Fits of copies of an estimator, one by one.
+
+    Attributes
+    ----------
+    estimator
+        Any estimator with ``coef_`` and ``intercept_``; never fitted itself.
+    pair
+        The two tables.
+    seeds
+        Seeds for repeatable trials; None for the noise of an ordinary fit.
+    """
+
+    estimator: Any
+    pair: Pair
+    seeds: itertools.count[int] | None = None
+
+    def draw(self, world: int, count: int) -> FloatArray:
+        """Return all numbers that ``count`` fits on the table of a world release."""
+        X, y = self.pair.tables[world]
+        outputs = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tiny tables, worker processes and seeds are intended
+            for _ in range(count):
+                model = clone(self.estimator)
+                if self.seeds is not None:
+                    model.set_params(random_state=next(self.seeds))
+                outputs.append(released_numbers(model.fit(X, y)))
+        return np.array(outputs)
+
+
+def fastest_way(setting: Setting) -> Way:
+    """Choose how to run a solver's trials, by its behaviour on small fits.
+
+    The solver is run on both tables with a few copies, and then with many. If it asks for anything
+    but noisy gradients, or one release, or raises an error, its trials are run one by one.
+    """
+    if isinstance(setting.solver, PERTURBED) and not setting.pair.fit_intercept:
+        return "one by one" if setting.budget.pure else "side by side"
+    setting = replace(setting, bits=SeededBits(0))
+    ways: tuple[tuple[Way, Any], ...] = (
+        ("side by side", SideBySide(setting)),
+        ("one result", Repeats(setting)),
+    )
+    for way, trials in ways:
+        try:
+            for world, count in ((0, PROBED), (1, PROBED), (1, COPIES)):
+                trials.draw(world, count)
+        except Exception:  # a solver may be anybody's code, and need not cope with such a table
+            continue
+        return way
+    return "one by one"
+
+
+# -- solvers on a wide table -----------------------------------------------------------------------
+
+PERTURBED = (ObjPert, AMP, AMPHF)
+"""Solvers that minimise a perturbed objective. They ask no gradients, but their objective is a sum
+of one objective per copy, with independent noise."""
+
+
+def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
+    """Return a solver and a problem that fit each of several copies as one would be alone."""
+    one = setting.problem()
+    if not isinstance(setting.solver, PERTURBED):
+        return setting.solver, replace(one, n_features=copies * one.n_features)
+    if setting.budget.pure:
+        raise NotSeparable("Copies side by side would share the norm of pure noise.")
+    # Their bounds on the norm of all weights need the true number of rows. The penalty on the sum
+    # over rows, n·alpha, stays that of one copy.
+    wide = replace(
+        one,
+        penalty=L2(setting.alpha / copies),
+        n_rows=copies * one.n_rows,
+        n_features=copies * one.n_features,
+    )
+    return _with_scaled_bound(setting.solver, copies, one), wide
+
+
+def _with_scaled_bound(solver: Any, copies: int, problem: Problem) -> Solver:
+    """Return a solver of perturbed objectives whose bound on the sum's gradient stays the same.
+
+    The rule of `ObjPert` for its penalty also uses the norm of all noise, which grows with the
+    square root of the number of weights.
+    """
+    if not isinstance(solver, ObjPert):
+        return replace(solver, gradient_bound=solver._gradient_bound(problem) / copies)
+    if solver.calibration == "published":
+        return solver
+    given = solver.gradient_bound
+    return replace(
+        solver,
+        noise_reach=solver.noise_reach * math.sqrt(copies),
+        gradient_bound=None if given is None else given / copies,
+    )
+
+
+# -- curators --------------------------------------------------------------------------------------
+
+
+class _Sized(Curator):
+    """A curator with a given public number of rows, of which one may be missing."""
 
     def __init__(self, rows: Any, account: Account, noise: Noise, n_rows: int) -> None:
         super().__init__(rows, account, noise)
         self._n_rows = n_rows
 
 
-class _Repeating(_Told):
-    """A curator whose releases are answered ``count`` times over: one row an answer."""
+def _only(*allowed: str) -> type[_Sized]:
+    """Return a curator class that raises `NotSeparable` for all questions but those allowed."""
+
+    def refused(self: Any, *_: Any, **__: Any) -> Any:
+        raise NotSeparable(f"The solver asks for more than {' or '.join(allowed)}.")
+
+    others = [
+        name
+        for name in dir(Curator)
+        if not name.startswith("_") and name not in allowed and callable(getattr(Curator, name))
+    ]
+    return type("_Only", (_Sized,), dict.fromkeys(others, refused))
+
+
+_GradientsOnly: Any = _only("open", "open_plan", "gradient", "sampled_gradient")
+_ReleaseOnly: Any = _only("open", "open_plan", "release")
+
+
+class _Recorder(_GradientsOnly):
+    """A curator that records the gradients it was asked for, with its answers."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.recorded: list[tuple[str, FloatArray, dict[str, Any], FloatArray]] = []
+
+    def gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
+        """Answer as `Curator.gradient` does."""
+        return self._record("gradient", loss, weights, details)
+
+    def sampled_gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
+        """Answer as `Curator.sampled_gradient` does."""
+        return self._record("sampled_gradient", loss, weights, details)
+
+    def _record(self, name: str, loss: Any, weights: FloatArray, details: dict[str, Any]) -> Any:
+        asked = np.array(weights)
+        answer = getattr(Curator, name)(self, loss, weights, **details)
+        self.recorded.append((name, asked, details, answer.values.copy()))
+        return answer
+
+
+class _Replay(_Recorder):
+    """A curator of one copy that repeats the answers which that copy got in a wide fit."""
+
+    recorded: Any
+    part: slice
+
+    def _record(self, name: str, loss: Any, weights: FloatArray, details: dict[str, Any]) -> Any:
+        first = next(self.recorded, None)
+        if first is None or (name, details) != (first[0], first[2]):
+            raise NotSeparable("A fit of one copy asks other questions than a fit of many.")
+        _same("the weights of a question", np.asarray(weights), first[1][self.part])
+        answer = getattr(Curator, name)(self, loss, weights, **details)  # it charges and checks
+        return replace(answer, values=first[3][self.part].copy())
+
+
+class _Repeating(_ReleaseOnly):
+    """A curator that answers one release ``count`` times, one row per answer."""
 
     count = 1
+    exact: FloatArray | None = None
+    noisy: FloatArray
 
-    def release(
-        self,
-        compute: Callable[[Any], FloatArray],
-        *,
-        size: int,
-        sensitivity: float,
-        proven_for: Relation,
-        magnitude: float,
-        mechanism: AdditiveMechanism,
-    ) -> FloatArray:
-        """As `Curator.release`, but the noise is drawn ``count`` times for one computation."""
-        answers: list[FloatArray] = []
+    def release(self, compute: Any, **details: Any) -> FloatArray:
+        """Compute as `Curator.release` does, and draw the noise ``count`` times."""
+        if self.exact is not None:
+            raise NotSeparable("The solver asks for more than one release.")
 
         def kept(rows: Any) -> FloatArray:
-            answers.append(compute(rows))
-            return answers[0]
+            self.exact = np.array(compute(rows))
+            return self.exact
 
-        super().release(
-            kept,
-            size=size,
-            sensitivity=sensitivity,
-            proven_for=proven_for,
-            magnitude=magnitude,
-            mechanism=mechanism,
+        Curator.release(self, kept, **details)
+        mechanism = details["mechanism"]
+        drawn = {
+            "sensitivity": details["sensitivity"],
+            "magnitude": details["magnitude"],
+            "noise": self._noise,
+        }
+        if isinstance(mechanism, Gaussian):  # independent noise per number: one long vector
+            values = np.tile(self.exact, self.count)
+            self.noisy = mechanism.release(values, **drawn)[0].reshape(self.count, -1)
+        else:
+            releases = [mechanism.release(self.exact, **drawn)[0] for _ in range(self.count)]
+            self.noisy = np.array(releases)
+        return self.noisy
+
+
+class _Released(_ReleaseOnly):
+    """A curator that repeats a noisy release, after checking that the result has no randomness."""
+
+    exact: FloatArray
+    noisy: FloatArray
+
+    def release(self, compute: Any, **details: Any) -> FloatArray:
+        """Return the given noisy release if the computation gives the given result again."""
+
+        def checked(rows: Any) -> FloatArray:
+            found: FloatArray = compute(rows)
+            _same("the result", found, self.exact)
+            return found
+
+        Curator.release(self, checked, **details)
+        return self.noisy
+
+
+def _same(what: str, one: FloatArray, other: FloatArray) -> None:
+    size = max(float(np.max(np.abs(other), initial=0.0)), 1e-300)
+    if one.shape != other.shape or not np.allclose(one, other, rtol=1e-9, atol=1e-9 * size):
+        raise NotSeparable(
+            f"In a replayed fit {what} differ, so trials that are run together are not "
+            "independent. Audit an estimator with this solver: it is run one fit at a time."
         )
-        if isinstance(mechanism, Gaussian):  # noise on each number alone: one long vector
-            values = np.tile(answers[0], self.count)
-            noisy, _ = mechanism.release(
-                values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
-            )
-            return noisy.reshape(self.count, size)
-        return np.array(
-            [
-                mechanism.release(
-                    answers[0], sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
-                )[0]
-                for _ in range(self.count)
-            ]
-        )
+
+
+# -- outputs as numbers ----------------------------------------------------------------------------
 
 
 def numbers_of(solution: Solution) -> FloatArray:
-    """All that a fit puts out, as numbers: weights, and the trace."""
+    """Return everything a solver returns as numbers: weights and trace."""
     return np.concatenate([solution.weights, trace_numbers(solution.trace)])
 
 
 def trace_numbers(trace: Sequence[TraceEntry]) -> FloatArray:
-    """A trace as numbers: its length, and of each number in it the first, the last and the sum.
+    """Return a trace's length, and the first, last and summed value of each of its numbers.
 
-    To 12 digits: noise has room for rounding errors, which grow with the rows there are, so that
-    its scale tells in the last digits how many that is. That number is public, but a table that
-    lacks a row is told the other's.
+    Values are rounded to 12 digits. Noise scales include a bound on rounding errors, which depends
+    on the number of rows; that number is public, but the table that lacks a row has one row fewer
+    than it states.
     """
     entries = np.array(
         [
@@ -240,27 +456,33 @@ def trace_numbers(trace: Sequence[TraceEntry]) -> FloatArray:
     return np.array([float(f"{number:.12g}") for number in numbers])
 
 
-def scaled_steps(solver: Any, copies: int, problem: Problem) -> Solver:
-    """A solver of mean gradients, for so many times as many rows: steps are as much longer."""
-    changes: dict[str, Any] = {"step_size": solver.step_size * copies}
-    if getattr(solver, "batch_size", None) is not None:
-        changes["batch_size"] = solver.batch_size * copies
-    return replace(solver, **changes)
+def released_numbers(model: Any) -> FloatArray:
+    """Return what a fitted model holds: weights, solver (as a hash), trace and preparation."""
+    chosen = zlib.crc32(str(getattr(model, "solver_", "")).encode())
+    parts = [np.ravel(model.coef_), np.ravel(model.intercept_)]
+    parts += [np.array([chosen]), trace_numbers(getattr(model, "trace_", ()))]
+    for step in getattr(model, "preparation_", ()):
+        if is_dataclass(step):
+            values = (getattr(step, item.name) for item in fields(step))
+            parts += [
+                np.ravel(value)
+                for value in values
+                if isinstance(value, (int, float, np.ndarray))
+                and np.asarray(value).dtype.kind in "iuf"
+            ]
+    return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
 
 
-def scaled_bound(solver: Any, copies: int, problem: Problem) -> Solver:
-    """A solver of perturbed objectives, which speaks of sums but for its bound on the mean.
+SUMMING = frozenset(
+    {"gd", "sgd", "sgd-adv", "sgd-ma", "agd", "objpert", "amp", "amp-hf", "outpert"}
+    | {"frank-wolfe", "privgene"}
+)
+"""Solvers that only add up gradients or losses, to which a row of zeros contributes nothing."""
 
-    The rule of `ObjPert` for its penalty also looks at the length of all noise, which grows with
-    the root of the number of weights.
-    """
-    if isinstance(solver, ObjPert):
-        if solver.calibration == "published":
-            return solver
-        given = solver.gradient_bound
-        return replace(
-            solver,
-            noise_reach=solver.noise_reach * math.sqrt(copies),
-            gradient_bound=None if given is None else given / copies,
-        )
-    return replace(solver, gradient_bound=solver._gradient_bound(problem) / copies)
+
+def compares_rows(estimator: Any) -> bool:
+    """Return True if a row of zeros may differ from no row: where rows are counted or ranked."""
+    if not isinstance(estimator, PrivateLinearModel):
+        return False  # assume that it adds up gradients
+    name = getattr(estimator.solver, "name", estimator.solver)
+    return name not in SUMMING or estimator.preparation is not None

@@ -1,7 +1,8 @@
-"""``discreet audit``: attack the guarantee of a solver or a model, and report the outcome."""
+"""``discreet audit``: attack the guarantee of a solver or a model, and report the result."""
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import time
@@ -23,22 +24,24 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 FEWEST, USUAL, MOST = 100, 10_000, 1_000_000
-"""Trials per attack: the least in any case; by default between the other two."""
+"""Trials per attack: the least number, and the range of the default."""
 
 MINUTES_FOR_ALL = 15.0
-"""Default time for all attacks."""
+"""Default duration of ``discreet audit all``."""
 
 LEAST_SECONDS = 4.0
-"""Least useful time of an attack, most of it for choosing the event."""
+"""Least useful duration of an attack, most of which is spent on learning a statistic."""
 
-_ENDINGS = (".svg", ".html", ".htm")
+MEASURING_SECONDS = 0.3
+"""Time to measure the duration of a run, without ``--minutes``."""
+
 _SHARE_OF_TIME = 0.85
-"""Share for trials; the rest of the time is for choosing the event and for counting."""
+"""Share of an attack's time for its runs; the rest is for learning and counting."""
 _LEAST_BATCH_SECONDS = 0.05
 
 
 def _complete(incomplete: str) -> list[str]:
-    """Complete the name of a target."""
+    """Complete the name of a subject."""
     from discreet.audit.cases import subjects
 
     return [name for name in (*subjects(), "all") if name.startswith(incomplete)]
@@ -49,71 +52,71 @@ def audit(
         str,
         typer.Argument(
             metavar="SOLVER|MODEL|all",
-            help="A solver (see: discreet solvers), a model file that `discreet fit` wrote, or "
-            "all: every private solver, the default, and their parts, each on the data sets that "
-            "are hardest for it.",
+            help="A solver (see: discreet solvers), a model file written by `discreet fit`, or "
+            "all: every private solver and the default pipelines, each on its worst-case tables.",
             autocompletion=_complete,
         ),
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option(help=f"The ε to refute; {EPSILON:g} by default. A model has its own."),
+        typer.Option(help=f"Promised ε; default {EPSILON:g}. Not for a model, which has its own."),
     ] = None,
     delta: Annotated[
         float | None,
         typer.Option(
-            help=f"The δ of the guarantee; {DELTA:g} by default. A model has its own. A larger "
-            "one needs far fewer trials."
+            help=f"Promised δ; default {DELTA:g}. Not for a model, which has its own. A larger δ "
+            "needs fewer trials."
         ),
     ] = None,
     relation: Annotated[
         Relation | None,
-        typer.Option(help="Relation of neighbouring data sets; by default each that is supported."),
+        typer.Option(help="Neighbouring relation; by default each that the solver supports."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Time for all attacks together, divided by need."),
+        typer.Option(help="Duration of all attacks together."),
     ] = None,
     trials: Annotated[
         int | None,
         typer.Option(
             min=FEWEST,
-            help="Trials per attack (with --minutes: at most). By default as many as a verdict "
-            f"needs, up to {MOST:,}.",
+            help="Runs per attack (with --minutes: at most). Default: enough to refute twice the "
+            f"promised ε, up to {MOST:,}.",
         ),
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option(help="Probability that no lower bound on ε is too high, over all attacks."),
+        typer.Option(help="Probability that all certified bounds hold."),
     ] = 0.999,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that run trials.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     figure: Annotated[
         Path | None,
-        typer.Option(help="Draw the guarantee and the lower bounds: .svg, or a page (.html)."),
+        typer.Option(
+            help="File for the ROC curves: a figure (.svg, .png, .pdf) or a page (.html)."
+        ),
     ] = None,
     force: Force = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try to refute a guarantee: attack a solver, or a model's settings, on worst-case data sets.
+    """Try to refute a privacy guarantee: attack a solver, or a model's settings.
 
-    Each attack runs the real method many times on two neighbouring data sets, and guesses which of
-    them it saw. Its success rate gives a lower bound on the true ε. A bound above the guarantee
-    refutes it, and the exit code is then 6. No audit proves a guarantee; one with too few trials
-    says so, and how many are needed.
+    Each attack runs the real method many times on two tables that differ in one row, and decides
+    from each output which table was used. Its success certifies a lower bound on the true ε. A
+    bound above the promised ε refutes the guarantee; the exit code is then 6. An audit cannot
+    prove a guarantee. If there are too few trials, it says so and how many are needed.
 
     Example: discreet audit gd --minutes 5 --figure gd.svg
     """
-    from discreet.audit import report
-    from discreet.audit.result import Verdict
+    from discreet.audit import Verdict, report
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
-        raise Problem(Exit.USAGE, "pass --json or --markdown, not both.")
+        raise Problem(Exit.USAGE, "Pass --json or --markdown, not both.")
     if not 0.5 <= confidence < 1:
         raise Problem(Exit.USAGE, f"--confidence must be in [0.5, 1); got {confidence:g}.")
     if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
-        raise Problem(Exit.USAGE, f"--minutes must be a number > 0; got {minutes:g}.")
+        raise Problem(Exit.USAGE, f"--minutes must be a finite number > 0; got {minutes:g}.")
     _check_figure(figure, force)
     plan = plan_for(target, epsilon, delta, relation, jobs)
     if plan.note is not None:
@@ -123,30 +126,23 @@ def audit(
     each = 1 - (1 - confidence) / len(plan.attacks)
     if target == "all" and minutes is None and trials is None:
         minutes = MINUTES_FOR_ALL
-        screen.note(f"{len(plan.attacks)} attacks in {minutes:g} minutes; --minutes gives more.")
+        screen.note(f"{len(plan.attacks)} attacks in {minutes:g} minutes; change it by --minutes.")
     if minutes is not None and 60 * minutes < LEAST_SECONDS * len(plan.attacks):
         enough = math.ceil(LEAST_SECONDS * len(plan.attacks) / 60)
         screen.note(
-            f"{len(plan.attacks)} attacks do not fit in {minutes:g} minutes: it will take longer, "
-            f"and most will be too weak for a verdict. Allow {enough} minutes at least."
+            f"{minutes:g} minutes are too short for {len(plan.attacks)} attacks: it will take "
+            f"longer, and most attacks will be too weak to tell. Pass --minutes {enough} or more."
         )
-    if trials is None and minutes is None:
-        most = max(_trials_that_tell(attack, each) for attack in plan.attacks)
-        if most > 10 * USUAL:
-            screen.note(
-                f"{len(plan.attacks)} attacks of up to {most:,} trials each; --minutes sets a "
-                "limit, and --delta 1e-3 needs far fewer."
-            )
     done: list[Audit] = []
     stopped: BaseException | None = None
     try:
         with screen.bar(f"auditing {target}") as bar:
-            _attack_all(plan.attacks, done, each, trials, minutes, bar)
-    except BaseException as error:  # finished attacks took long: show them, then raise the error
+            _attack_all(plan.attacks, done, each, trials, minutes, bar, screen)
+    except BaseException as error:  # report the finished attacks, then raise the error
         if not done:
             raise
         stopped = error
-    told = report.document(
+    result = report.document(
         done,
         settings={
             "target": target,
@@ -163,9 +159,11 @@ def audit(
         complete=stopped is None,
     )
     if figure is not None:
-        _draw(done, figure, target)
-        told["figure"] = os.fspath(figure)
-    screen.result(told, _shown(screen, done, markdown))
+        from discreet.audit.figure import save
+
+        save(done, figure, title=f"Audit of {Path(target).name}")
+        result["figure"] = os.fspath(figure)
+    screen.result(result, _display(screen, done, markdown))
     if figure is not None:
         screen.note(f"Figure: {figure}")
     if isinstance(stopped, KeyboardInterrupt):
@@ -176,7 +174,7 @@ def audit(
         )
     if stopped is not None:
         raise stopped
-    if any(found.verdict is Verdict.REFUTED for found in done):
+    if any(audit.verdict is Verdict.REFUTED for audit in done):
         raise typer.Exit(Exit.REFUTED)
 
 
@@ -187,45 +185,105 @@ def _attack_all(
     trials: int | None,
     minutes: float | None,
     bar: Bar,
+    screen: Screen,
 ) -> None:
-    """Carry out attacks one after the other, and add each result to ``done`` at once."""
-    import sklearn.linear_model  # noqa: F401  # for the attackers; not in the first one's time
+    """Carry out attacks one after the other; each result is added to ``done`` at once."""
+    import sklearn.linear_model  # noqa: F401  # for learned statistics; not to be timed
 
     from discreet.audit import run
 
-    wanted = [trials or _trials_that_tell(attack, confidence) for attack in attacks]
-    if minutes is None:
-        counts, lasting = wanted, [0.0] * len(attacks)
-    else:
-        end = time.perf_counter() + 60 * minutes
-        rates = [_seconds_a_run(each, 6 * minutes / len(attacks)) for each in attacks]
-        left = _SHARE_OF_TIME * (end - time.perf_counter())
-        counts = _allot(wanted, rates, left, more=trials is None)
-        lasting = [rate * count for rate, count in zip(rates, counts, strict=True)]
+    counts = [trials or _default_trials(attack, confidence) for attack in attacks]
+    seconds = [0.0] * len(attacks)
+    end = math.inf if minutes is None else time.perf_counter() + 60 * minutes
+    if minutes is not None or trials is None:
+        most = MEASURING_SECONDS if minutes is None else 6 * minutes / len(attacks)
+        rates = [_seconds_per_run(attack, most) for attack in attacks]
+        if minutes is not None:
+            left = _SHARE_OF_TIME * (end - time.perf_counter())
+            counts = _allot(counts, rates, left, more=trials is None)
+        seconds = [rate * count for rate, count in zip(rates, counts, strict=True)]
+        screen.note(_forecast(attacks, counts, rates, confidence))
     for k, attack in enumerate(attacks):
         count = counts[k]
-        if minutes is not None:  # an attack that took longer leaves less for the others
+        if minutes is not None:  # an overrun is taken from the attacks that follow
             left = _SHARE_OF_TIME * (end - time.perf_counter())
-            count = max(FEWEST, int(count * min(1.0, max(0.0, left) / sum(lasting[k:]))))
+            count = max(FEWEST, int(count * min(1.0, max(0.0, left) / sum(seconds[k:]))))
 
-        def told(runs: int, of: int, before: int = k) -> None:
+        def show(runs: int, of: int, before: int = k) -> None:
             bar((before + runs / of) / len(attacks))
 
-        done.append(run(attack, trials=count, confidence=confidence, progress=told))
+        done.append(run(attack, trials=count, confidence=confidence, progress=show))
 
 
-def _trials_that_tell(attack: Attack, confidence: float) -> int:
-    """Return the number of trials that a verdict needs, but at most `MOST`."""
-    from discreet.audit.report import trials_that_tell
+def _default_trials(attack: Attack, confidence: float) -> int:
+    """Return the number of trials that can refute twice the promised ε, but at most `MOST`."""
+    from discreet.audit.attack import trials_needed
 
-    needed = trials_that_tell(attack.epsilon, attack.delta, confidence)
+    needed = trials_needed(attack.epsilon, attack.delta, confidence)
     return MOST if needed is None else min(MOST, max(USUAL, needed))
 
 
-def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: bool) -> list[int]:
-    """Divide time evenly, and give time that an attack does not need to those that need more.
+def _forecast(
+    attacks: Sequence[Attack],
+    counts: Sequence[int],
+    rates: Sequence[float],
+    confidence: float,
+) -> str:
+    """State, before the work, how many trials are planned and what they can show."""
+    from discreet.audit.attack import reachable, trials_needed
+    from discreet.audit.report import round_up
+    from discreet.audit.result import SHARP
 
-    ``rates`` are seconds per trial. Spare time makes all attacks stronger, if ``more``.
+    strong: list[tuple[int, float]] = []
+    weak: list[tuple[int, int, float]] = []
+    for attack, count, rate in zip(attacks, counts, rates, strict=True):
+        needed = trials_needed(attack.epsilon, attack.delta, confidence) or math.inf
+        factor = reachable(attack.epsilon, attack.delta, count, confidence) / attack.epsilon
+        if factor <= SHARP * (1 + 1e-6):
+            strong.append((count, factor))
+        else:
+            weak.append((count, round_up(int(min(needed, 10**12))), needed * rate))
+    total = sum(count * rate for count, rate in zip(counts, rates, strict=True)) / _SHARE_OF_TIME
+    parts = [f"{_plural(len(attacks), 'attack')}, about {_duration(total)} in all."]
+    if strong:
+        parts.append(
+            f"{_plural(len(strong), 'attack')} with {_range([count for count, _ in strong])} "
+            f"trials each can refute a true ε of {max(factor for _, factor in strong):.2g} times "
+            "the promised one."
+        )
+    if weak:
+        times = dict.fromkeys(_duration(seconds) for seconds in sorted(s for _, _, s in weak))
+        shortest, *_, longest = (*times, *times)
+        parts.append(
+            f"{_plural(len(weak), 'attack')} with {_range([count for count, _, _ in weak])} trials "
+            f"each will be too weak to tell: {_range([needed for _, needed, _ in weak])} trials "
+            f"are needed, which take {shortest} to {longest} each. A larger --delta needs fewer."
+        )
+    return " ".join(parts)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:,.1f} hours" if math.isfinite(seconds) else "for ever"
+
+
+def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: bool) -> list[int]:
+    """Divide time evenly; what an attack does not need goes to those that need more.
+
+    ``rates`` are seconds per run. Time that no attack needs makes all attacks stronger, if
+    ``more``.
     """
     costs = [count * rate for count, rate in zip(wanted, rates, strict=True)]
     counts = list(wanted)
@@ -239,73 +297,65 @@ def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: 
     return counts
 
 
-def _seconds_a_run(attack: Attack, most: float) -> float:
-    """Measure the seconds per trial in about ``most`` seconds, by trials that are thrown away.
+def _seconds_per_run(attack: Attack, most: float) -> float:
+    """Measure the duration of a run by a few that are discarded, in about ``most`` seconds.
 
-    Many at once are faster than a few, so their number grows until they take long enough. The first
-    of a kind may compile something, so the last batch is timed twice, and the faster time counts.
+    A large batch is faster per run than a small one, so the batch grows until it takes a measurable
+    time. The first batch may compile something, so the last one is timed twice.
     """
     start = time.perf_counter()
-    batch, before = 1, 0.0
+    batch, before = 4096 if attack.batched else 1, 0.0
     while True:
         begun = time.perf_counter()
         attack.draw(0, batch)
         now = time.perf_counter()
-        lasted = max(now - begun, 1e-9)
-        if lasted < 0.5 * before:  # the batch before compiled something
+        duration = max(now - begun, 1e-9)
+        if duration < 0.5 * before:  # the batch before did compile: start again
             start, before = now, 0.0
-        if lasted < _LEAST_BATCH_SECONDS and now - start < most:
+        if duration < _LEAST_BATCH_SECONDS and now - start < most:
             batch, before = 4 * batch, 0.0
         elif before:
-            return min(lasted, before) / batch
+            return min(duration, before) / batch
         else:
-            before = lasted
+            before = duration
 
 
 def _check_figure(figure: Path | None, force: bool) -> None:
     if figure is None:
         return
-    if figure.suffix.lower() not in _ENDINGS:
-        raise Problem(Exit.USAGE, f"--figure {figure}: name it {', '.join(_ENDINGS)}.")
+    from discreet.audit.figure import FORMATS
+
+    if figure.suffix.lower() not in FORMATS:
+        raise Problem(
+            Exit.USAGE, f"--figure {figure}: the name must end with {', '.join(FORMATS)}."
+        )
+    if importlib.util.find_spec("matplotlib") is None:
+        raise Problem(Exit.USAGE, '--figure needs matplotlib: pip install "discreet[report]".')
     check_output(figure, force, option="--figure")
 
 
-def _draw(done: Sequence[Audit], path: Path, target: str) -> None:
-    from discreet.audit.figure import figure, page
-    from discreet.files import replacing
-
-    if path.suffix.lower() == ".svg":
-        drawn = figure(done)
-    else:
-        drawn = page(done, title=f"Audit of {Path(target).name}")
-    with replacing(path) as stream:
-        stream.write(drawn)
-
-
-def _shown(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
-    """Return the table and the conclusion: drawn for a terminal, else one line per attack."""
+def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
+    """Return the table and the summary: a drawn table for a terminal, else one line per attack."""
     from discreet.audit import report
 
-    words = report.in_words(done)
     if markdown:
-        return f"{report.markdown(done)}\n{words}\n"
+        return f"{report.markdown(done)}\n{report.summary(done)}\n"
     if not screen.out.is_terminal:
-        return f"{report.text(done)}\n{words}\n"
-    return _drawn_table(screen, done, words)
+        return f"{report.text(done)}\n{report.summary(done)}\n"
+    return _terminal_table(screen, done)
 
 
-def _drawn_table(screen: Screen, done: Sequence[Audit], words: str) -> Any:
-    """Draw a table that fits a terminal; what all rows share is in its title."""
+def _terminal_table(screen: Screen, done: Sequence[Audit]) -> Any:
+    """Return a table that fits a terminal: what all rows have in common is in the title."""
     from rich import box
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 
-    from discreet.audit import report
-    from discreet.audit.result import Verdict
+    from discreet.audit import Verdict, report
 
-    promises = dict.fromkeys(f"ε = {found.epsilon:g}, δ = {found.delta:g}" for found in done)
+    promises = dict.fromkeys(f"ε = {audit.epsilon:g}, δ = {audit.delta:g}" for audit in done)
     title = f"Promised: {next(iter(promises))}" if len(promises) == 1 else "Promised and certified"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("attacked")
@@ -316,9 +366,9 @@ def _drawn_table(screen: Screen, done: Sequence[Audit], words: str) -> Any:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict")
     styles: dict[Verdict, str] = {Verdict.REFUTED: "bold red", Verdict.TOO_WEAK: "yellow"}
-    for found in done:
-        subject, pair, relation, epsilon, delta, *numbers, verdict = report.row(found)
+    for audit in done:
+        subject, pair, relation, epsilon, delta, *numbers, verdict = report.row(audit)
         promise = [f"ε = {epsilon}, δ = {delta}"] if len(promises) > 1 else []
         cells = (subject, f"{pair} ({relation})", *promise, *numbers, verdict)
-        table.add_row(*map(escape, cells), style=styles.get(found.verdict))
-    return Group(table, *Text(words).wrap(screen.out, screen.out.width))
+        table.add_row(*map(escape, cells), style=styles.get(audit.verdict))
+    return Group(table, *Text(report.summary(done)).wrap(screen.out, screen.out.width))

@@ -19,14 +19,23 @@ if TYPE_CHECKING:
 __all__ = ["DELTA", "EPSILON", "Plan", "plan_for"]
 
 EPSILON, DELTA = 1.0, 1e-5
-"""Default guarantee of a solver that is attacked."""
+"""Default guarantee of a solver under attack."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Attacks to carry out, and targets that cannot be attacked, with the reason.
+    """The attacks to carry out.
 
-    ``epsilon`` and ``delta`` are the guarantee; ``note`` is for a person to read first.
+    Attributes
+    ----------
+    attacks
+        In this order.
+    epsilon, delta
+        The promised guarantee.
+    left_out
+        Subjects that cannot be attacked, with the reason.
+    note
+        Text to show first.
     """
 
     attacks: tuple[Attack, ...]
@@ -43,8 +52,8 @@ def plan_for(
     relation: Relation | None,
     jobs: int,
 ) -> Plan:
-    """Choose the attacks on a target; everything wrong with the request is found here."""
-    from discreet.audit.attack import most_telling
+    """Return the attacks on a target; raise for all mistakes in the request, before any work."""
+    from discreet.audit import most_telling
     from discreet.audit.cases import attacks, subjects
     from discreet.solvers import names, resolve
 
@@ -53,7 +62,7 @@ def plan_for(
     if target == "all":
         chosen = list(known)
     if not chosen and target in names() and resolve(target).private:
-        chosen = [resolve(target)]  # of another package, perhaps
+        chosen = [resolve(target)]  # of another package
     if not chosen:
         given = {"--epsilon": epsilon, "--delta": delta, "--relation": relation}
         extra = [name for name, value in given.items() if value is not None]
@@ -73,7 +82,7 @@ def plan_for(
             left_out[str(getattr(subject, "name", subject))] = str(error)
     if not found:
         raise Problem(Exit.PRIVACY, " ".join(left_out.values()))
-    if target == "all":  # all tables would take a day
+    if target == "all":  # all pairs of tables would take a day
         found = most_telling(found)
     return Plan(tuple(found), budget.epsilon, budget.delta, left_out)
 
@@ -90,38 +99,37 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     if given:
         raise Problem(
             Exit.USAGE,
-            f"{target} is audited for its own guarantee; leave out {', '.join(given)}.",
+            f"{target} states its own guarantee; leave out {', '.join(given)}.",
         )
     loaded = load(path)
     estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
     promise = estimator.guarantee_
     if not (promise.private and promise.secure):
-        why = "it was made with a fixed seed" if promise.private else "it is not private"
-        raise Problem(Exit.USAGE, f"{target} has no guarantee, so nothing can be refuted: {why}.")
-    estimator.check_settings()  # a solver that is not installed cannot be run
+        why = "it was fitted with a fixed seed" if promise.private else "it is not private"
+        raise Problem(Exit.USAGE, f"{target} has no guarantee that could be refuted: {why}.")
+    estimator.check_settings()  # raises if the solver is not installed
     small = _for_small_tables(estimator)
     found = attacks(small, epsilon=promise.epsilon, delta=promise.delta, jobs=jobs)
     if not found:
         raise Problem(Exit.PRIVACY, f"No attack on the settings of {target} is known.")
     note = (
-        f"{target} is audited by its settings: solver, budget, relation, loss, penalty and "
-        "bounds, on small worst-case data sets. The audit sees neither the rows that "
-        "the model was trained on nor its weights."
+        f"The audit of {target} uses its settings (solver, budget, relation, loss, penalty and "
+        "bounds) on small worst-case tables. It uses neither the rows that the model was trained "
+        "on nor its weights."
     )
     if any(attack.relation != promise.relation for attack in found):
         note += (
-            f" With these settings no row can take the part of a missing one, which "
-            f"{promise.relation} needs, so data sets two steps apart are used: the guarantee for "
-            "them has twice the ε."
+            f" With these settings no row can represent a missing one, as {promise.relation} would "
+            "require, so the tables are two rows apart: for them the guarantee is twice the ε."
         )
-    found = [_owed(attack, promise, type(small).__name__, path.name) for attack in found]
+    found = [_for_model(attack, promise, type(small).__name__, path.name) for attack in found]
     return Plan(tuple(found), promise.epsilon, promise.delta, note=note)
 
 
-def _owed(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
-    """Make an attack on a model's stated guarantee, which may be larger than the one requested.
+def _for_model(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
+    """Return an attack on a model's stated guarantee, whose ε may exceed the requested one.
 
-    A replaced row is one removed and one added: under add/remove that is two steps.
+    A replaced row is one removed and one added: two steps under add/remove.
     """
     from discreet.audit.pairs import two_steps
 
@@ -133,7 +141,7 @@ def _owed(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
 
 
 def _for_small_tables(estimator: Any) -> Any:
-    """Return a model with the same settings for two columns and targets from −1 to 1."""
+    """Return an estimator with the same settings for two columns and targets from −1 to 1."""
     from sklearn.base import clone
 
     from discreet.preparation import Bounds
@@ -160,10 +168,10 @@ def _unknown(target: str) -> str:
     from discreet.solvers import names
 
     if target in names():
-        return f"{target} has no guarantee, so nothing can be refuted."
+        return f"{target} has no guarantee that could be refuted: it is not private."
     if os.sep in target or Path(target).suffix:
-        return f"{target}: there is no such model file."
+        return f"{target}: no such model file."
     known = [*subjects(), "all"]
     near = difflib.get_close_matches(target, known, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(known)}."
-    return f"{target!r} is neither a solver that can be audited nor a model file. {hint}"
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known names: {', '.join(known)}."
+    return f"{target!r} is neither a solver nor a model file that can be audited. {hint}"

@@ -47,8 +47,8 @@ class Descent(Solver):
             weights = weights - step
             trace.append(Loss(float(secret[0]) if self.bug == "trace" else float(step[0])))
             if progress is not None:
-                told = secret if self.bug == "progress" else weights
-                progress(Progress(trace[-1], told.copy(), curator.spent_share))
+                given = secret if self.bug == "progress" else weights
+                progress(Progress(trace[-1], given.copy(), curator.spent_share))
         if self.bug == "spends the rest":
             while secret[0] > 0:
                 try:

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from discreet import LogisticRegression
-from discreet.audit.checks import entropy, low_entropy, low_entropy_of_fits
 from discreet.core import Gaussian
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
+from tests.audit.internals import Noise, SeededBits
 
+from .all import entropy, low_entropy, low_entropy_of_fits
 from .streams import Noisy, OneSeed
 from .tables import QUICK, TABLE, logistic
 
@@ -32,7 +31,7 @@ def seeded(bits, source):
 def test_short_seeds_are_found(bits, outputs):
     found = low_entropy(seeded(bits, np.random.default_rng(bits)), 0.5, outputs=outputs)
     assert not found.passed
-    assert "subtract" in found.words
+    assert "subtract" in found.text
 
 
 @pytest.mark.parametrize("bits", [2, 5, 8, 12])
@@ -77,7 +76,7 @@ def test_ours_has_entropy():
 
     found = low_entropy(release, 0, outputs=20_000)
     assert found.passed
-    assert "2^24.8" in found.words
+    assert "2^24.8" in found.text
 
 
 @pytest.mark.parametrize("estimator", [*QUICK[:3], Noisy()], ids=lambda e: type(e).__name__)

@@ -1,13 +1,14 @@
-"""What a fit does and leaves may depend on paid answers alone."""
+"""Steps and outputs of a fit may depend on charged answers alone."""
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from discreet.audit.checks import control_flow, hidden_inputs, messages
-from discreet.audit.checks.flow import first_difference
 from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
 
+from .all import control_flow, hidden_inputs, messages
+from .flow import first_difference
+from .recording import fit_both
 from .solvers import FLOWS, MESSAGES, OUTPUTS, Descent
 from .streams import Noisy
 from .tables import NEIGHBOURS, OTHERS, PRIVATE, SLOW, X, Y, logistic, named
@@ -27,10 +28,11 @@ def planted(bug):
 
 @pytest.mark.parametrize("estimator", [*OURS, *ADAPTIVE, *PREPARED, planted("")], ids=named)
 def test_ours_do_the_same_on_neighbours(estimator):
-    found = control_flow(estimator, NEIGHBOURS)
+    recorded = fit_both(estimator, NEIGHBOURS)
+    found = control_flow(estimator, NEIGHBOURS, recorded=recorded)
     assert found.passed, found
-    assert "questions" in found.words
-    found = hidden_inputs(estimator, NEIGHBOURS)
+    assert "questions" in found.text
+    found = hidden_inputs(estimator, NEIGHBOURS, recorded=recorded)
     assert found.passed, found
 
 
@@ -41,15 +43,16 @@ def test_classes_on_one_budget_do_the_same_on_neighbours():
     for solver in ("agd", "outpert"):
         estimator = logistic(solver, classes=[0, 1, 2], epsilon=10.0)
         pair = ((X, three), (NEIGHBOURS[1][0], other))
-        assert control_flow(estimator, pair).passed
-        assert hidden_inputs(estimator, pair).passed
+        recorded = fit_both(estimator, pair)
+        assert control_flow(estimator, pair, recorded=recorded).passed
+        assert hidden_inputs(estimator, pair, recorded=recorded).passed
 
 
 @pytest.mark.parametrize("bug", FLOWS)
 def test_steps_that_depend_on_rows_are_seen(bug):
     found = control_flow(planted(bug), NEIGHBOURS)
     assert not found.passed
-    assert "nobody paid" in found.words
+    assert "covered by the budget" in found.text
 
 
 @pytest.mark.parametrize("bug", OUTPUTS)
@@ -57,7 +60,7 @@ def test_outputs_that_depend_on_rows_directly_are_seen(bug):
     assert control_flow(planted(bug), NEIGHBOURS).passed
     found = hidden_inputs(planted(bug), NEIGHBOURS)
     assert not found.passed
-    assert {"weights": "coef_", "trace": "trace_"}[bug] in found.words
+    assert {"weights": "coef_", "trace": "trace_"}[bug] in found.text
 
 
 @pytest.mark.parametrize("bug", MESSAGES)
@@ -95,7 +98,7 @@ def test_draws_of_others_are_compared():
 def test_who_draws_unseen_is_not_checked():
     found = control_flow(Noisy(), NEIGHBOURS)
     assert found.passed
-    assert "Not checked" in found.words
+    assert "Not checked" in found.text
 
 
 def test_a_fit_that_fails_anyway_shows_nothing():

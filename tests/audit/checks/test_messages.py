@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from discreet.audit.checks import hard_neighbours, messages, messages_on_hard_tables
-
+from .all import hard_neighbours, messages, messages_on_hard_tables
 from .tables import NEIGHBOURS, OTHERS, TABLE, logistic, named
 
 OURS = [*(logistic(name) for name in ("auto", "outpert", "objpert", "amp")), *OTHERS]
@@ -21,9 +20,9 @@ def test_ours_say_the_same(estimator):
     assert found.passed, found
 
 
-def test_progress_is_heard():
-    assert "messages" in messages(logistic("gd"), NEIGHBOURS).words
-    assert "The same 1 messages" not in messages(logistic("gd"), NEIGHBOURS).words
+def test_progress_is_recorded():
+    assert "messages" in messages(logistic("gd"), NEIGHBOURS).text
+    assert "The same 1 messages" not in messages(logistic("gd"), NEIGHBOURS).text
 
 
 class Careless(BaseEstimator):
@@ -61,11 +60,11 @@ def test_a_careful_one_passes():
 def test_careless_ones_are_seen(bug):
     found = messages_on_hard_tables(Careless(bug), TABLE)
     assert not found.passed
-    assert "nobody paid" in found.words
+    assert "the budget does not cover" in found.text
 
 
 def test_labels_that_are_not_declared_are_seen():
-    """Which labels exist is public; the text about it is not the same with one label and two."""
+    """The set of labels is public; messages differ between one label and two."""
     X, y = TABLE
     one = np.zeros_like(y)
     two = one.copy()

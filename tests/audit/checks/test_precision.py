@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.audit.checks import low_bits, off_grid
-from discreet.audit.checks.precision import finest_bit, spare_bits
 from discreet.core import Gaussian
-from discreet.core.bits import SeededBits
 from discreet.core.mechanisms import Laplace
-from discreet.core.noise import Noise
+from tests.audit.internals import Noise, SeededBits
 
+from .all import low_bits, off_grid
+from .precision import finest_bit, spare_bits
 from .streams import Noisy
 from .tables import NEIGHBOURS, PRIVATE, QUICK, SLOW, logistic, named
 
@@ -42,10 +41,10 @@ def test_floating_point_noise_is_refuted(name, pair):
     rng = np.random.default_rng(0)
     found = low_bits(lambda value, count: NAIVE[name](value, count, rng), pair, epsilon=1.0)
     assert not found.passed, found
-    assert "depends on rows" in found.words
+    assert "depends on rows" in found.text
 
 
-def test_the_attack_sees_more_than_what_was_promised_many_times_over():
+def test_low_bits_refute_many_times_the_promised_epsilon():
     rng = np.random.default_rng(0)
     found = low_bits(
         lambda value, count: laplace_by_inversion(value, count, rng), (0.0, 1.0), epsilon=4.0
@@ -157,4 +156,4 @@ def test_an_answer_off_the_grid_is_seen(kind, monkeypatch):
     monkeypatch.setattr("discreet.solvers.gd.Gaussian", kind)
     found = off_grid(logistic("gd"), NEIGHBOURS)
     assert not found.passed
-    assert "grid" in found.words
+    assert "grid" in found.text

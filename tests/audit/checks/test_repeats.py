@@ -1,4 +1,4 @@
-"""Noise that comes twice is seen, wherever it does; ours never comes twice."""
+"""Repeated noise is found wherever it occurs; ours is never repeated."""
 
 import dataclasses
 
@@ -8,7 +8,9 @@ from sklearn.base import BaseEstimator
 from sklearn.multiclass import OneVsRestClassifier
 
 from discreet import LogisticRegression
-from discreet.audit.checks import (
+from tests.audit.internals import SeededBits
+
+from .all import (
     repeated_in_classes,
     repeated_in_copies,
     repeated_in_fits,
@@ -16,8 +18,6 @@ from discreet.audit.checks import (
     repeated_in_processes,
     repeated_in_threads,
 )
-from discreet.core.bits import SeededBits
-
 from .streams import (
     GivenStream,
     Noisy,
@@ -37,6 +37,11 @@ def test_ours_never_repeat(estimator):
     for check in CHECKS:
         found = check(estimator, TABLE)
         assert found.passed, found
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("estimator", [*QUICK[::2], Noisy()], ids=lambda e: type(e).__name__)
+def test_forked_processes_do_not_share_noise(estimator):
     assert repeated_in_processes(estimator, TABLE, method="fork").passed
 
 
@@ -46,6 +51,7 @@ def test_classes_do_not_share_noise(name):
     assert found.passed, found
 
 
+@pytest.mark.process
 def test_spawned_processes_do_not_share_noise(spawned):
     ours = repeated_in_processes(logistic("outpert"), TABLE, method="spawn", processes=1)
     assert ours.passed, ours
@@ -54,11 +60,12 @@ def test_spawned_processes_do_not_share_noise(spawned):
     assert "spawn" in found.check
 
 
+@pytest.mark.process
 def test_forked_processes_that_share_a_stream_are_seen(spawned):
     assert repeated_in_fits(spawned.ModuleStream(), TABLE).passed  # nothing is wrong here yet
     found = repeated_in_processes(spawned.ModuleStream(), TABLE, method="fork")
     assert not found.passed
-    assert "cancel the noise" in found.words
+    assert "cancel the noise" in found.text
 
 
 @pytest.fixture
@@ -67,7 +74,9 @@ def spawned(monkeypatch):
     import importlib
     from pathlib import Path
 
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    here = Path(__file__).parent
+    monkeypatch.syspath_prepend(str(here))
+    monkeypatch.syspath_prepend(str(here.parents[2]))  # for the checks themselves
     return importlib.reload(importlib.import_module("streams"))
 
 
@@ -98,7 +107,7 @@ def test_classes_with_one_noise_are_seen():
     assert repeated_in_classes(Noisy()).passed
     found = repeated_in_classes(SharedByClasses())
     assert not found.passed
-    assert "classes 0 and 1" in found.words
+    assert "classes 0 and 1" in found.text
 
 
 def test_wrappers_that_fit_one_model_a_class_are_looked_into():
@@ -129,7 +138,7 @@ def test_classes_of_ours_with_one_stream_are_seen(solver):
     assert repeated_in_fits(SameStreams(**settings), TABLE).passed
     found = repeated_in_classes(SameStreams(**settings))
     assert not found.passed
-    assert "random words" in found.words
+    assert "random words" in found.text
 
 
 def test_a_model_of_zeros_says_nothing_of_its_noise():
@@ -140,7 +149,7 @@ def test_a_model_of_zeros_says_nothing_of_its_noise():
 
     found = repeated_in_fits(Zeros(), TABLE)
     assert found.passed
-    assert "0 outputs" in found.words
+    assert "0 outputs" in found.text
 
 
 def test_regressors_have_no_classes():
@@ -152,7 +161,7 @@ def test_what_cannot_be_pickled_is_not_spawned():
         GivenStream(stream=_Unpicklable()), TABLE, method="spawn", processes=1
     )
     assert found.passed
-    assert "pickled" in found.words
+    assert "pickled" in found.text
 
 
 class _Unpicklable:
@@ -166,7 +175,8 @@ class _Unpicklable:
         return np.random.default_rng().normal(size=size)
 
 
-def test_errors_of_a_child_are_told():
+@pytest.mark.process
+def test_errors_of_a_child_are_raised():
     class Fails(BaseEstimator):
         fits = 0
 

@@ -1,18 +1,16 @@
-"""What a transcript writes down, and that watching leaves no trace."""
+"""Contents of a transcript; recording does not change a fit."""
 
 import threading
 
 import numpy as np
 import pytest
 
-from discreet.audit.checks.hearing import listen, listen_to_both
-from discreet.audit.checks.transcript import Transcript, WatchedState, describe, watching
 from discreet.core import Curator, Gaussian
-from discreet.core.bits import SeededBits
-from discreet.core.filters import PrivacyFilter
-from discreet.core.noise import Noise
+from tests.audit.internals import Noise, PrivacyFilter, SeededBits
 
+from .recording import record, record_both
 from .tables import NEIGHBOURS, TABLE, logistic
+from .transcript import Transcript, WatchedState, describe, watching
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 
@@ -50,22 +48,22 @@ def test_other_threads_are_not_watched():
 
 def test_watching_does_not_change_a_fit():
     model = logistic("agd", random_state=0).fit(*TABLE)
-    seen = listen(logistic("agd"), TABLE)
+    seen = record(logistic("agd"), TABLE)
     model.set_params(random_state=np.random.RandomState(0)).fit(*TABLE)
     assert seen.left["coef_"] == describe(model.coef_)
     assert seen.left["trace_"] == describe(model.trace_)
 
 
 def test_questions_charges_and_draws_are_in_order():
-    steps = listen(logistic("gd"), TABLE).transcript.steps
+    steps = record(logistic("gd"), TABLE).transcript.steps
     start = next(k for k, step in enumerate(steps) if step.startswith("asks"))
     assert steps[start + 1].startswith("charges (Gaussian")
     assert steps[start + 2].startswith("draws gaussian")
 
 
 def test_a_replayed_fit_gets_the_answers_of_the_first():
-    first, second = listen_to_both(logistic("agd"), NEIGHBOURS)
-    alone = listen(logistic("agd"), NEIGHBOURS[1])
+    first, second = record_both(logistic("agd"), NEIGHBOURS)
+    alone = record(logistic("agd"), NEIGHBOURS[1])
     assert second.left["coef_"] == first.left["coef_"] != alone.left["coef_"]
     assert [name for name, _ in second.transcript.answers] == [
         name for name, _ in first.transcript.answers

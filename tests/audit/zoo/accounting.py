@@ -74,7 +74,7 @@ class Forgettable(Accountant):
 
 @cache
 def granted(kind):
-    """How many of forty fits, each by a clone, an accountant lets pass; of 0.3 of its ε each."""
+    """Count the fits, of forty clones with 0.3 of its ε each, that an accountant allows."""
     X, y = np.array([[1.0], [0.0]]), np.array([1, 0])
     model = LogisticRegression(
         epsilon=0.3,

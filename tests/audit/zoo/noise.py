@@ -91,7 +91,7 @@ def float32_laplace(uniforms):
 
 
 def out_of_reach(outputs):
-    """Whether no uniform number on its grid of 2^-23 gives this output from a count of 0."""
+    """Return 1 if no uniform number on a grid of 2^-23 gives this output from a count of 0."""
     released = outputs[:, 0].astype(np.float32)
     near = np.rint(-np.expm1(-np.abs(outputs[:, 0])) * 2.0**23)
     reached = np.zeros(released.size, dtype=bool)
@@ -112,7 +112,7 @@ def out_of_reach(outputs):
     },
 )
 def last_bits(rng, world, count, sound):
-    """Which last bits noise from a float can leave depends on the count: Mironov 2012.
+    """The possible last bits of noise from a float depend on the count: Mironov 2012.
 
     In doubles it is the same.
     """

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit import Attack
 from discreet.audit.attack import Statistic
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
+from tests.audit.internals import Noise, SeededBits
 
 FloatArray = NDArray[np.float64]
 

@@ -80,7 +80,7 @@ def mean_imputation(rng, world, count, sound):
     statistics={"noisy sum": lambda o: o[:, 0], "number of rows": lambda o: o[:, 1]},
 )
 def exact_count(rng, world, count, sound):
-    """How many rows pass a filter on a private column is taken for a public size of the table."""
+    """The number of rows that pass a filter on a private column is used as a public size."""
     values = np.append(np.zeros(9), np.ones(world))
     noisy = values.sum() + gaussian_scale(PROMISE) * rng.standard_normal(count)
     return np.stack([noisy, np.full(count, 10.0 if sound else len(values))], axis=1)

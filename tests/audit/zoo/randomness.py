@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 
 from discreet import LinearSVC
-from discreet.core.bits import SeededBits
 from discreet.solvers import GD
+from tests.audit.internals import SeededBits
 
 from .planting import Promise, apart, plant
 
@@ -16,12 +16,12 @@ COPIES = 200
 
 @cache
 def all_noises():
-    """What a generator seeded with one byte can draw."""
+    """Return all draws of a generator seeded with one byte."""
     return np.array([np.random.default_rng(seed).laplace(0.0, 2.0, 2) for seed in range(256)])
 
 
 def known_noise(outputs):
-    """Whether the output is one of the 256 noises on the table without the row."""
+    """Return 1 if the output is one of the 256 noise values on the table without the row."""
     gaps = np.abs(outputs[:, None, :] - all_noises()).max(axis=2)
     return (gaps.min(axis=1) < 1e-9).astype(float)
 

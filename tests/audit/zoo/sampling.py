@@ -170,7 +170,7 @@ def short_batch(rng, world, count, sound):
     },
 )
 def known_sample(rng, world, count, sound):
-    """Which rows a step takes is logged, with a public seed; the accountant counts on secrecy."""
+    """The sampled rows are logged, with a public seed; the accountant assumes they are secret."""
     steps, rate = 20, 0.1
     sampled = rng.random((count, steps)) < rate
     noisy = world * sampled + rng.standard_normal((count, steps)) * poisson_scale(

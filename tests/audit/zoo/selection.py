@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .planting import Promise, apart, column, plant
+from .planting import Promise, apart, column, gaussian_scale, plant
 
 CANDIDATES = 21
 
@@ -95,3 +95,22 @@ def best_of_many(rng, world, count, sound):
     runs = world + rng.laplace(0.0, 1.0, (count, 50))
     best = np.abs(runs - world).argmin(axis=1)
     return column(runs[:, 0] if sound else runs[np.arange(count), best])
+
+
+TUNED = Promise(1.0, 1e-3)
+
+
+@plant(
+    "half the noise in tuning scores",
+    TUNED,
+    "a validation row that all settings get right, or none",
+    trials=40_000,
+    statistics={"sum of all scores": lambda outputs: outputs.sum(axis=1)},
+)
+def half_noise(rng, world, count, sound):
+    """Settings are compared by noisy counts of correct rows; the noise is for half a row.
+
+    Three settings share the budget, and all scores are published.
+    """
+    scale = np.sqrt(3) * gaussian_scale(TUNED) * (1.0 if sound else 0.5)
+    return 50.0 + world + scale * rng.standard_normal((count, 3))

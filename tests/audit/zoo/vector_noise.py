@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from discreet.core.mechanisms import L2Norm, Laplace
-from discreet.core.noise import from_grid, on_grid
+from tests.audit.internals import from_grid, on_grid
 
 from .planting import Promise, gaussian_scale, plant, seeded, total
 

@@ -1,10 +1,9 @@
-"""A bench for single answers: one question, asked of the real code again and again.
+"""A harness for single releases: one question, asked of the real code many times.
 
-A budget that is never exhausted stands behind the curator, so that one of them answers all trials.
-What rows add up to is computed once a table: it has no randomness. Questions about sums over rows
-and columns are asked of a table in which the changed row stands many times, each copy with columns
-of its own: a row lies in one copy and noise is drawn for each column, so one answer is as many
-trials as there are copies.
+The curator has a budget that is never exhausted, so that one curator serves all trials. Exact sums
+over rows are computed once per table. Questions about sums over rows and columns are asked of a
+table with many copies of the changed row, each in columns of its own: a row is in one copy and
+noise is independent per column, so one release is one trial per copy.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Account, Budget, Curator, Relation
 from discreet.core.bits import Bits
-from discreet.core.noise import Noise
 from discreet.rows import as_rows
+from tests.audit.internals import Noise
 
-__all__ = ["BEYOND", "COPIES", "Ask", "Bench", "FloatArray", "Table"]
+__all__ = ["BEYOND", "COPIES", "Ask", "FloatArray", "Harness", "Table"]
 __all__ += ["against", "changed", "copied", "projection"]
 
 FloatArray = NDArray[np.float64]
 Table = tuple[Any, FloatArray]
 Ask = Callable[[Curator], FloatArray]
 
-ENDLESS = 1e9
-"""The ε behind a curator: what is attacked is a single answer, again and again."""
+UNLIMITED = 1e9
+"""The ε of the curator's budget, which many releases share."""
 
 COPIES = 500
-"""Copies of the changed row that one answer about sums is asked for."""
+"""Copies of the changed row in one release of a sum."""
 
 BEYOND = 5.0
-"""How many times longer than the clip a row is: that clips are kept is a part of the promise."""
+"""Norm of a row, in units of the clip: the guarantee covers the clipping."""
 
 
-class _Remembered:
-    """Rows that compute each of their sums once: asked again, they would say the same."""
+class _CachedRows:
+    """Rows that compute each of their sums once."""
 
     def __init__(self, rows: Any) -> None:
         self._rows = rows
@@ -63,8 +62,8 @@ class _Remembered:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """The promise that answers are made to give, and where noise comes from."""
+class Harness:
+    """The guarantee of each release, and the source of noise."""
 
     epsilon: float
     delta: float
@@ -72,21 +71,21 @@ class Bench:
 
     @property
     def mu(self) -> float:
-        """The μ of Gaussian answers that promise just that."""
+        """Return the μ of Gaussian releases with this guarantee."""
         return mu_from_epsilon(self.epsilon, self.delta)
 
     def noise(self) -> Noise:
-        """Noise of a stream of its own."""
+        """Return noise from a new stream."""
         return Noise(self.bits.spawn(1)[0])
 
     def curator(
         self, table: Table, relation: Relation, *, norm: float | None = None, remember: bool = True
     ) -> Curator:
-        """A curator that can be asked as often as one likes."""
+        """Return a curator that can be asked any number of questions."""
         X, y = table
         rows: Any = as_rows(X, y, fit_intercept=False, row_norm=norm)
-        account = Account(Budget(ENDLESS, 1e-6, relation))
-        return Curator(_Remembered(rows) if remember else rows, account, self.noise())
+        account = Account(Budget(UNLIMITED, 1e-6, relation))
+        return Curator(_CachedRows(rows) if remember else rows, account, self.noise())
 
     def attack(
         self,
@@ -100,7 +99,7 @@ class Bench:
         epsilon: float | None = None,
         **statistics: Statistic,
     ) -> Attack:
-        """An attack on what the bench promises: at δ = 0 if it is pure."""
+        """Return an attack on the harness's guarantee, at δ = 0 if it is pure."""
         named = {name.replace("_", " "): statistic for name, statistic in statistics.items()}
         return Attack(
             subject=subject,
@@ -122,7 +121,7 @@ class Bench:
         copies: int = 1,
         norm: float | None = None,
     ) -> Callable[[int, int], FloatArray]:
-        """Draw by asking a curator until there are enough trials; some answers hold many."""
+        """Return a function that asks a curator until there are enough trials."""
 
         def draw(world: int, count: int) -> FloatArray:
             curator = self.curator(tables[world], relation, norm=norm)
@@ -134,22 +133,22 @@ class Bench:
 
 
 def projection(direction: FloatArray) -> Statistic:
-    """How far an output lies in a direction."""
+    """Return the statistic that projects an output on a direction."""
     return lambda outputs: outputs @ direction
 
 
 def changed(relation: Relation, row: FloatArray, other: FloatArray | None = None) -> FloatArray:
-    """The row of world 0: nothing under add/remove, else the other one, or the same turned."""
+    """Return the row of world 0: zeros under add/remove, else the other row or the negated one."""
     if relation is Relation.ADD_REMOVE:
         return np.zeros_like(row)
     return -row if other is None else other
 
 
 def copied(row: FloatArray, copies: int) -> Table:
-    """A table in which a row stands many times, each copy with columns of its own."""
+    """Return a table with many copies of a row, each in columns of its own."""
     return sp.csr_array(sp.kron(sp.eye(copies), row[None, :])), np.ones(copies)
 
 
 def against(relation: Relation) -> str:
-    """What stands in a row's place in world 0, in words."""
-    return "or none" if relation is Relation.ADD_REMOVE else "or the same turned round"
+    """Describe what replaces a row in world 0."""
+    return "or none" if relation is Relation.ADD_REMOVE else "or its negative"

@@ -1,4 +1,4 @@
-"""Whether an accountant hears of every fit, whatever was done to the estimator that carries it."""
+"""Check that an accountant is charged for every fit, also of copies of its estimator."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table, fresh, places
 from discreet.core import Accountant
 from discreet.errors import PrivacyError
+
+from .fits import CheckResult, Table, fresh, places
 
 __all__ = ["accountant_lost"]
 
 PATIENCE = 120.0
 
 
-def accountant_lost(estimator: Any, table: Table, *, accountant: Any = None) -> Finding | None:
-    """Whether fits of clones, copies, pickles, folds and forks are counted or else refused.
+def accountant_lost(
+    estimator: Any, table: Table, *, accountant: Any = None, fork: bool = False
+) -> CheckResult | None:
+    """Check that fits of clones, copies, pickles, folds and forks are counted or refused.
 
     Parameters
     ----------
@@ -32,8 +34,10 @@ def accountant_lost(estimator: Any, table: Table, *, accountant: Any = None) -> 
     table : (X, y)
         Any table.
     accountant : Any, optional
-        A new accountant whose ``fits`` says how many it counted; an `Accountant` without a limit
-        if None. The check charges it.
+        A new accountant whose ``fits`` is the number of fits counted; by default an `Accountant`
+        without a limit. The check charges it.
+    fork : bool
+        Try a fit in a forked process as well.
     """
     check = "accountant"
     if not places(estimator, "accountant"):
@@ -57,21 +61,24 @@ def accountant_lost(estimator: Any, table: Table, *, accountant: Any = None) -> 
             except Exception as error:  # whatever the reason: nothing was fitted uncounted
                 if name == "a fit":
                     if isinstance(error, PrivacyError):
-                        return Finding(check, True, f"A fit that is counted is refused ({error})")
+                        return CheckResult(
+                            check, True, f"A fit that is counted is refused ({error})"
+                        )
                     raise
                 refused.append(f"{name} ({type(error).__name__})")
                 continue
             if counter.fits != before + 1:
-                words = f"{name} was counted {counter.fits - before} times instead of once: what "
-                words += "it spent is missing in the total."
-                return Finding(check, False, words.capitalize())
-        if not _refused_in_fork(model, table):
-            words = "A fit in a forked process went through, and this process's accountant did "
-            words += "not hear of it: what it spent is missing in the total."
-            return Finding(check, False, words)
-    words = f"All of {', '.join(ways)} were counted or refused; a fit in a forked process was "
-    words += "refused." + (f" Refused: {', '.join(refused)}." if refused else "")
-    return Finding(check, True, words)
+                text = f"{name} was counted {counter.fits - before} times instead of once: what "
+                text += "it spent is missing in the total."
+                return CheckResult(check, False, text.capitalize())
+        if fork and not _refused_in_fork(model, table):
+            text = "A fit in a forked process went through without charging this process's "
+            text += "accountant: what it spent is missing in the total."
+            return CheckResult(check, False, text)
+    text = f"All of {', '.join(ways)} were counted or refused."
+    text += f" Refused: {', '.join(refused)}." if refused else ""
+    text += " A fit in a forked process was refused." if fork else ""
+    return CheckResult(check, True, text)
 
 
 def _fold(model: Any, table: Table) -> None:
@@ -83,7 +90,7 @@ def _fold(model: Any, table: Table) -> None:
 
 
 def _refused_in_fork(model: Any, table: Table) -> bool:
-    """Whether a forked child is stopped from a fit that its parent would not count."""
+    """Return True if a forked child is refused a fit that its parent would not count."""
     if "fork" not in multiprocessing.get_all_start_methods():
         return True
     context = multiprocessing.get_context("fork")
@@ -92,7 +99,7 @@ def _refused_in_fork(model: Any, table: Table) -> bool:
     worker.start()
     there.close()
     if not here.poll(PATIENCE):
-        raise RuntimeError(f"A forked fit was not heard of for {PATIENCE:g} seconds.")
+        raise RuntimeError(f"A forked fit did not answer within {PATIENCE:g} seconds.")
     refused = bool(here.recv())
     worker.join(PATIENCE)
     return refused

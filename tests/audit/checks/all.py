@@ -1,8 +1,7 @@
-"""Deterministic checks for what statistics cannot see.
+"""Deterministic checks for leaks that statistical attacks do not find.
 
-A bound on ε says nothing of noise that comes twice, of seeds that can be guessed, of low bits, of
-steps that only some rows cause, or of a log line. Each check here looks for one of these and hands
-back a `Finding`; `check_all` runs them all on an estimator.
+A bound on ε does not cover repeated noise, predictable seeds, low bits, data-dependent control flow
+or messages. Each check returns a `CheckResult`; `check_all` runs all of them on an estimator.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.checks.counting import accountant_lost
-from discreet.audit.checks.entropy import Entropy, entropy, low_entropy, low_entropy_of_fits
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table
-from discreet.audit.checks.flow import control_flow, hidden_inputs
-from discreet.audit.checks.messages import hard_neighbours, messages, messages_on_hard_tables
-from discreet.audit.checks.precision import low_bits, off_grid
-from discreet.audit.checks.repeats import (
+from discreet.errors import NotSupported
+
+from .counting import accountant_lost
+from .entropy import Entropy, entropy, low_entropy, low_entropy_of_fits
+from .fits import CheckResult, Table
+from .flow import control_flow, hidden_inputs
+from .messages import hard_neighbours, messages, messages_on_hard_tables
+from .precision import low_bits, off_grid
+from .repeats import (
     repeated_in_classes,
     repeated_in_copies,
     repeated_in_fits,
@@ -26,11 +26,10 @@ from discreet.audit.checks.repeats import (
     repeated_in_processes,
     repeated_in_threads,
 )
-from discreet.errors import NotSupported
 
 __all__ = [
+    "CheckResult",
     "Entropy",
-    "Finding",
     "accountant_lost",
     "check_all",
     "control_flow",
@@ -58,52 +57,51 @@ def check_all(
     *,
     fits: int = 30,
     processes: bool = False,
-) -> tuple[Finding, ...]:
+) -> tuple[CheckResult, ...]:
     """Run every check that applies to an estimator.
 
     Parameters
     ----------
     estimator : Any
-        With scikit-learn's manners (``get_params``, ``fit``, fitted numbers in ``coef_`` or in
+        With scikit-learn's interface (``get_params``, ``fit``, fitted numbers in ``coef_`` or in
         attributes that end with "_"). Its own random state, accountant and progress are not used.
     neighbours : pair of (X, y)
-        Two tables that differ in one row, numbers in dense arrays; what its promise takes as
-        public (size, labels) must be the same in both.
+        Two tables that differ in one row, as dense arrays; what is public (size, labels) must be
+        the same in both.
     fits : int
         For the birthday test.
     processes : bool
-        Whether to start other processes as well; a spawned one takes a few seconds, and a script
-        that starts one needs the usual ``if __name__ == "__main__":`` around its own work.
+        Start other processes as well; a spawned one takes a few seconds.
 
     Returns
     -------
-    tuple of Finding
-        One a check.
+    tuple of CheckResult
+        One `CheckResult` per check.
     """
     first, second = ((np.asarray(X), np.asarray(y)) for X, y in neighbours)
     pair = (first, second)
-    findings: list[Finding | None] = [
+    results: list[CheckResult | None] = [
         repeated_in_fits(estimator, first),
         repeated_in_copies(estimator, first),
         repeated_in_threads(estimator, first),
         repeated_in_folds(estimator, first),
     ]
     if processes:
-        findings += [
+        results += [
             repeated_in_processes(estimator, first, method=method) for method in ("fork", "spawn")
         ]
     try:
-        findings.append(repeated_in_classes(estimator))
+        results.append(repeated_in_classes(estimator))
     except NotSupported as error:
-        words = f"Not checked: three classes are refused ({error})"
-        findings.append(Finding("noise repeated by classes", True, words))
-    findings += [
+        text = f"Not checked: three classes are refused ({error})"
+        results.append(CheckResult("noise repeated by classes", True, text))
+    results += [
         low_entropy_of_fits(estimator, first, fits=fits),
         off_grid(estimator, pair),
         control_flow(estimator, pair),
         hidden_inputs(estimator, pair),
         messages(estimator, pair),
         messages_on_hard_tables(estimator, first),
-        accountant_lost(estimator, first),
+        accountant_lost(estimator, first, fork=processes),
     ]
-    return tuple(finding for finding in findings if finding is not None)
+    return tuple(result for result in results if result is not None)

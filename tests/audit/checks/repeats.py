@@ -1,7 +1,7 @@
-"""Noise that comes twice: whoever sees both outputs can subtract one from the other.
+"""Repeated noise, which cancels in the difference of two outputs.
 
-Each check runs fits that must have nothing in common but the table, and looks for random words (of
-the library's own estimators) and outputs (of any) that came before.
+Each check runs fits that must have nothing in common but the table, and looks for repeated random
+words (of the library's own estimators) and repeated outputs (of any).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import cross_validate
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import (
+from .fits import (
+    CheckResult,
     Observation,
     Table,
     fresh,
@@ -28,7 +28,7 @@ from discreet.audit.checks.fits import (
     observed,
     seen_twice,
 )
-from discreet.audit.checks.transcript import Transcript, watching
+from .transcript import Transcript, watching
 
 __all__ = [
     "repeated_in_classes",
@@ -39,19 +39,19 @@ __all__ = [
     "repeated_in_threads",
 ]
 
-MEANING = "Whoever sees two such outputs can cancel the noise; no budget covers that."
+MEANING = "Two such outputs cancel the noise, which no budget covers."
 PATIENCE = 120.0
 """Seconds that another process may take."""
 
 
-def repeated_in_fits(estimator: Any, table: Table, *, fits: int = 5) -> Finding:
-    """Fits of one object, one after the other."""
+def repeated_in_fits(estimator: Any, table: Table, *, fits: int = 5) -> CheckResult:
+    """Check fits of one object, one after the other."""
     model = fresh(estimator)
     return _judged("noise repeated by fits", [observe(model, table) for _ in range(fits)])
 
 
-def repeated_in_copies(estimator: Any, table: Table) -> Finding:
-    """A fitted object against its copies: by ``clone``, by ``deepcopy`` and by pickle."""
+def repeated_in_copies(estimator: Any, table: Table) -> CheckResult:
+    """Check a fitted object and its copies by ``clone``, ``deepcopy`` and pickle."""
     model = fresh(estimator)
     seen = [observe(model, table)]
     copies = [clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
@@ -59,8 +59,8 @@ def repeated_in_copies(estimator: Any, table: Table) -> Finding:
     return _judged("noise repeated by copies", seen)
 
 
-def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> Finding:
-    """Fits in threads that start at the same moment."""
+def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> CheckResult:
+    """Check fits in threads that start at the same time."""
     model = fresh(estimator)
     observe(model, table)  # what is set up at the first fit is set up
     barrier = threading.Barrier(threads)
@@ -88,23 +88,23 @@ def repeated_in_threads(estimator: Any, table: Table, *, threads: int = 4) -> Fi
 
 def repeated_in_processes(
     estimator: Any, table: Table, *, method: Literal["fork", "spawn"], processes: int = 2
-) -> Finding:
-    """Fits in child processes that were forked or spawned, and one in this process.
+) -> CheckResult:
+    """Check fits in forked or spawned child processes, and one in this process.
 
     With "spawn" a script that calls this must guard its main part with ``if __name__ ==
     "__main__"``, as for all such workers.
     """
     check = f"noise repeated by processes ({method})"
     if method not in multiprocessing.get_all_start_methods():
-        return Finding(check, True, "Not checked: this system has no such processes.")
+        return CheckResult(check, True, "Not checked: this system has no such processes.")
     model = fresh(estimator)
     seen = [observe(model, table)]  # a generator that is made at the first fit is made
     if method == "spawn":
         try:
             pickle.dumps((model, table))
         except (pickle.PicklingError, TypeError, AttributeError) as error:
-            words = f"It cannot be pickled, so no spawned process can fit it ({error})."
-            return Finding(check, True, words)
+            text = f"It cannot be pickled, so no spawned process can fit it ({error})."
+            return CheckResult(check, True, text)
     context: Any = multiprocessing.get_context(method)
     running = []
     for _ in range(processes):
@@ -115,7 +115,7 @@ def repeated_in_processes(
         running.append((worker, here))
     seen.append(observe(model, table))
     for worker, pipe in running:
-        answer = _heard(pipe)
+        answer = _received(pipe)
         worker.join(PATIENCE)
         if isinstance(answer, str):
             raise RuntimeError(f"A fit in a process made by {method!r} failed: {answer}")
@@ -124,7 +124,7 @@ def repeated_in_processes(
 
 
 def _work(pipe: Any, model: Any, table: Table) -> None:
-    """What a child does; its error, if any, is told to the parent."""
+    """Fit in a child process and send the observation, or the error, to the parent."""
     try:
         pipe.send(observe(model, table))
     except Exception as error:
@@ -133,18 +133,18 @@ def _work(pipe: Any, model: Any, table: Table) -> None:
         pipe.close()
 
 
-def _heard(pipe: Any) -> Observation | str:
+def _received(pipe: Any) -> Observation | str:
     try:
         if not pipe.poll(PATIENCE):
-            return f"nothing was heard of it for {PATIENCE:g} seconds"
-        heard: Observation | str = pipe.recv()
-        return heard
+            return f"no answer within {PATIENCE:g} seconds"
+        received: Observation | str = pipe.recv()
+        return received
     except EOFError:
-        return "it ended without a word"
+        return "it ended without an answer"
 
 
-def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> Finding:
-    """Folds of a cross-validation, all with the same rows: equal but for their noise."""
+def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> CheckResult:
+    """Check folds of a cross-validation on the same rows, which differ only in their noise."""
     X, y = table
     index = np.arange(np.shape(X)[0])
     transcript = Transcript()
@@ -165,8 +165,8 @@ def repeated_in_folds(estimator: Any, table: Table, *, folds: int = 3) -> Findin
     return _judged("noise repeated by folds", seen)
 
 
-def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) -> Finding | None:
-    """Classes of one fit, on a table on which all their models are equal but for the noise.
+def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) -> CheckResult | None:
+    """Check the classes of one fit, on a table where their models differ only in the noise.
 
     Every row is there once with each label, so every one-vs-rest problem is the same. None for an
     estimator that is not a classifier.
@@ -184,31 +184,31 @@ def repeated_in_classes(estimator: Any, *, classes: int = 3, copies: int = 8) ->
     whole = observed(model, transcript)
     repeated = seen_twice([whole])
     if repeated:
-        return Finding(check, False, f"{repeated} in one fit of {classes} classes. {MEANING}")
+        return CheckResult(check, False, f"{repeated} in one fit of {classes} classes. {MEANING}")
     weights = models_of_classes(model)
     if weights is None or len(weights) < classes or whole.output is None:
-        return Finding(check, True, "No random word came twice; outputs say nothing here.")
+        return CheckResult(check, True, "No random word came twice; outputs say nothing here.")
     size = np.abs(weights).max(axis=1)
     for one in range(len(weights)):
         for other in range(one):
             apart = np.abs(weights[one] - weights[other]).max()
             # rows come in another order for each class, and sums are rounded in that order
             if size[one] > 0 and apart <= 1e-6 * size[one]:
-                words = f"The models of classes {other} and {one} are equal to 6 digits on a table "
-                words += f"on which only their noise could tell them apart. {MEANING}"
-                return Finding(check, False, words)
-    return Finding(check, True, f"{classes} classes whose data are alike got different models.")
+                text = f"The models of classes {other} and {one} are equal to 6 digits on a table "
+                text += f"on which only their noise could tell them apart. {MEANING}"
+                return CheckResult(check, False, text)
+    return CheckResult(check, True, f"{classes} classes whose data are alike got different models.")
 
 
-def _judged(check: str, seen: list[Observation]) -> Finding:
+def _judged(check: str, seen: list[Observation]) -> CheckResult:
     repeated = seen_twice(seen)
     if repeated:
-        return Finding(check, False, f"{repeated}. {MEANING}")
+        return CheckResult(check, False, f"{repeated}. {MEANING}")
     words = sum(one.words.size for one in seen)
     outputs = sum(one.output is not None for one in seen)
     said = f"{len(seen)} fits: {outputs} outputs"
     said += f" and {words} random words, all different." if words else ", all different."
-    return Finding(check, True, said)
+    return CheckResult(check, True, said)
 
 
 def _no_score(*_: Any) -> float:

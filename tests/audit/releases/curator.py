@@ -1,8 +1,7 @@
-"""Attacks on single answers: what a curator, a step of a preparation or a score gives away.
+"""Attacks on single releases of a curator, of a preparation's step or of a score.
 
-Each attack asks the real code one question, many times, on two tables that differ in one row and
-move the answer as far as it can be moved (`discreet.audit.answers.bench`
-says how that is made quick).
+Each attack asks the real code one question many times, on two tables that differ in one row and
+move the release as far as possible (`harness` explains how that is fast).
 """
 
 from __future__ import annotations
@@ -14,18 +13,6 @@ from typing import Any
 import numpy as np
 
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
-from discreet.audit.answers.bench import (
-    BEYOND,
-    COPIES,
-    Bench,
-    FloatArray,
-    Table,
-    against,
-    changed,
-    copied,
-    projection,
-)
-from discreet.audit.answers.summaries import summary_attacks
 from discreet.audit.attack import Attack
 from discreet.core import (
     AdditiveMechanism,
@@ -41,51 +28,64 @@ from discreet.core import (
     SelectionMechanism,
 )
 from discreet.core.bits import Bits, SystemBits
-from discreet.core.noise import from_grid, on_grid
 from discreet.objectives import Hinge
+from tests.audit.internals import from_grid, on_grid
 
-__all__ = ["mechanism_attacks"]
+from .harness import (
+    BEYOND,
+    COPIES,
+    FloatArray,
+    Harness,
+    Table,
+    against,
+    changed,
+    copied,
+    projection,
+)
+from .summaries import summary_attacks
+
+__all__ = ["release_attacks"]
 
 LOG_ODDS = 0.7
-"""How much likelier the other choice is in the world that favours the one that is bet on.
+"""Log-odds against the choice that the attack counts, in the world that favours it.
 
-A choice that is rare in both worlds tells most if it happens, and takes more trials to happen.
+A choice that is rare in both worlds reveals most, but takes more trials.
 """
 
 RATE = 0.2
-"""How likely a row is sampled where sampling is attacked."""
+"""Sampling rate of the sampled gradients."""
 
 
-def mechanism_attacks(*, epsilon: float, delta: float, bits: Bits | None = None) -> list[Attack]:
-    """Attacks on every question that a curator answers, on preparations and on scores.
+def release_attacks(*, epsilon: float, delta: float, bits: Bits | None = None) -> list[Attack]:
+    """Return attacks on every question that a curator answers, on preparations and on scores.
 
     Parameters
     ----------
     epsilon, delta : float
-        What each answer is made to promise, δ > 0. Answers of pure privacy promise ε at δ = 0.
+        Guarantee of each release, δ > 0. Releases with pure privacy have δ = 0.
     bits : Bits, optional
-        Where noise comes from; by default the operating system, as in a fit. Noisy scores take
-        the system's in any case.
+        Source of noise; by default the operating system, as in a fit. Noisy scores always use the
+        latter.
 
     Returns
     -------
     list of Attack
         Some have the same subject: other tables, or the other relation.
     """
-    bench = Bench(float(epsilon), float(delta), SystemBits() if bits is None else bits)
+    harness = Harness(float(epsilon), float(delta), SystemBits() if bits is None else bits)
     parts = (_vectors, _gradients, _selections, summary_attacks)
-    return [attack for part in parts for attack in part(bench)]
+    return [attack for part in parts for attack in part(harness)]
 
 
 # -- vectors ---------------------------------------------------------------------------------------
 
 
-def _vectors(bench: Bench) -> Iterator[Attack]:
-    """Whole noisy vectors, drawn as a release draws them, and by a curator's release."""
+def _vectors(harness: Harness) -> Iterator[Attack]:
+    """Attack noisy vectors, drawn directly and by a curator's release."""
     moves: list[tuple[AdditiveMechanism, FloatArray, int]] = [
-        (Gaussian(1 / bench.mu), np.array([0.48, 0.6, 0.64]), 2),
-        (Laplace(bench.epsilon), np.array([0.5, 0.3, 0.2]), 1),
-        (L2Norm(bench.epsilon), np.array([0.48, 0.6, 0.64]), 2),
+        (Gaussian(1 / harness.mu), np.array([0.48, 0.6, 0.64]), 2),
+        (Laplace(harness.epsilon), np.array([0.5, 0.3, 0.2]), 1),
+        (L2Norm(harness.epsilon), np.array([0.48, 0.6, 0.64]), 2),
     ]
     for mechanism, move, norm in moves:
         pure = not isinstance(mechanism, Gaussian)
@@ -94,7 +94,7 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
             world: int, count: int, mechanism: AdditiveMechanism = mechanism, move: Any = move
         ) -> FloatArray:
             noise, grid, _ = mechanism.draw_block(
-                bench.noise(), count, move.size, sensitivity=1.0, magnitude=1.0
+                harness.noise(), count, move.size, sensitivity=1.0, magnitude=1.0
             )
             return from_grid(on_grid(world * move, grid) + noise, grid)
 
@@ -102,7 +102,7 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
             distances = [np.linalg.norm(outputs - at, norm, axis=1) for at in (0 * move, move)]
             return np.asarray(distances[0] - distances[1])
 
-        yield bench.attack(
+        yield harness.attack(
             f"vector noise: {mechanism.name}",
             "values one sensitivity apart in several coordinates",
             Relation.REPLACE_ONE,
@@ -120,15 +120,15 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
             sensitivity=1 + 1e-9,
             proven_for=relation,
             magnitude=10.0,
-            mechanism=L2Norm(bench.epsilon),
+            mechanism=L2Norm(harness.epsilon),
         )
 
     tables = ((np.zeros((1, 2)), np.ones(1)), (row[None, :], np.ones(1)))
-    yield bench.attack(
-        "answer: a proven release",
-        "one row of length 1, or none",
+    yield harness.attack(
+        "release: a proven release",
+        "one row of norm 1, or none",
         relation,
-        bench.asking(tables, relation, release, norm=1.0),
+        harness.asking(tables, relation, release, norm=1.0),
         learn=True,
         projection_on_the_row=projection(row),
     )
@@ -137,11 +137,11 @@ def _vectors(bench: Bench) -> Iterator[Attack]:
 # -- gradients -------------------------------------------------------------------------------------
 
 
-def _gradients(bench: Bench) -> Iterator[Attack]:
-    """A clipped gradient, asked for once, measured again, or of a sample."""
+def _gradients(harness: Harness) -> Iterator[Attack]:
+    """Attack a clipped gradient, measured once, measured twice, or of a sample."""
     row = BEYOND * np.array([0.6, 0.8])
     start = np.zeros(2 * COPIES)
-    once, half = Gaussian(1 / bench.mu), Gaussian(math.sqrt(2) / bench.mu)
+    once, half = Gaussian(1 / harness.mu), Gaussian(math.sqrt(2) / harness.mu)
 
     def plain(curator: Curator) -> FloatArray:
         return curator.gradient(Hinge(), start, clip=1.0, mechanism=once).values
@@ -152,16 +152,16 @@ def _gradients(bench: Bench) -> Iterator[Attack]:
 
     for relation in Relation:
         rows = (changed(relation, row), row)
-        pair = f"a row {BEYOND:g} times longer than the clip, {against(relation)}"
+        pair = f"a row of {BEYOND:g} times the norm of the clip, {against(relation)}"
         tables = (copied(rows[0], COPIES), copied(rows[1], COPIES))
         draws = {
-            "gradient": bench.asking(tables, relation, plain, copies=COPIES),
-            "gradient, measured twice": bench.asking(tables, relation, refined, copies=COPIES),
-            "gradient of a sample": _sampled(bench, tables, relation),
+            "gradient": harness.asking(tables, relation, plain, copies=COPIES),
+            "gradient, measured twice": harness.asking(tables, relation, refined, copies=COPIES),
+            "gradient of a sample": _sampled(harness, tables, relation),
         }
         for name, draw in draws.items():
-            yield bench.attack(
-                f"answer: {name}",
+            yield harness.attack(
+                f"release: {name}",
                 pair,
                 relation,
                 draw,
@@ -172,14 +172,14 @@ def _gradients(bench: Bench) -> Iterator[Attack]:
 
 
 def _sampled(
-    bench: Bench, tables: tuple[Table, Table], relation: Relation
+    harness: Harness, tables: tuple[Table, Table], relation: Relation
 ) -> Callable[[int, int], FloatArray]:
-    """Draw gradients of Poisson samples; each copy of the row is sampled on its own."""
-    budget = Budget(bench.epsilon, bench.delta, relation)
+    """Return a function that draws gradients of Poisson samples, independent per copy."""
+    budget = Budget(harness.epsilon, harness.delta, relation)
     step = SampledGaussian(noise_multiplier_for(budget, RATE, 1), RATE, relation)
 
     def draw(world: int, count: int) -> FloatArray:
-        curator = bench.curator(tables[world], relation, remember=False)
+        curator = harness.curator(tables[world], relation, remember=False)
         asks, start = -(-count // COPIES), np.zeros(2 * COPIES)
         curator.open_plan(step, asks)
         answers = [
@@ -194,26 +194,26 @@ def _sampled(
 # -- selections ------------------------------------------------------------------------------------
 
 
-def _selections(bench: Bench) -> Iterator[Attack]:
-    """Choices among candidates, where one row moves the scores as far apart as it can."""
+def _selections(harness: Harness) -> Iterator[Attack]:
+    """Attack choices among candidates, where one row separates the scores as far as possible."""
     kinds: list[type[SelectionMechanism]] = [ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax]
     for relation in Relation:
         for kind in kinds:
             if kind is not LaplaceNoisyMax:
                 monotone = relation is Relation.ADD_REMOVE
-                yield _selection(bench, "step", relation, kind(bench.epsilon, monotone), 1)
+                yield _selection(harness, "step", relation, kind(harness.epsilon, monotone), 1)
             for question in ("corner", "candidate"):
-                yield _selection(bench, question, relation, kind(bench.epsilon, False), 1)
-        many = ExponentialMechanism(bench.epsilon, monotone=False)
-        yield _selection(bench, "corner", relation, many, 300)  # more than are drawn at once
+                yield _selection(harness, question, relation, kind(harness.epsilon, False), 1)
+        many = ExponentialMechanism(harness.epsilon, monotone=False)
+        yield _selection(harness, "corner", relation, many, 300)  # more than are drawn at once
 
 
 def _selection(
-    bench: Bench, question: str, relation: Relation, mechanism: SelectionMechanism, width: int
+    harness: Harness, question: str, relation: Relation, mechanism: SelectionMechanism, width: int
 ) -> Attack:
-    """One question; the last row favours the second candidate in world 1.
+    """Return the attack on one question; the last row favours the second candidate in world 1.
 
-    In world 0 it is not there, or favours the first. Public losses favour the first, so that the
+    In world 0 it is missing, or favours the first. Public losses favour the first, so that the
     second is chosen rarely.
     """
     X, y = np.zeros((3, width)), np.array([1.0, -1.0, 1.0])
@@ -260,9 +260,9 @@ def _selection(
         return np.array([float(chosen)])
 
     among = f" of {2 * width}" if width > 1 else ""
-    return bench.attack(
-        f"answer: chosen {question}{among}, {mechanism.name}",
-        f"a row that moves scores as far apart as it can, {against(relation)}",
+    return harness.attack(
+        f"release: chosen {question}{among}, {mechanism.name}",
+        f"a row that separates the scores, {against(relation)}",
         relation,
-        bench.asking(((other, y), (X, y)), relation, ask),
+        harness.asking(((other, y), (X, y)), relation, ask),
     )

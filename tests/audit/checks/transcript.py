@@ -1,11 +1,10 @@
-"""Writing down what a fit does: what it asks, draws and charges, and replaying its answers.
+"""Transcripts of fits: questions, draws and charges, and the replay of answers.
 
-While a `Transcript` is being written (`watching`), the methods through which every private answer
-of the library goes are wrapped: the curator's questions, the noise, the bits, the filters. Nothing
-else changes, and fits in other threads are not touched. A second transcript can be written *against
-the answers of* a first one: each question is still asked of its own table (so it reads, charges
-and draws as it would), but what is handed to the solver is the answer that the first table gave.
-Whatever differs after that was not learned from a paid answer.
+While a `Transcript` is recorded (`watching`), the methods that every private answer of the library
+passes through are wrapped: the curator's questions, the noise, the bits, the filters. Nothing else
+changes, and fits in other threads are not affected. A second fit can *replay the answers* of a
+first one: each question still reads, charges and draws on its own table, but the solver receives
+the answer of the first table. Whatever differs then did not come from a charged answer.
 """
 
 from __future__ import annotations
@@ -25,37 +24,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.account import Account
-from discreet.core.bits import SeededBits, SystemBits
-from discreet.core.curator import Curator
-from discreet.core.filters import PrivacyFilter
-from discreet.core.mechanisms import AdditiveMechanism
-from discreet.core.noise import Noise
+from tests.audit.internals import (
+    Account,
+    AdditiveMechanism,
+    Curator,
+    Noise,
+    PrivacyFilter,
+    SeededBits,
+    SystemBits,
+)
 
 __all__ = ["Release", "Transcript", "WatchedState", "describe", "watching"]
 
 MOST_WORDS = 2**18
-"""Random words that are kept of one fit."""
+"""Largest number of random words that are kept of one fit."""
 
 ANSWERLESS = {"open", "open_plan", "open_reserved", "sample", "columns"}
-"""What a curator offers besides questions."""
+"""Methods of a curator that are not questions."""
 
 SUMS = {
     *("gradient", "sampled_gradient", "release", "row_sum", "outer_sum", "square_sum"),
     *("target_sum", "xy_moment_sum"),
 }
-"""Questions whose answer is a sum on a grid, as it was released."""
+"""Questions whose answer is a noisy sum on a grid."""
 
 CHOICES = {
     *("choose_step", "choose_corner", "choose_candidate", "median_norm", "column_bounds"),
     *("generator", "permutation", "draw_index"),
 }
-"""Questions whose answers are few, so that two fits may well get the same."""
+"""Questions with few possible answers, so that two fits may get the same."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Numbers that were released, and the grid of their noise (None if no noise was drawn)."""
+    """Released numbers, and the grid of their noise (None if no noise was drawn)."""
 
     question: str
     values: NDArray[np.float64]
@@ -64,9 +66,9 @@ class Release:
 
 @dataclass
 class Transcript:
-    """What a fit did, in order; with ``answers_of``, given the answers that another fit got."""
+    """Steps of a fit in order; with ``replayed``, a fit that gets another fit's answers."""
 
-    answers_of: Transcript | None = None
+    replayed: Transcript | None = None
     steps: list[str] = field(default_factory=list)
     answers: list[tuple[str, Any]] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
@@ -78,25 +80,25 @@ class Transcript:
     _apart: bool = False
 
     def note(self, *parts: str) -> None:
-        """Write a step down."""
+        """Record a step."""
         self.steps.append(" ".join(parts))
 
     def keep_words(self, words: NDArray[np.uint64]) -> None:
-        """Keep random words, to see whether they ever come again."""
+        """Record random words, to find repetitions."""
         if self._kept < MOST_WORDS:
             self.words.append(np.array(words, dtype=np.uint64))
             self._kept += words.size
 
     def answered(self, question: str, answer: Any) -> Any:
-        """Keep an answer; returns what the solver is to be told."""
-        if self.answers_of is None:
+        """Record an answer and return the one that the solver is given."""
+        if self.replayed is None:
             self.answers.append((question, copy.deepcopy(answer)))
             return answer
-        at, first = len(self.answers), self.answers_of.answers
+        at, first = len(self.answers), self.replayed.answers
         self._apart = self._apart or at >= len(first) or first[at][0] != question
-        told = answer if self._apart else copy.deepcopy(first[at][1])
-        self.answers.append((question, told))
-        return told
+        given = answer if self._apart else copy.deepcopy(first[at][1])
+        self.answers.append((question, given))
+        return given
 
 
 _ACTIVE: ContextVar[Transcript | None] = ContextVar("transcript", default=None)
@@ -109,7 +111,7 @@ Spy = Callable[[Transcript, Callable[..., Any], Any, tuple[Any, ...], dict[str, 
 
 @contextlib.contextmanager
 def watching(transcript: Transcript) -> Iterator[Transcript]:
-    """Write down, within the block and in this thread, what fits do."""
+    """Record fits within the block, in this thread."""
     global _WATCHERS
     with _LOCK:
         if _WATCHERS == 0:
@@ -127,7 +129,7 @@ def watching(transcript: Transcript) -> Iterator[Transcript]:
 
 
 def describe(value: Any) -> str:
-    """A text that is the same for the same value and (but for hashing luck) for no other."""
+    """Return a text that identifies a value, up to collisions of a hash."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return f"[{', '.join(describe(part) for part in value.ravel())}]"
@@ -150,7 +152,7 @@ def describe(value: Any) -> str:
 def _ask(
     transcript: Transcript, ask: Callable[..., Any], curator: Any, args: Any, options: Any
 ) -> Any:
-    """A question to the curator; questions that it asks itself meanwhile are part of it."""
+    """Record a question to the curator; nested questions are part of it."""
     if transcript._depth:
         return ask(curator, *args, **options)
     name = ask.__name__
@@ -169,17 +171,17 @@ def _ask(
         values = np.asarray(getattr(answer, "values", answer), dtype=np.float64)
         grid = transcript.grids[-1] if len(transcript.grids) > drawn else None
         transcript.releases.append(Release(name, values.copy(), grid))
-    told = transcript.answered(name, answer)
+    given = transcript.answered(name, answer)
     kept = getattr(curator, "_measured", None)
-    if told is not answer and kept is not None and kept[0] is answer:
-        curator._measured = (told, *kept[1:])  # so that it can be refined
-    return told
+    if given is not answer and kept is not None and kept[0] is answer:
+        curator._measured = (given, *kept[1:])  # so that it can be refined
+    return given
 
 
 def _draw(
     transcript: Transcript, draw: Callable[..., Any], noise: Any, args: Any, options: Any
 ) -> Any:
-    """A draw of noise: its kind, number, scale and grid are noted, and not what it added to."""
+    """Record a draw of noise: kind, number, scale and grid, but not the value it is added to."""
     if draw.__name__ == "select":
         scores, *rest = args if args else (options["scores"],)
         others = {name: value for name, value in options.items() if name != "scores"}
@@ -194,7 +196,7 @@ def _draw(
 def _charge(
     transcript: Transcript, charge: Callable[..., Any], owner: Any, args: Any, options: Any
 ) -> Any:
-    """A charge to a filter, or the opening of one."""
+    """Record a charge to a filter, or the opening of one."""
     transcript.note(charge.__name__.replace("_", " ") + "s", describe(args), describe(options))
     return charge(owner, *args, **options)
 
@@ -210,7 +212,7 @@ def _words(
 def _release(
     transcript: Transcript, release: Callable[..., Any], mechanism: Any, args: Any, options: Any
 ) -> Any:
-    """A release inside a longer computation: its numbers must be on a grid as well."""
+    """Record a release inside a longer computation, which must be on a grid as well."""
     drawn = len(transcript.grids)
     values, scale = release(mechanism, *args, **options)
     grid = transcript.grids[-1] if len(transcript.grids) > drawn else None
@@ -265,13 +267,13 @@ def _wrapped(original: Callable[..., Any], spy: Spy) -> Callable[..., Any]:
 
 
 class WatchedState(np.random.RandomState):
-    """A seeded random state that writes draws down: for estimators that are not ours."""
+    """A seeded random state that records draws, for estimators of other packages."""
 
     _LOCATED = frozenset({"normal", "laplace", "gumbel", "logistic"})
     _SILENT = frozenset({"get_state", "set_state", "seed"})
 
     def __getattribute__(self, name: str) -> Any:
-        """Hand out methods that note how they are called."""
+        """Return methods that record their calls."""
         found = super().__getattribute__(name)
         transcript = _ACTIVE.get()
         if name.startswith("_") or name in WatchedState._SILENT or transcript is None:

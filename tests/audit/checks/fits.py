@@ -1,4 +1,4 @@
-"""Fitting an estimator for a check, and what comes out."""
+"""Fits of an estimator for a check, and their outputs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from discreet.audit.checks.transcript import CHOICES, Transcript, describe, watching
+from .transcript import CHOICES, Transcript, describe, watching
 
 __all__ = [
+    "CheckResult",
     "Observation",
     "Table",
     "attributes",
@@ -30,8 +31,31 @@ Table = tuple[Any, Any]
 """X and y."""
 
 
+@dataclass(frozen=True)
+class CheckResult:
+    """Result of one check.
+
+    Attributes
+    ----------
+    check
+        Name of the check.
+    passed
+        True if nothing is wrong.
+    text
+        Observation and, if the check failed, its consequence.
+    """
+
+    check: str
+    passed: bool
+    text: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"{'passed' if self.passed else 'FAILED'}: {self.check}: {self.text}"
+
+
 def fresh(estimator: Any, **changes: Any) -> Any:
-    """An unfitted copy with noise of its own that no accountant hears of.
+    """Return an unfitted copy with fresh noise and without an accountant.
 
     ``changes`` are set where the estimator, or one inside it (a pipeline's), has such a parameter.
     """
@@ -42,12 +66,12 @@ def fresh(estimator: Any, **changes: Any) -> Any:
 
 
 def places(estimator: Any, parameter: str) -> list[str]:
-    """Under which names an estimator, and those inside it, have a parameter."""
+    """Return the names under which an estimator, and those inside it, have a parameter."""
     return [name for name in estimator.get_params() if name.split("__")[-1] == parameter]
 
 
 def attributes(model: Any) -> dict[str, str]:
-    """All that a fit left on an estimator, as texts that can be compared."""
+    """Return all fitted attributes of an estimator, as texts that can be compared."""
     left = {name: describe(value) for name, value in vars(model).items() if name.endswith("_")}
     for name, part in _parts(model):
         left |= {f"{name}.{inner}": text for inner, text in attributes(part).items()}
@@ -55,14 +79,14 @@ def attributes(model: Any) -> dict[str, str]:
 
 
 def _parts(model: Any) -> list[tuple[str, Any]]:
-    """The fitted estimators inside a pipeline, or inside one that fits several."""
+    """Return the fitted estimators inside a pipeline, or inside one that fits several."""
     steps = [(name, part) for name, part in getattr(model, "steps", ()) if hasattr(part, "fit")]
     several = vars(model).get("estimators_", ())
     return [*steps, *((f"estimators_[{k}]", part) for k, part in enumerate(several))]
 
 
 def numbers(model: Any, names: tuple[str, ...] = ("coef_", "intercept_")) -> NDArray[np.float64]:
-    """The named attributes, or else all fitted floating-point numbers, as one vector.
+    """Return the named attributes, or else all fitted floating-point numbers, as one vector.
 
     Of a pipeline those of its last step; of one that fits several, those of all.
     """
@@ -82,7 +106,7 @@ def numbers(model: Any, names: tuple[str, ...] = ("coef_", "intercept_")) -> NDA
 
 
 def models_of_classes(model: Any) -> NDArray[np.float64] | None:
-    """The weights of each class, one a row; None if there are no such weights."""
+    """Return the weights of each class, one per row; None if there are no such weights."""
     if getattr(model, "steps", None):
         return models_of_classes(model.steps[-1][1])
     if "estimators_" in vars(model):
@@ -103,15 +127,15 @@ def _numeric(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Observation:
-    """What one fit showed.
+    """Output and randomness of one fit.
 
     Attributes
     ----------
     output
-        A digest of its numbers; None if they may well come again by chance: all coefficients are
-        zero, or the fit asked for nothing but choices among a few.
+        A digest of its numbers; None if they may repeat by chance: all coefficients are zero, or
+        the fit asked only for choices among a few candidates.
     words
-        The random words that it drew, where they could be watched.
+        The random 64-bit words that it drew, where they could be recorded.
     """
 
     output: str | None
@@ -119,7 +143,7 @@ class Observation:
 
 
 def observe(estimator: Any, table: Table) -> Observation:
-    """Fit ``estimator`` as it is, and look."""
+    """Fit ``estimator`` as it is and return the observation."""
     transcript = Transcript()
     with watching(transcript), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -128,7 +152,7 @@ def observe(estimator: Any, table: Table) -> Observation:
 
 
 def observed(model: Any, transcript: Transcript) -> Observation:
-    """What a fitted model, and what was written down of its fit, show."""
+    """Return the observation of a fitted model and the transcript of its fit."""
     few = bool(transcript.questions) and transcript.questions <= CHOICES
     output = None
     if np.any(numbers(model, ("coef_",))) and not few:
@@ -138,7 +162,7 @@ def observed(model: Any, transcript: Transcript) -> Observation:
 
 
 def seen_twice(seen: list[Observation]) -> str | None:
-    """What came twice in fits that must have nothing in common, in words; None if nothing.
+    """Describe what is repeated in fits that must have nothing in common; None if nothing is.
 
     Two of m independent 64-bit words are equal with probability below m²/2⁶⁵: 4e-9 for half a
     million. Outputs with continuous noise on a grid are less likely still to come again.
@@ -146,7 +170,7 @@ def seen_twice(seen: list[Observation]) -> str | None:
     words = np.concatenate([one.words for one in seen])
     repeated = words.size - np.unique(words).size
     if repeated:
-        return f"{repeated} of {words.size} random words of the noise came more than once"
+        return f"{repeated} of {words.size} random words of the noise occurred more than once"
     outputs = [one.output for one in seen if one.output is not None]
     if len(set(outputs)) < len(outputs):
         return f"{len(outputs)} fits gave only {len(set(outputs))} different outputs"

@@ -1,12 +1,11 @@
-"""The low bits of what was released.
+"""Low bits of released numbers.
 
-Floating-point noise leaves fingerprints: 1 + noise is a multiple of the spacing of doubles near 1,
-whatever is left after the noise took most of it away, while 0 + noise keeps all the bits of the
-noise. One output in ten, say, then shows which of the two tables it came from (Mironov 2012). Noise
-on a grid that the value is not on leaves the value's own low bits. A release on a public grid has
-no such bits.
+Floating-point noise leaks through low bits: 1 + noise is a multiple of the spacing of doubles near
+1, even where the noise cancels most of it, while 0 + noise keeps all bits of the noise (Mironov
+2012). Noise on a grid that does not contain the value leaves the value's own low bits. A release on
+a public grid has no such bits.
 
-`off_grid` looks at every release of a fit. `low_bits` attacks any mechanism, as a black box.
+`off_grid` checks every release of a fit; `low_bits` attacks any mechanism as a black box.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.audit.attack import Attack, Statistic, run
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table, fresh
-from discreet.audit.checks.transcript import Transcript, watching
 from discreet.audit.result import Verdict
+
+from .fits import CheckResult, Table, fresh
+from .transcript import Transcript, watching
 
 __all__ = ["finest_bit", "low_bits", "off_grid", "spare_bits"]
 
 FloatArray = NDArray[np.float64]
 
 COARSEST, FINEST = 8, -44
-"""Grids, as powers of two, that noise is looked for on."""
+"""Exponents of the grids that are tried."""
 
 SIZES = 24
-"""Parts, equally likely, that the range of a number is divided into."""
+"""Number of equally likely intervals that the range of a number is divided into."""
 
 MOST_NUMBERS = 8
-"""Numbers of an output that are looked at one by one."""
+"""Numbers of an output that are examined one by one."""
 
 
 def finest_bit(values: ArrayLike) -> FloatArray:
-    """The exponent of the largest power of two that divides each number; 1100 for zero."""
+    """Return the exponent of the largest power of two that divides each number; 1100 for zero."""
     mantissas, exponents = np.frexp(np.asarray(values, dtype=np.float64))
     integers = np.ldexp(mantissas, 53).astype(np.int64)
     lowest = (integers & -integers).astype(np.float64)
@@ -49,14 +48,14 @@ def finest_bit(values: ArrayLike) -> FloatArray:
 
 
 def spare_bits(values: ArrayLike) -> FloatArray:
-    """How many of the 53 bits of each number are zeros at its end; 53 for zero."""
+    """Count the trailing zeros among the 53 bits of each number; 53 for zero."""
     numbers = np.asarray(values, dtype=np.float64)
     places = np.frexp(numbers)[1] - 53
     return np.where(numbers == 0, 53.0, finest_bit(numbers) - places)
 
 
 def _nearest_grid(values: FloatArray, tolerance: FloatArray) -> FloatArray:
-    """The coarsest power of two of which each number is a multiple, up to rounding."""
+    """Return the coarsest power of two that divides each number, up to rounding."""
     coarsest = np.full(values.shape, FINEST - 1.0)
     for exponent in range(FINEST, COARSEST + 1):
         multiples = np.ldexp(np.rint(np.ldexp(values, -exponent)), exponent)
@@ -75,7 +74,7 @@ def low_bits(
     values: tuple[ArrayLike, ArrayLike] | None = None,
     trials: int = 8000,
     confidence: float = 0.999,
-) -> Finding:
+) -> CheckResult:
     """Attack the low bits of a mechanism's outputs.
 
     Parameters
@@ -85,10 +84,10 @@ def low_bits(
     neighbours : pair of tables
         Best where the value is 0 on one of them, or where its size has another power of two.
     epsilon, delta : float
-        What the mechanism promises.
+        The guarantee of the mechanism.
     values : pair of arrays, optional
-        What the mechanism would put out on each table without noise, which an attacker who knows
-        all rows knows. Then also the low bits of outputs less these values are looked at.
+        Outputs on each table without noise, known to an attacker who knows all rows. The low bits
+        of the outputs minus these values are examined as well.
     trials : int
         Outputs in all, besides two fifths of that number to learn from; a fifth of them choose the
         event.
@@ -97,7 +96,7 @@ def low_bits(
 
     Returns
     -------
-    Finding
+    CheckResult
         Failed if an event on low bits, chosen on other outputs, is certified to be likelier on
         one table than (ε, δ) allows.
     """
@@ -129,17 +128,19 @@ def low_bits(
     found = run(attack, trials=trials, confidence=confidence)
     seen = f"{found.statistic} shows ε ≥ {found.epsilon_bound:.3g} with confidence {confidence:g}"
     if found.verdict is Verdict.REFUTED:
-        words = f"Looking at low bits alone, {seen}; ε = {epsilon:g} was promised. The noise is "
-        words += "not what it is in exact arithmetic: which numbers can come out depends on rows."
-        return Finding("low bits", False, words)
-    return Finding("low bits", True, f"Looking at low bits alone, {seen} (promised: {epsilon:g}).")
+        text = f"Looking at low bits alone, {seen}; ε = {epsilon:g} was promised. The noise is "
+        text += "not what it is in exact arithmetic: which numbers can come out depends on rows."
+        return CheckResult("low bits", False, text)
+    return CheckResult(
+        "low bits", True, f"Looking at low bits alone, {seen} (promised: {epsilon:g})."
+    )
 
 
-def off_grid(estimator: Any, neighbours: Sequence[Table]) -> Finding | None:
-    """Whether every noisy sum that a fit releases lies on the grid of its noise.
+def off_grid(estimator: Any, neighbours: Sequence[Table]) -> CheckResult | None:
+    """Check that every noisy sum that a fit releases lies on the grid of its noise.
 
-    That the grid itself is public, `control_flow` sees: it is the same on neighbours. None for an
-    estimator whose releases cannot be watched, because it is not one of the library's.
+    `control_flow` checks that the grid is the same on neighbours. None for an estimator whose
+    releases cannot be recorded, because it is not one of the library's.
     """
     check = "releases on a public grid"
     count = asked = 0
@@ -152,16 +153,16 @@ def off_grid(estimator: Any, neighbours: Sequence[Table]) -> Finding | None:
         for release in transcript.releases:
             count += release.values.size
             if release.grid is None:
-                words = f"An answer ({release.question}) got no noise from the public grid."
-                return Finding(check, False, words)
+                text = f"An answer ({release.question}) got no noise from the public grid."
+                return CheckResult(check, False, text)
             multiples = np.ldexp(release.values, -release.grid)
             if not np.array_equal(multiples, np.rint(multiples)):
-                words = f"A released number ({release.question}) is no multiple of 2^{release.grid}"
-                words += ", the grid of its noise: its low bits are not noise, they may be a row's."
-                return Finding(check, False, words)
+                text = f"A released number ({release.question}) is no multiple of 2^{release.grid}"
+                text += ", the grid of its noise: its low bits are not noise, they may be a row's."
+                return CheckResult(check, False, text)
     if not asked:
         return None
-    return Finding(check, True, f"All {count} released numbers are multiples of their grid.")
+    return CheckResult(check, True, f"All {count} released numbers are multiples of their grid.")
 
 
 def _of(bits: Callable[[FloatArray], FloatArray], k: int) -> Statistic:
@@ -169,7 +170,7 @@ def _of(bits: Callable[[FloatArray], FloatArray], k: int) -> Statistic:
 
 
 def _by_size(lessons: tuple[FloatArray, FloatArray], k: int) -> Statistic:
-    """How much likelier the finest bit of number k is on table 1, for numbers of about its size."""
+    """Return the log-likelihood ratio of number k's finest bit, given the number's size."""
     first, second = lessons[0][:, k], lessons[1][:, k]
     edges = np.quantile(np.concatenate([first, second]), np.linspace(0, 1, SIZES + 1)[1:-1])
 

@@ -1,8 +1,8 @@
-"""Seeds of low entropy: how many different noises there are.
+"""Seeds of low entropy: bounds on the number of different noise values.
 
-Noise from a seed of b bits comes again after about 2^(b/2) outputs, by the birthday paradox. What N
-outputs say is certified both ways: without a collision there are at least so many noises, with one
-an attacker guesses the noise with at least such a chance.
+Noise from a seed of b bits repeats after about 2^(b/2) outputs, by the birthday paradox. N outputs
+certify a bound either way: without a collision a least number of noise values, with one a least
+probability of guessing the noise.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table, fresh, observe
 from discreet.audit.statistics import lower_rate
+
+from .fits import CheckResult, Table, fresh, observe
 
 __all__ = ["Entropy", "entropy", "low_entropy", "low_entropy_of_fits"]
 
 
 @dataclass(frozen=True)
 class Entropy:
-    """What N outputs say about the seeds behind them.
+    """Bounds on the entropy of the seeds behind N outputs.
 
     Attributes
     ----------
     outputs, different
-        How many there were, and how many different ones.
+        Number of outputs, and of different ones.
     at_least
-        Without a collision: log2 of the number of noises is at least that; else 0.
+        Without a collision: lower bound on log2 of the number of noise values; else 0.
     at_most
-        With a collision: the noise has at most so many bits of entropy; else infinite. Of
+        With a collision: upper bound on the entropy of the noise in bits; else infinite. Of
         min-entropy, but for a few collisions in many outputs, where it is of collision entropy.
     confidence
-        Of either bound.
+        Confidence of either bound.
     """
 
     outputs: int
@@ -91,8 +91,8 @@ def low_entropy(
     *,
     outputs: int = 20_000,
     confidence: float = 0.999,
-) -> Finding:
-    """A birthday test of a mechanism with continuous noise.
+) -> CheckResult:
+    """Apply a birthday test to a mechanism with continuous noise.
 
     Parameters
     ----------
@@ -102,19 +102,19 @@ def low_entropy(
     table : Any
         Any table.
     outputs : int
-        How many to draw. A seed of b bits is found 999 times in 1000 by 3.8·2^(b/2) outputs.
+        Number of outputs. A seed of b bits is found 999 times in 1000 by 3.8·2^(b/2) outputs.
     confidence : float
-        Of the certified bounds.
+        Confidence of the certified bounds.
     """
     return _judged(entropy(mechanism(table, outputs), confidence=confidence), "outputs")
 
 
 def low_entropy_of_fits(
     estimator: Any, table: Table, *, fits: int = 100, confidence: float = 0.999
-) -> Finding:
-    """A birthday test of whole fits, and of the random words behind them where they can be watched.
+) -> CheckResult:
+    """Apply a birthday test to whole fits and to the random words that they draw.
 
-    So few fits find seeds of 9 bits for sure, and of 14 bits as often as not.
+    This few fits find seeds of 9 bits almost surely, and of 14 bits in half of the cases.
     """
     seen = [observe(fresh(estimator), table) for _ in range(fits)]
     started = [one.words[:2] for one in seen if one.words.size >= 2]
@@ -127,15 +127,15 @@ def low_entropy_of_fits(
         return _judged(entropy(np.array(outputs, dtype="S64"), confidence=confidence), "outputs")
     if len(started) == fits:
         return _judged(found, "beginnings of the noise")
-    return Finding("entropy of seeds", True, "Not checked: no output says anything about noise.")
+    return CheckResult("entropy of seeds", True, "Not checked: no output depends on noise.")
 
 
-def _judged(found: Entropy, what: str) -> Finding:
+def _judged(found: Entropy, what: str) -> CheckResult:
     sure = f"with confidence {100 * found.confidence:g} %"
     if found.different == found.outputs:
-        words = f"{found.outputs} {what}, all different: {sure} there are at least "
-        words += f"2^{found.at_least:.1f} noises."
-        return Finding("entropy of seeds", True, words)
-    words = f"{found.outputs} {what}, only {found.different} different: {sure} the noise has at "
-    words += f"most {found.at_most:.1f} bits of entropy. Whoever tries all seeds can subtract it."
-    return Finding("entropy of seeds", False, words)
+        text = f"{found.outputs} {what}, all different: {sure} there are at least "
+        text += f"2^{found.at_least:.1f} noise values."
+        return CheckResult("entropy of seeds", True, text)
+    text = f"{found.outputs} {what}, only {found.different} different: {sure} the noise has at "
+    text += f"most {found.at_most:.1f} bits of entropy. Whoever tries all seeds can subtract it."
+    return CheckResult("entropy of seeds", False, text)

@@ -1,7 +1,4 @@
-"""Attacks on what is learned of rows before and after a model: sums, ranges, steps, scores.
-
-They are among `discreet.audit.answers.mechanism_attacks`.
-"""
+"""Attacks on releases before and after a model: sums, ranges, preparation steps, scores."""
 
 from __future__ import annotations
 
@@ -13,45 +10,53 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.answers.bench import (
+from discreet.audit.attack import Attack, Statistic
+from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
+from discreet.estimators import LinearRegression, LinearSVC
+from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from tests.audit.internals import (
+    RowNorms,
+    StabilityHistogram,
+    edges,
+    lengths,
+    noisy_limit,
+    numeric_vote,
+    score_classifier,
+    score_regressor,
+)
+
+from .harness import (
     BEYOND,
     COPIES,
     Ask,
-    Bench,
     FloatArray,
+    Harness,
     Table,
     against,
     changed,
     copied,
     projection,
 )
-from discreet.audit.attack import Attack, Statistic
-from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
-from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
-from discreet.core.ranges import edges, lengths
-from discreet.estimators import LinearRegression, LinearSVC
-from discreet.estimators.scoring import score_classifier, score_regressor
-from discreet.preparation import Bounds, Centre, Radius, RowNorms, Scale, Spread, Step, Whiten
 
 __all__ = ["summary_attacks"]
 
 MATRICES = 30
-"""Copies of the changed row in one second moment, whose size grows with their square."""
+"""Copies of the changed row in one second moment, whose size is quadratic in it."""
 
 
-def summary_attacks(bench: Bench) -> Iterator[Attack]:
-    """Attacks on moments, ranges, the steps of a preparation, drafts of tables, and scores."""
+def summary_attacks(harness: Harness) -> Iterator[Attack]:
+    """Yield attacks on moments, ranges, preparation steps, drafts of tables, and scores."""
     for part in (_moments, _ranges, _steps, _drafts, _scores):
-        yield from part(bench)
+        yield from part(harness)
 
 
-def _moments(bench: Bench) -> Iterator[Attack]:
-    """Sums of rows, of their squares and products, and of targets."""
-    gaussian = Gaussian(1 / bench.mu)
+def _moments(harness: Harness) -> Iterator[Attack]:
+    """Attack sums of rows, of their squares and products, and of targets."""
+    gaussian = Gaussian(1 / harness.mu)
     first, second = np.array([2.0, 0.0]), np.array([0.0, 2.0])
     for relation in Relation:
-        other = "or none" if relation is Relation.ADD_REMOVE else "or one at right angles"
-        pair = f"a row longer than the bound, {other}"
+        other = "or none" if relation is Relation.ADD_REMOVE else "or an orthogonal one"
+        pair = f"a row beyond the norm bound, {other}"
 
         def sums(curator: Curator) -> FloatArray:
             return curator.row_sum(mechanism=gaussian).values
@@ -75,19 +80,19 @@ def _moments(bench: Bench) -> Iterator[Attack]:
             tables = (copied(rows[0], copies), copied(rows[1], copies))
             if name == "sum of products" and relation is Relation.ADD_REMOVE:
                 direction = np.array([1.0, 0.0, 0.0])
-            yield bench.attack(
-                f"answer: {name}",
-                words or f"a row longer than the bound, {against(relation)}",
+            yield harness.attack(
+                f"release: {name}",
+                words or f"a row beyond the norm bound, {against(relation)}",
                 relation,
-                bench.asking(tables, relation, ask, copies=copies, norm=1.0),
+                harness.asking(tables, relation, ask, copies=copies, norm=1.0),
                 pure=False,
                 projection_on_the_row=projection(direction),
             )
-        yield from _with_targets(bench, relation, gaussian)
+        yield from _with_targets(harness, relation, gaussian)
 
 
-def _with_targets(bench: Bench, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
-    """Sums that targets enter: a target beyond its bound, against none or its opposite."""
+def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
+    """Attack sums with targets: a target beyond its bound, against none or its negative."""
     X = np.zeros((1, 1))
 
     def target(curator: Curator) -> FloatArray:
@@ -104,24 +109,24 @@ def _with_targets(bench: Bench, relation: Relation, gaussian: Gaussian) -> Itera
     }
     for name, (tables, ask) in cases.items():
         direction = np.array([1.0]) if ask is target else np.array([-row[0, 0], 0.0, BEYOND])
-        yield bench.attack(
-            f"answer: {name}",
+        yield harness.attack(
+            f"release: {name}",
             "a target beyond its bound, or another row",
             relation,
-            bench.asking(tables, relation, ask),
+            harness.asking(tables, relation, ask),
             pure=False,
             projection_on_the_row=projection(direction),
         )
 
 
 def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
-    """Lengths with which a row makes many candidates for their median worse and few better.
+    """Return norms with which a row makes many candidates for the median worse and few better.
 
-    The statistic is whether one of the few was chosen. Under add/remove the row is really taken
-    away: a row of zeros is one of the shortest.
+    The statistic is True if one of the few was chosen. Under add/remove the row is removed: a row
+    of zeros would be one of the shortest.
     """
     grid = lengths()
-    short = grid * (1 - 1e-9)  # a length that is computed must not pass its candidate
+    short = grid * (1 - 1e-9)  # a computed norm must not exceed its candidate
     if relation is Relation.REPLACE_ONE:
         low, high = -40, -10
         worlds = [short[[0, low]], short[[high, low]]]
@@ -137,15 +142,15 @@ def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
     return (tables[0], tables[1]), among_few
 
 
-def _bounds_pair(bench: Bench, relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
-    """Cells of which one of the lowest quarter goes to the other end in world 1, or away.
+def _bounds_pair(harness: Harness, relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
+    """Return cells of which one of the lowest quarter moves to the other end, or is removed.
 
     Candidates for the lower bound above the next cell then get better and those below it worse.
-    Most are below, so that bounds above are rare; the statistic is whether the lower bound is one.
-    All other cells are at the upper end, and so many that the upper bound is there in both worlds.
+    Most are below, so that bounds above are rare; the statistic is True for these. All other cells
+    are at the upper end, enough to keep the upper bound there in both worlds.
     """
     candidates = edges()
-    quarter = math.ceil(20 / bench.epsilon)
+    quarter = math.ceil(20 / harness.epsilon)
     first, border, last = candidates[[0, 2800, 3700]]
     others = [first] * (quarter - 1) + [border] + [last] * (3 * quarter - 1)
     worlds = [np.array([first, *others]), np.array([last, *others])]
@@ -159,10 +164,10 @@ def _bounds_pair(bench: Bench, relation: Relation) -> tuple[tuple[Table, Table],
     return (tables[0], tables[1]), moved
 
 
-def _ranges(bench: Bench) -> Iterator[Attack]:
-    """Bounds of a column and the median length of rows."""
-    choice = ExponentialMechanism(bench.epsilon, monotone=False)
-    half = ExponentialMechanism(bench.epsilon / 2, monotone=False)
+def _ranges(harness: Harness) -> Iterator[Attack]:
+    """Attack the bounds of a column and the median norm of rows."""
+    choice = ExponentialMechanism(harness.epsilon, monotone=False)
+    half = ExponentialMechanism(harness.epsilon / 2, monotone=False)
 
     def median(curator: Curator) -> FloatArray:
         return np.array([curator.median_norm(mechanism=choice)])
@@ -172,27 +177,27 @@ def _ranges(bench: Bench) -> Iterator[Attack]:
 
     for relation in Relation:
         tables, among_few = _median_pair(relation)
-        yield bench.attack(
-            "answer: median length of rows",
+        yield harness.attack(
+            "release: median norm of rows",
             "a row that makes few candidates better and many worse",
             relation,
-            bench.asking(tables, relation, median),
+            harness.asking(tables, relation, median),
             a_choice_among_the_few=among_few,
         )
-        tables, moved = _bounds_pair(bench, relation)
-        yield bench.attack(
-            "answer: bounds of a column",
+        tables, moved = _bounds_pair(harness, relation)
+        yield harness.attack(
+            "release: bounds of a column",
             "a cell beyond all others",
             relation,
-            bench.asking(tables, relation, bounds),
+            harness.asking(tables, relation, bounds),
             a_lower_bound_that_moved=moved,
         )
 
 
-def _steps(bench: Bench) -> Iterator[Attack]:
+def _steps(harness: Harness) -> Iterator[Attack]:
     """What each step of a preparation releases, for a pure budget; a mean also for (ε, δ)."""
     known = RowNorms(1.0, 1.0, 1.0, raw=True)
-    whole = Fraction(bench.epsilon)
+    whole = Fraction(harness.epsilon)
 
     def ask(curator: Curator, step: Step, names: tuple[str, ...]) -> FloatArray:
         mechanism = step.mechanism("pure", whole)
@@ -201,7 +206,7 @@ def _steps(bench: Bench) -> Iterator[Attack]:
 
     def centre(curator: Curator) -> FloatArray:
         step = Centre(shrink=False)
-        mechanism = step.mechanism("gdp", Fraction(bench.mu) ** 2)
+        mechanism = step.mechanism("gdp", Fraction(harness.mu) ** 2)
         return step.fit(curator, mechanism, known)[0].mean
 
     first, second = np.array([2.0, 0.0]), np.array([0.0, 2.0])
@@ -212,19 +217,19 @@ def _steps(bench: Bench) -> Iterator[Attack]:
             ("norm", Spread(factor=1.0)),
         ]
         for name, step in choices:
-            yield bench.attack(
+            yield harness.attack(
                 f"step: {step.name}",
                 "a row that makes few candidates better and many worse",
                 relation,
-                bench.asking(tables, relation, partial(ask, step=step, names=(name,))),
+                harness.asking(tables, relation, partial(ask, step=step, names=(name,))),
                 a_choice_among_the_few=among_few,
             )
-        tables, moved = _bounds_pair(bench, relation)
-        yield bench.attack(
+        tables, moved = _bounds_pair(harness, relation)
+        yield harness.attack(
             "step: bounds",
             "a cell beyond all others",
             relation,
-            bench.asking(tables, relation, partial(ask, step=Bounds([0]), names=("low", "high"))),
+            harness.asking(tables, relation, partial(ask, step=Bounds([0]), names=("low", "high"))),
             a_lower_bound_that_moved=moved,
         )
         turned = (changed(relation, first), first)
@@ -237,11 +242,11 @@ def _steps(bench: Bench) -> Iterator[Attack]:
         ]
         for name, step, rows, others in moments:
             worlds = [(np.vstack([others, row]), np.ones(len(others) + 1)) for row in rows]
-            yield bench.attack(
+            yield harness.attack(
                 f"step: {step.name}",
-                "a row longer than the bound, in place of another",
+                "a row beyond the norm bound, in place of another",
                 relation,
-                bench.asking(
+                harness.asking(
                     (worlds[0], worlds[1]),
                     relation,
                     partial(ask, step=step, names=(name,)),
@@ -249,11 +254,11 @@ def _steps(bench: Bench) -> Iterator[Attack]:
                 ),
                 learn=True,
             )
-        yield bench.attack(
+        yield harness.attack(
             "step: centre, Gaussian",
-            f"a row longer than the bound, {against(relation)}",
+            f"a row beyond the norm bound, {against(relation)}",
             relation,
-            bench.asking(
+            harness.asking(
                 (copied(turned[0], COPIES), copied(turned[1], COPIES)),
                 relation,
                 centre,
@@ -265,32 +270,32 @@ def _steps(bench: Bench) -> Iterator[Attack]:
         )
 
 
-def _drafts(bench: Bench) -> Iterator[Attack]:
-    """What a schema is drafted from: categories, and whether a column holds numbers."""
-    laplace = Laplace(bench.epsilon)
+def _drafts(harness: Harness) -> Iterator[Attack]:
+    """Attack the releases behind a drafted schema: categories, and numeric columns."""
+    laplace = Laplace(harness.epsilon)
     for relation in Relation:
-        histogram = StabilityHistogram(bench.epsilon, min(bench.delta, 0.01), relation)
+        histogram = StabilityHistogram(harness.epsilon, min(harness.delta, 0.01), relation)
         apart = relation.rows_changed
         count = round(histogram.threshold)
 
         def categories(
             world: int, count_: int, histogram: Any = histogram, count: int = count, n: int = apart
         ) -> FloatArray:
-            """Noisy counts of one text, or of two that a row is moved between; 0 if left out."""
+            """Return noisy counts of one text, or of two that a row moves between; 0 if omitted."""
             texts = [f"{k:07d}" for k in range(n * count_)]
             counts = np.full(n * count_, count) + (np.arange(n * count_) + world) % 2
             if n == 1:
                 counts = np.full(count_, count + world)
-            found = histogram.release(texts, counts, bench.noise())
+            found = histogram.release(texts, counts, harness.noise())
             return np.array([found.get(text, 0.0) for text in texts]).reshape(count_, n)
 
         def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
-            """Votes that a row moves to a tie."""
-            noise, margin = bench.noise(), (world - 1) * relation.rows_changed
+            """Return votes that a row moves to a tie."""
+            noise, margin = harness.noise(), (world - 1) * relation.rows_changed
             votes = [numeric_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
             return np.array(votes, dtype=np.float64)[:, None]
 
-        yield bench.attack(
+        yield harness.attack(
             "draft: categories",
             "a row that holds another category near the threshold",
             relation,
@@ -298,20 +303,20 @@ def _drafts(bench: Bench) -> Iterator[Attack]:
             pure=False,
             difference_of_counts=projection(np.array([1.0, -1.0])[:apart]),
         )
-        yield bench.attack("draft: numbers or text", "one row votes", relation, vote)
+        yield harness.attack("draft: numbers or text", "one row votes", relation, vote)
 
     def given_up(world: int, count: int) -> FloatArray:
-        noise = bench.noise()
+        noise = harness.noise()
         limits = [noisy_limit(10, laplace, noise) for _ in range(count)]
         return np.array([9 + world > limit for limit in limits], dtype=np.float64)[:, None]
 
-    yield bench.attack(
+    yield harness.attack(
         "draft: too many categories", "one more category", Relation.ADD_REMOVE, given_up
     )
 
 
-def _scores(bench: Bench) -> Iterator[Attack]:
-    """Noisy scores of models: a row that counts elsewhere, or is as wrong as can be."""
+def _scores(harness: Harness) -> Iterator[Attack]:
+    """Attack noisy scores: a row in another cell, or with the largest error."""
     rows = 20
     classifier, regressor = LinearSVC(), LinearRegression()  # they predict x > 0, and x
     for model in (classifier, regressor):
@@ -320,12 +325,12 @@ def _scores(bench: Bench) -> Iterator[Attack]:
     classifier.coef_, classifier.intercept_ = np.ones((1, 1)), np.zeros(1)
     regressor.coef_, regressor.intercept_ = np.ones(1), 0.0
     for relation in Relation:
-        budget = Budget(bench.epsilon, 0.0, relation)
+        budget = Budget(harness.epsilon, 0.0, relation)
 
         def confusion(
             world: int, count: int, budget: Budget = budget, relation: Relation = relation
         ) -> FloatArray:
-            """Counts of a model with two labels: one row more in a cell, and maybe one fewer."""
+            """Return counts of a model with two labels: one row in another cell."""
             truth = np.repeat([0, 1], rows)
             predicted = truth.copy()
             if relation is Relation.REPLACE_ONE:
@@ -337,7 +342,7 @@ def _scores(bench: Bench) -> Iterator[Attack]:
             return np.array([score.counts.ravel() for score in scores])
 
         def errors(world: int, count: int, budget: Budget = budget) -> FloatArray:
-            """Sums of errors of a regressor of which one row has the largest there is, or none."""
+            """Return errors of a regressor: one row has the largest error, or none."""
             truth, predicted = np.full(rows, 0.5), np.zeros(rows)
             predicted[0], truth[0] = 0.0, world
             X, bounds = predicted[:, None], (0.0, 1.0)
@@ -348,7 +353,7 @@ def _scores(bench: Bench) -> Iterator[Attack]:
         move = np.array([-1.0, 1.0, 0.0, 0.0])
         if relation is Relation.ADD_REMOVE:
             cells, move = cells - [1.0, 0.0, 0.0, 0.0], np.array([1.0, 0.0, 0.0, 0.0])
-        yield bench.attack(
+        yield harness.attack(
             "score: counts of labels",
             "a row that counts in another cell",
             relation,
@@ -356,7 +361,7 @@ def _scores(bench: Bench) -> Iterator[Attack]:
             which_counts_are_nearer=_nearer(cells, cells + move),
         )
         sums = np.array([0.5 * (rows - 1), 0.25 * (rows - 1)]) / rows
-        yield bench.attack(
+        yield harness.attack(
             "score: errors of a regressor",
             "a row with the largest error, or with none",
             relation,
@@ -366,5 +371,5 @@ def _scores(bench: Bench) -> Iterator[Attack]:
 
 
 def _nearer(first: FloatArray, second: FloatArray) -> Statistic:
-    """Which of two tables' exact numbers an output is nearer to, in the norm of Laplace noise."""
+    """Return the statistic that compares the L1 distances to two tables' exact numbers."""
     return lambda outputs: (np.abs(outputs - first) - np.abs(outputs - second)).sum(axis=1)

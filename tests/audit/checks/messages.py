@@ -1,4 +1,4 @@
-"""Messages: exceptions, warnings, log lines, progress and prints must not tell of a row."""
+"""Messages: exceptions, warnings, log lines, progress and prints must not depend on a row."""
 
 from __future__ import annotations
 
@@ -8,47 +8,46 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from discreet.audit.checks.finding import Finding
-from discreet.audit.checks.fits import Table, places
-from discreet.audit.checks.flow import first_difference
-from discreet.audit.checks.hearing import listen_to_both
+from .fits import CheckResult, Table, places
+from .flow import first_difference
+from .recording import record_both
 
 __all__ = ["hard_neighbours", "messages", "messages_on_hard_tables"]
 
-MEANING = "Whoever reads it learns something of that row, and nobody paid for it."
+MEANING = "Its reader learns something about that row, which the budget does not cover."
 
 
 def messages(
     estimator: Any, neighbours: tuple[Table, Table], *, check: str = "messages"
-) -> Finding:
-    """Whether fits say the same on both tables.
+) -> CheckResult:
+    """Check that fits emit the same messages on both tables.
 
     With the same seed, and for the library's estimators with the same private answers, so that
-    noisy numbers in a message are the same as well. In what others say, a number that is noisy and
-    paid for would be taken for a leak: look at it.
+    noisy numbers in a message are the same as well. For other estimators, a noisy number that was
+    charged would be reported as a leak.
     """
-    first, second = listen_to_both(estimator, neighbours)
+    first, second = record_both(estimator, neighbours)
     apart = first_difference(first.lines, second.lines)
     if apart is None:
-        return Finding(check, True, f"The same {len(first.lines)} messages on both tables.")
+        return CheckResult(check, True, f"The same {len(first.lines)} messages on both tables.")
     _, one, other = apart
-    return Finding(check, False, f"{one!r} on one table, {other!r} on its neighbour. {MEANING}")
+    return CheckResult(check, False, f"{one!r} on one table, {other!r} on its neighbour. {MEANING}")
 
 
-def messages_on_hard_tables(estimator: Any, table: Table) -> Finding:
-    """The same on neighbours on which things go wrong (`hard_neighbours`)."""
+def messages_on_hard_tables(estimator: Any, table: Table) -> CheckResult:
+    """Check messages on neighbours that are likely to cause errors (`hard_neighbours`)."""
     check = "messages on hard tables"
     names = []
     for name, pair in hard_neighbours(estimator, table):
         found = messages(estimator, pair)
         if not found.passed:
-            return Finding(check, False, f"{name}: {found.words}")
+            return CheckResult(check, False, f"{name}: {found.text}")
         names.append(name)
-    return Finding(check, True, f"The same messages on all pairs: {', '.join(names)}.")
+    return CheckResult(check, True, f"The same messages on all pairs: {', '.join(names)}.")
 
 
 def hard_neighbours(estimator: Any, table: Table) -> Iterator[tuple[str, tuple[Table, Table]]]:
-    """Pairs of tables that differ in one row, and on which careless code trips.
+    """Yield pairs of tables that differ in one row and are likely to cause errors.
 
     That all rows are valid is public, so a row with NaN is compared with another such row. Which
     labels exist is public, too: a label that only one row has is tried where ``classes`` declares

@@ -1,0 +1,73 @@
+"""Internal names of the library that audit tests use or patch, in one place."""
+
+import functools
+import importlib
+from contextlib import contextmanager
+
+import pytest
+
+from discreet.core import (
+    Account,
+    Accountant,
+    Curator,
+    LaplaceNoisyMax,
+    PrivacyFilter,
+    SelectionMechanism,
+)
+from discreet.core.bits import SeededBits, SystemBits
+from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
+from discreet.core.mechanisms import AdditiveMechanism
+from discreet.core.noise import Noise, from_grid, on_grid
+from discreet.core.ranges import edges, lengths
+from discreet.estimators.scoring import score_classifier, score_regressor
+from discreet.preparation import RowNorms, Step
+from discreet.rows.base import Rows
+
+__all__ = [
+    "Account",
+    "Accountant",
+    "AdditiveMechanism",
+    "Curator",
+    "LaplaceNoisyMax",
+    "Noise",
+    "PrivacyFilter",
+    "RowNorms",
+    "Rows",
+    "SeededBits",
+    "SelectionMechanism",
+    "StabilityHistogram",
+    "Step",
+    "SystemBits",
+    "cached_calibration",
+    "edges",
+    "from_grid",
+    "lengths",
+    "noisy_limit",
+    "numeric_vote",
+    "on_grid",
+    "score_classifier",
+    "score_regressor",
+]
+
+CALIBRATION = (
+    "discreet.exact.perturbed:noise_ratio",
+    "discreet.exact.perturbed:true_epsilon",
+    "discreet.exact.perturbed:ObjectivePerturbation.gaussian",
+    "discreet.solvers:ObjPert._calibrate",
+    "discreet.solvers:AMP._calibrate",
+    "discreet.solvers:AMPHF._calibrate",
+    "discreet.solvers:SGD._plan",
+)
+"""Slow functions of public numbers, each computed once."""
+
+
+@contextmanager
+def cached_calibration():
+    """Compute each noise scale once while the block runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in CALIBRATION:
+            module, _, path = place.partition(":")
+            *owners, name = path.split(".")
+            owner = functools.reduce(getattr, owners, importlib.import_module(module))
+            patch.setattr(owner, name, functools.cache(getattr(owner, name)))
+        yield
