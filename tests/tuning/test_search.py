@@ -75,7 +75,7 @@ def test_the_better_setting_wins_and_the_guarantee_is_that_of_the_whole(table):
     assert (guarantee.epsilon, guarantee.delta) == (2.0, DELTA)
     assert guarantee.secure
     assert guarantee.recompute() == pytest.approx(2.0, rel=1e-4)
-    assert "the best of a secret, random number of runs" in str(guarantee)
+    assert "the best of a secret, random number of runs" in guarantee.explain()
     assert tuned.model.score(*table) > 0.6
     again = Guarantee.from_dict(guarantee.to_dict())
     assert again.to_dict() == guarantee.to_dict()
