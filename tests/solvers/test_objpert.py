@@ -172,7 +172,7 @@ def test_a_preparation_and_the_models_keep_the_budget_together(budget, loss, n_m
         minimum.profile.times(n_models)
     )
     assert 0.99e-6 < together.delta(1.0) <= 1e-6
-    assert f"μ = {math.sqrt(before):.6g} in Gaussian DP" in str(guarantee)
+    assert f"μ = {math.sqrt(before):.6g} in Gaussian DP" in guarantee.explain()
     assert guarantee.split == (
         ("centre", pytest.approx(share)),
         ("model", pytest.approx(1 - share)),
@@ -199,7 +199,7 @@ def test_published_constants_after_a_preparation_are_held_to_the_whole():
     published = ObjPert("published")
     _, guarantee, before = run_after(0.05, ADD, solver=published)
     assert guarantee.epsilon == 1.0
-    assert "exact minimum" in str(guarantee)
+    assert "exact minimum" in guarantee.explain()
     minimum = guarantee.mechanisms[1].mechanism
     assert minimum.output_mu == 0
     together = Profile.gaussian(Fraction(before)).then(minimum.profile)
