@@ -10,7 +10,7 @@ import pytest
 from discreet.audit import Verdict, attacks, run, subjects
 from discreet.audit.attack import most_telling
 from discreet.audit.cases import ANSWERS
-from discreet.rows.base import Rows
+from discreet.rows import Rows
 
 EPSILON = 2.0
 FEW, MANY = 4_600, 200_000  # runs one by one, and many at once

@@ -29,8 +29,7 @@ from discreet.estimators.columns import check_table, check_target
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import pipeline as preparing
 from discreet.preparation.fitted_step import FittedStep
-from discreet.rows import as_rows
-from discreet.rows.checks import Checked, check_targets
+from discreet.rows import Checked, as_rows, check_targets
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
 from discreet.solvers.settings import functions, number
 

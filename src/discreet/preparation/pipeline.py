@@ -27,8 +27,7 @@ from discreet.preparation.fitted import affine_map_of
 from discreet.preparation.fitted_step import FittedStep
 from discreet.preparation.norms import Lengths
 from discreet.preparation.steps import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
-from discreet.rows import AffineMap, Rows, TransformedRows, as_rows
-from discreet.rows.checks import Checked
+from discreet.rows import AffineMap, Checked, Rows, as_rows
 from discreet.solvers.settings import number
 
 __all__ = [
@@ -178,9 +177,7 @@ class Prepared:
         if self.move is None or self.stored is None:
             table, targets = self.table, self.targets
             return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
-        return TransformedRows(
-            self.stored, self.move, fit_intercept=fit_intercept, row_norm=row_norm
-        )
+        return self.stored.transformed(self.move, fit_intercept=fit_intercept, row_norm=row_norm)
 
     def moved(self, step: FittedStep, move: AffineMap) -> Prepared:
         """What one more step made of it, without a copy."""
@@ -215,7 +212,7 @@ def transform(
 
     X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
     matrix, if X is one and no step made it dense). Without, only `Bounds` make a new table; what
-    the other steps do is left to `TransformedRows`, if they are `movable`.
+    the other steps do is left to `Rows.transformed`, if they are `movable`.
     """
     copy = copy or not movable(steps)
     done = Prepared(X, targets)

@@ -38,9 +38,6 @@ __all__ = ["Descent", "OutPert"]
 _ROUNDED = 1e-9
 """Slack for steps that callers computed; the proof has a factor of 2 to spare there."""
 
-_SMALLEST_SCALE = 2.0**-500
-"""Rows scaled down further than this take no part: their margins could overflow."""
-
 
 @dataclass(frozen=True)
 class Descent(TraceEntry):
@@ -192,19 +189,13 @@ class _Plan:
     def descend(self, rows: Any) -> FloatArray:
         """Gradient descent on the exact rows."""
         problem = self.problem
-        rows = _without_huge(rows)
+        rows = rows.within_reach()  # margins of the others could overflow
         weights = np.zeros(problem.n_parameters)
         clip = problem.lipschitz * (1 + 2.0**-20)  # above what computed gradients come to
         for _ in range(self.iterations):
             gradient = rows.gradient_sum(weights, problem.loss, clip).values / problem.n_rows
             weights = weights - self.step * (gradient + problem.penalty.gradient(weights))
         return weights
-
-
-def _without_huge(rows: Any) -> Any:
-    """Leave out rows whose margins could overflow: whether one is depends on that row alone."""
-    huge = rows._scales < _SMALLEST_SCALE
-    return rows.take(np.flatnonzero(~huge)) if huge.any() else rows
 
 
 def _plan(solver: OutPert, problem: Problem, budget: Budget, n_models: int) -> _Plan:

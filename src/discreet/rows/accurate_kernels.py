@@ -1,4 +1,5 @@
-"""Compiled dot products of twice the working precision. Import when a loop is about to run.
+# mypy: ignore-errors
+"""Compiled dot products of twice the working precision.
 
 Each product and each addition is split into its rounded value and its exact error (Dekker 1971,
 Knuth 1969), and the errors are added up on the side (Ogita, Rump & Oishi, Accurate Sum and Dot
@@ -7,9 +8,8 @@ away. As in ``discreet.rows.kernels``, a row's result depends on that row and th
 """
 
 import numpy as np
-from numba import njit
 
-from discreet.rows.kernels import OPTIONS
+from discreet.objectives.compile import kernel
 
 SPLITTER = 2.0**27 + 1.0
 """Times this, a double falls into two halves whose products are exact."""
@@ -18,7 +18,7 @@ LANES, COLUMNS = 64, 256
 """Rows that are worked on side by side, and columns that are turned around for it at a time."""
 
 
-@njit(**OPTIONS)
+@kernel
 def _split(vector, high, low):
     for j in range(vector.size):
         large = SPLITTER * vector[j]
@@ -26,7 +26,7 @@ def _split(vector, high, low):
         low[j] = vector[j] - high[j]
 
 
-@njit(**OPTIONS)
+@kernel
 def accurate_dense_products(table, vector, rest, out, lost):
     """Write table @ (vector + rest) to out + lost; table is C-contiguous."""
     n_rows, n_columns = table.shape
@@ -51,7 +51,7 @@ def accurate_dense_products(table, vector, rest, out, lost):
             lost[start + i] = errors[i]
 
 
-@njit(**OPTIONS)
+@kernel
 def _add_products(column, factor, high, low, rest, sums, errors):
     """Add column·(factor + rest) to sums, and what rounding takes away to errors."""
     for i in range(LANES):
@@ -68,7 +68,7 @@ def _add_products(column, factor, high, low, rest, sums, errors):
         errors[i] += (missed + lost) + value * rest
 
 
-@njit(**OPTIONS)
+@kernel
 def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
     """Write X @ (vector + rest) to out + lost, for X in CSR."""
     high, low = np.empty(vector.size), np.empty(vector.size)
@@ -87,7 +87,7 @@ def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
         lost[i] = errors
 
 
-@njit(**OPTIONS)
+@kernel
 def _two_product(value, factor, high, low):
     """Return value·factor and its rounding error; factor = high + low."""
     product = value * factor
@@ -97,7 +97,7 @@ def _two_product(value, factor, high, low):
     return product, below * low - (((product - above * high) - below * high) - above * low)
 
 
-@njit(**OPTIONS)
+@kernel
 def _two_sum(first, second):
     """Return first + second and its rounding error."""
     total = first + second
@@ -105,7 +105,7 @@ def _two_sum(first, second):
     return total, (first - (total - part)) + (second - part)
 
 
-@njit(**OPTIONS)
+@kernel
 def accurate_margins(sums, errors, scales, constant, rest, offsets, out):
     """Write scale·(sum + error) + constant + rest − offset to out, rounded once but for u².
 
