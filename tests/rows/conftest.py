@@ -91,6 +91,12 @@ def reference():
     return Reference
 
 
+@pytest.fixture(scope="session")
+def to_layout(tmp_path_factory):
+    """A function of the name of a layout and a table."""
+    return lambda name, X: layout_of(name, X, tmp_path_factory.mktemp("table"))
+
+
 @pytest.fixture(params=LAYOUTS)
 def make_layout(request, tmp_path):
     """A function that puts a table into one of the layouts."""

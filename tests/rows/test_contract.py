@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from conftest import layout_of
 from discreet.core.curator import checks as curator_checks
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared, kernel_code
 from discreet.objectives.kernels import SLOPES
@@ -108,10 +107,10 @@ def test_one_row_fewer(convert, loss, table, data):
         ("csr-float32", None),
     ],
 )
-def test_error_bounds_the_gradients_rounding(layout, scaled, tmp_path):
+def test_error_bounds_the_gradients_rounding(layout, scaled, to_layout):
     generator = np.random.default_rng(11)
     sizes = generator.choice([1e-3, 1, 1e3], (4500, 1))
-    X = layout_of(layout, generator.standard_normal((4500, 3)) * sizes, tmp_path)
+    X = to_layout(layout, generator.standard_normal((4500, 3)) * sizes)
     y = generator.choice([-1.0, 1.0], 4500)
     rows = as_rows(X, y, row_norm=scaled)
     weights, clip = generator.standard_normal(4), 2.0
@@ -251,7 +250,7 @@ def test_empty_and_full_samples(convert, small_table):
     assert nobody.margins(weights).shape == (0,)
     np.testing.assert_array_equal(everybody.margins(weights), rows.margins(weights))
     for rate in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match="rate must be a probability"):
+        with pytest.raises(ValueError, match=r"rate must be .*probability"):
             rows.sample(rate, generator)
 
 

@@ -144,7 +144,7 @@ def test_margins_of_one_output_survive_those_of_several():
     rows.gradient_sum(weights, Softmax(3), 1.0)
     again = rows.line_losses(weights[:8], weights[8:16], [0.0, 1.0], Logistic(), 5.0).values
     np.testing.assert_array_equal(line, again)
-    with pytest.raises(NotSupported, match="3 outputs"):
+    with pytest.raises(NotSupported, match="several outputs"):
         rows.line_losses(weights, weights, [0.0], Softmax(3), 1.0)
 
 

@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import LAYOUTS, LOSSES, layout_of
-from discreet.objectives import Hinge, Logistic, Loss, Squared
+from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Squared
 from discreet.rows import DenseTable, SparseTable, as_rows
 
 STEPS = np.linspace(0, 2, 21)
@@ -38,15 +37,15 @@ def test_sums_agree_with_reference(layout_and_loss, small_table, reference):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    layout=st.sampled_from(LAYOUTS),
-    loss=st.sampled_from(LOSSES),
+    layout=st.sampled_from(["C", "F", "float32", "strided", "csr-int32", "csr-float32"]),
+    loss=st.sampled_from([Logistic(), Hinge(), HuberHinge(), Huber(0.7), Squared()]),
     fit_intercept=st.booleans(),
     row_norm=st.sampled_from([None, 0.5, 1.5]),
 )
 def test_mixtures_agree_with_reference(
-    layout, loss, fit_intercept, row_norm, small_table, reference, tmp_path_factory
+    layout, loss, fit_intercept, row_norm, small_table, reference, to_layout
 ):
-    X = layout_of(layout, small_table[0], tmp_path_factory.mktemp("mixture"))
+    X = to_layout(layout, small_table[0])
     check_sums(X, small_table[1], loss, reference, fit_intercept, row_norm)
 
 
@@ -321,9 +320,9 @@ def test_bad_arguments_are_refused(small_table):
     rows = as_rows(X, y)
     weights, direction = vectors(rows)
     for clip in (0, -1.0, math.inf, math.nan, 1e101):
-        with pytest.raises(ValueError, match="clip must be a finite number >= 1e-100"):
+        with pytest.raises(ValueError, match="clip must be a finite number and >= 1e-100"):
             rows.gradient_sum(weights, Logistic(), clip)
-        with pytest.raises(ValueError, match="clip must be a finite number >= 1e-100"):
+        with pytest.raises(ValueError, match="clip must be a finite number and >= 1e-100"):
             rows.line_losses(weights, direction, STEPS, Logistic(), clip)
     with pytest.raises(ValueError, match=r"weights must be an array of shape \(12,\)"):
         rows.gradient_sum(weights[1:], Logistic(), 1.0)

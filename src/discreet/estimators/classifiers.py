@@ -19,7 +19,7 @@ from discreet.core import Accountant
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import FloatArray, PrivateLinearModel
 from discreet.estimators.probabilities import Link
-from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Softmax
+from discreet.objectives import LOSSES, Logistic, Loss, Softmax
 from discreet.preparation.pipeline import Step
 from discreet.solvers import Solution, Solver
 
@@ -299,9 +299,9 @@ class LogisticRegression(_LinearClassifier):
 
 
 _SVM_LOSSES: dict[str, type[Loss]] = {
-    "hinge": Hinge,
-    "huber": HuberHinge,
-    "sigmoid": Sigmoid,
+    "hinge": LOSSES["hinge"],
+    "huber": LOSSES["huber-hinge"],
+    "sigmoid": LOSSES["sigmoid"],
 }
 
 

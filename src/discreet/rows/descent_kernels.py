@@ -76,16 +76,16 @@ def batch_slopes(code, parameter, margins, rows, targets, norms, scales, clip, w
 
 
 @kernel
-def take_step(total, noise, grid, magnitude, batch, step, alpha, radius, weights, path):
+def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weights, path):
     """Move the weights by a batch's sum, which is made noisy on its grid if there is noise.
 
-    ``grid`` is (2^-grid, 2^grid). ``path`` collects the sum of the weights, if it has room.
+    ``noise[t]`` belongs to this sum, and ``grid`` is (2^-grid, 2^grid). ``path`` collects the sum of the weights, if it has room.
     """
     size = weights.size
-    if noise.size > 0:
+    if noise.shape[0] > 0:
         for j in range(size):
             value = min(max(total[j], -magnitude), magnitude)
-            integer = np.int64(np.rint(value * grid[0])) + noise[j]
+            integer = np.int64(np.rint(value * grid[0])) + noise[t, j]
             total[j] = np.float64(integer) * grid[1]
     for j in range(size):
         weights[j] -= step * (total[j] / batch + alpha * weights[j])
@@ -122,12 +122,12 @@ def dense_descent(table, arrays, order, loss, numbers, path):
         constant = batch_slopes(
             code, parameter, margins, rows, targets, norms, scales, clip, work, factors
         )
-        total[:] = 0.0
+        for j in range(total.size):
+            total[j] = 0.0
         dense_sum(X, rows, factors, total)
         if intercept:
             total[-1] = constant
-        drawn = noise[t] if noise.shape[0] > 0 else noise[:0].ravel()
-        take_step(total, drawn, grid, magnitude, b, steps[t], alpha, radius, weights, sums)
+        take_step(total, noise, t, grid, magnitude, b, steps[t], alpha, radius, weights, sums)
 
 
 @kernel
@@ -147,9 +147,9 @@ def sparse_descent(table, arrays, order, loss, numbers, path):
         constant = batch_slopes(
             code, parameter, margins, rows, targets, norms, scales, clip, work, factors
         )
-        total[:] = 0.0
+        for j in range(total.size):
+            total[j] = 0.0
         sparse_sum(indptr, indices, data, rows, factors, total)
         if intercept:
             total[-1] = constant
-        drawn = noise[t] if noise.shape[0] > 0 else noise[:0].ravel()
-        take_step(total, drawn, grid, magnitude, b, steps[t], alpha, radius, weights, sums)
+        take_step(total, noise, t, grid, magnitude, b, steps[t], alpha, radius, weights, sums)

@@ -159,7 +159,6 @@ def _run_given(
         add(*table, rows, factors, total)
         if numbers.intercept:
             total[-1] = constant
-        drawn = numbers.noise[t] if len(numbers.noise) else numbers.noise[:0].ravel()
-        grid = (drawn, numbers.grid, numbers.magnitude)
+        grid = (numbers.noise, t, numbers.grid, numbers.magnitude)
         step = (size, numbers.steps[t], numbers.alpha, numbers.radius)
         KERNELS.take_step(total, *grid, *step, weights, path.total)

@@ -107,7 +107,7 @@ class Solver:
         Whether it takes losses with several margins a row (`Softmax`).
     takes_transformed_rows
         Whether it asks for gradients alone, so that prepared rows need no table of their own
-        (`TransformedRows`).
+        (`Rows.transformed`).
     composes
         Which measures it may open for δ > 0, where a preparation of the rows has a part of the
         budget. A plan counts as ``"approximate"``, or as ``"profile"`` if its steps have one. With

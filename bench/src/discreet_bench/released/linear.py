@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from discreet.objectives import Hinge, HuberHinge, Logistic, Loss
+from discreet.objectives import LOSSES, Loss
 
 __all__ = ["Rows", "loss_named", "rows_of", "spread"]
 
 FloatArray = NDArray[np.float64]
-
-_LOSSES: dict[str, Loss] = {"logistic": Logistic(), "huber-hinge": HuberHinge(), "hinge": Hinge()}
 
 
 def loss_named(name: str, allowed: tuple[str, ...]) -> Loss:
@@ -24,7 +22,7 @@ def loss_named(name: str, allowed: tuple[str, ...]) -> Loss:
         raise ValueError(
             f"loss={name!r} is not one this method takes. Use one of {', '.join(allowed)}."
         )
-    return _LOSSES[name]
+    return LOSSES[name]()
 
 
 @dataclass(frozen=True)

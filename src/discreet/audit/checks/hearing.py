@@ -15,8 +15,8 @@ from discreet.audit.checks.transcript import Transcript, WatchedState, describe,
 
 __all__ = ["Heard", "fit_both", "listen", "listen_to_both"]
 
-SILENT_LOGGERS = ("numba",)
-"""A compiler's lines are about code; there are thousands of them."""
+SILENT_LOGGERS = ("numba", "discreet.compile")
+"""A compiler's lines are about code, and it is run once."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Ear(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name.split(".")[0] not in SILENT_LOGGERS:
+        if not record.name.startswith(SILENT_LOGGERS):
             self.lines.append(f"log {record.name} {record.levelname}: {record.getMessage()}")
 
 
