@@ -9,7 +9,7 @@ away. As in ``discreet.rows.kernels``, a row's result depends on that row and th
 
 import numpy as np
 
-from discreet.objectives.compile import kernel
+from discreet.objectives.compile import inlined, kernel
 
 SPLITTER = 2.0**27 + 1.0
 """Times this, a double falls into two halves whose products are exact."""
@@ -24,6 +24,33 @@ def _split(vector, high, low):
         large = SPLITTER * vector[j]
         high[j] = large - (large - vector[j])
         low[j] = vector[j] - high[j]
+
+
+@inlined
+def _two_product(value, factor, high, low):
+    """Return value·factor and its rounding error; factor = high + low."""
+    product = value * factor
+    large = SPLITTER * value
+    above = large - (large - value)
+    below = value - above
+    return product, below * low - (((product - above * high) - below * high) - above * low)
+
+
+@inlined
+def _two_sum(first, second):
+    """Return first + second and its rounding error."""
+    total = first + second
+    part = total - first
+    return total, (first - (total - part)) + (second - part)
+
+
+@kernel
+def _add_products(column, factor, high, low, rest, sums, errors):
+    """Add column·(factor + rest) to sums, and what rounding takes away to errors."""
+    for i in range(LANES):
+        product, missing = _two_product(column[i], factor, high, low)
+        sums[i], missed = _two_sum(sums[i], product)
+        errors[i] += (missed + missing) + column[i] * rest
 
 
 @kernel
@@ -52,23 +79,6 @@ def accurate_dense_products(table, vector, rest, out, lost):
 
 
 @kernel
-def _add_products(column, factor, high, low, rest, sums, errors):
-    """Add column·(factor + rest) to sums, and what rounding takes away to errors."""
-    for i in range(LANES):
-        value = column[i]
-        product = value * factor
-        large = SPLITTER * value
-        above = large - (large - value)
-        below = value - above
-        lost = below * low - (((product - above * high) - below * high) - above * low)
-        total = sums[i] + product
-        part = total - sums[i]
-        missed = (sums[i] - (total - part)) + (product - part)
-        sums[i] = total
-        errors[i] += (missed + lost) + value * rest
-
-
-@kernel
 def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
     """Write X @ (vector + rest) to out + lost, for X in CSR."""
     high, low = np.empty(vector.size), np.empty(vector.size)
@@ -85,24 +95,6 @@ def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
             errors += (missed + missing) + value * rest[j]
         out[i] = sums
         lost[i] = errors
-
-
-@kernel
-def _two_product(value, factor, high, low):
-    """Return value·factor and its rounding error; factor = high + low."""
-    product = value * factor
-    large = SPLITTER * value
-    above = large - (large - value)
-    below = value - above
-    return product, below * low - (((product - above * high) - below * high) - above * low)
-
-
-@kernel
-def _two_sum(first, second):
-    """Return first + second and its rounding error."""
-    total = first + second
-    part = total - first
-    return total, (first - (total - part)) + (second - part)
 
 
 @kernel

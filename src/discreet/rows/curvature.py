@@ -266,7 +266,8 @@ def accurate_margins(
 
     def part(start: int, stop: int) -> None:
         at = slice(start, stop)
-        data.table.accurate_products(start, stop, large, small, totals[at], errors[at])
+        out = (totals[at], errors[at])
+        data.table.accurate_products(start, stop, (large, small), out)
 
     in_parts(part, data.n_rows, data.table.n_entries, BLOCK_ROWS)
     ACCURATE_KERNELS.accurate_margins(totals, errors, data.scales, *constants, offsets, out)

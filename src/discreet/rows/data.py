@@ -79,12 +79,12 @@ class RowData:
         norms, scales = table.norms(), np.empty(0)
         if row_norm is not None:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                scales = row_norm / norms
-            scales[norms <= row_norm] = 1.0
+                scales = np.minimum(row_norm / norms, 1.0)
             scales[scales <= SMALLEST_FACTOR] = 0.0
             np.minimum(norms, row_norm, out=norms)
         if fit_intercept:
-            add_constant(norms, np.less(norms, 2.0**30))  # above, the constant changes nothing
+            short = norms < 2.0**30  # for others the constant changes nothing
+            add_constant(norms, True if short.all() else short)
         identity = AffineMap.identity(row_norm)
         public = (fit_intercept, row_norm, identity, table.n_rows)
         return cls(table, targets, *public, scales, norms)

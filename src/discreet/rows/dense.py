@@ -17,6 +17,7 @@ from discreet.rows.table import (
     KERNELS,
     OUTPUT_KERNELS,
     Batches,
+    Halves,
     Piece,
     Table,
     in_parts,
@@ -129,18 +130,11 @@ class DenseTable(Table):
             OUTPUT_KERNELS.dense_output_add(tile, here, total)
         return total
 
-    def accurate_products(
-        self,
-        start: int,
-        stop: int,
-        vector: FloatArray,
-        rest: FloatArray,
-        sums: FloatArray,
-        errors: FloatArray,
-    ) -> None:
+    def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
         for first, tile in self.tiles(start, stop):
             at = slice(first - start, first - start + len(tile))
-            ACCURATE_KERNELS.accurate_dense_products(tile, vector, rest, sums[at], errors[at])
+            parts = (out[0][at], out[1][at])
+            ACCURATE_KERNELS.accurate_dense_products(tile, *weights, *parts)
 
     def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
         total = np.zeros(self.n_features)

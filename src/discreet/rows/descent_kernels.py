@@ -79,7 +79,8 @@ def batch_slopes(code, parameter, margins, rows, targets, norms, scales, clip, w
 def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weights, path):
     """Move the weights by a batch's sum, which is made noisy on its grid if there is noise.
 
-    ``noise[t]`` belongs to this sum, and ``grid`` is (2^-grid, 2^grid). ``path`` collects the sum of the weights, if it has room.
+    ``noise[t]`` belongs to this sum, and ``grid`` is (2^-grid, 2^grid). ``path`` collects the sum
+    of the weights.
     """
     size = weights.size
     if noise.shape[0] > 0:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,7 @@ from discreet.objectives import Loss, kernel_code
 from discreet.objectives.compile import KernelModule
 from discreet.rows.bounds import SMALLEST_SCALE
 from discreet.rows.data import RowData
-from discreet.rows.sums import check_clip, one_output
+from discreet.rows.sums import check_clip, clipped_sum, one_output
 from discreet.validate import FloatArray, vector
 
 __all__ = ["GridNoise", "Path", "descend"]
@@ -84,14 +85,14 @@ def descend(
         raise ValueError("order must have one row of at least one index for each step.")
     if index.size and not (index.min() >= 0 and index.max() < data.n_rows):
         raise ValueError("order names rows that do not exist.")
-    norms = data.norms
     integers, grid, magnitude = np.empty((0, data.n_parameters), dtype=np.int64), 0, 0.0
     if noise is not None:
         integers, grid, magnitude = noise
         if integers.shape != (len(index), data.n_parameters):
             raise ValueError("noise must have one row of n_parameters integers for each step.")
     elif data.scales.size:
-        norms = np.where(data.scales < SMALLEST_SCALE, math.inf, norms)
+        norms = np.where(data.scales < SMALLEST_SCALE, math.inf, data.norms)
+        data = replace(data, norms=norms)  # whose clip is then 0
     numbers = Numbers(
         clip,
         steps,
@@ -104,61 +105,34 @@ def descend(
     )
     path = Path(start, np.zeros(data.n_parameters))
     with np.errstate(all="ignore"):
-        _run(data, loss, norms, index, numbers, path)
+        _run(data, loss, index, numbers, path)
     return path
 
 
-def _run(
-    data: RowData,
-    loss: Loss,
-    norms: FloatArray,
-    order: NDArray[np.int64],
-    numbers: Numbers,
-    path: Path,
-) -> None:
+def _run(data: RowData, loss: Loss, order: NDArray[np.int64], numbers: Numbers, path: Path) -> None:
     code, parameter = kernel_code(loss)
+    if not code:
+        _run_given(data, loss, order, numbers, path)
+        return
     for updates, source, index, rows in data.table.batches(order):
         scales = data.scales[rows] if data.scales.size else data.scales
-        arrays = (data.targets[rows], norms[rows], scales)
+        arrays = (data.targets[rows], data.norms[rows], scales)
         noise = numbers.noise[updates] if len(numbers.noise) else numbers.noise
         these = numbers._replace(steps=numbers.steps[updates], noise=noise)
-        if code:
-            kernel = KERNELS.dense_descent if len(source) == 1 else KERNELS.sparse_descent
-            kernel(source, arrays, index, (code, parameter), tuple(these), tuple(path))
-        else:
-            _run_given(loss, source, arrays, index, these, path)
+        kernel = KERNELS.sparse_descent if len(source) > 1 else KERNELS.dense_descent
+        kernel(source, arrays, index, (code, parameter), tuple(these), tuple(path))
 
 
 def _run_given(
-    loss: Loss,
-    source: tuple[Any, ...],
-    arrays: tuple[FloatArray, FloatArray, FloatArray],
-    order: NDArray[np.int64],
-    numbers: Numbers,
-    path: Path,
+    data: RowData, loss: Loss, order: NDArray[np.int64], numbers: Numbers, path: Path
 ) -> None:
     """Descend with a loss that is not compiled: its derivative is called once for each batch."""
-    targets, norms, scales = arrays
-    weights, size = path.weights, order.shape[1]
-    margins, factors, work = np.empty(size), np.empty(size), np.empty((3, size))
+    size = order.shape[1]
     for t, rows in enumerate(order):
-        if len(source) > 1:
-            *table, n_columns = source
-            KERNELS.sparse_margins(
-                *table, rows, weights, n_columns, scales, numbers.intercept, margins
-            )
-        else:
-            table = list(source)
-            KERNELS.dense_margins(*table, rows, weights, scales, numbers.intercept, margins)
-        slopes = np.empty(size)
-        slopes[:] = loss.derivative(margins.copy(), targets[rows])
-        given = (0, 0.0, slopes, rows, targets, norms, scales, numbers.clip, work, factors)
-        constant = KERNELS.batch_slopes(*given)
-        total = np.zeros(weights.size)
-        add = KERNELS.sparse_sum if len(source) > 1 else KERNELS.dense_sum
-        add(*table, rows, factors, total)
-        if numbers.intercept:
-            total[-1] = constant
+        batch = data.take(rows)
+        total = clipped_sum(
+            batch, np.empty(size), loss, numbers.clip, batch.norms, missing=path.weights
+        ).values
         grid = (numbers.noise, t, numbers.grid, numbers.magnitude)
         step = (size, numbers.steps[t], numbers.alpha, numbers.radius)
-        KERNELS.take_step(total, *grid, *step, weights, path.total)
+        KERNELS.take_step(total, *grid, *step, *path)

@@ -18,6 +18,7 @@ from discreet.rows.table import (
     KERNELS,
     OUTPUT_KERNELS,
     Batches,
+    Halves,
     Piece,
     Table,
     read_only,
@@ -138,17 +139,9 @@ class SparseTable(Table):
         OUTPUT_KERNELS.sparse_output_add(*table, start, factors, total)
         return total.T
 
-    def accurate_products(
-        self,
-        start: int,
-        stop: int,
-        vector: FloatArray,
-        rest: FloatArray,
-        sums: FloatArray,
-        errors: FloatArray,
-    ) -> None:
+    def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
         table = (self.indptr[start : stop + 1], self.indices, self.data)
-        ACCURATE_KERNELS.accurate_sparse_products(*table, vector, rest, sums, errors)
+        ACCURATE_KERNELS.accurate_sparse_products(*table, *weights, *out)
 
     def outer_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
         """Return the upper triangle of Σ yyᵀ over rows start to stop, y = scale·x."""

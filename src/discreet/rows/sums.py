@@ -36,6 +36,7 @@ __all__ = [
     "Sum",
     "candidate_losses",
     "check_clip",
+    "clipped_sum",
     "corner_gradient",
     "gradient",
     "largest_entries",
@@ -111,14 +112,14 @@ def gradient(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss, cl
         return _output_gradient(data, margins.of_outputs(data, at, loss.n_outputs), loss, clip)
     known = margins.known(at)
     if known is not None:
-        return _clipped_sum(data, known, loss, clip, data.clip_sizes())
+        return clipped_sum(data, known, loss, clip, data.clip_sizes())
     computed = np.empty(data.n_rows)
-    total = _clipped_sum(data, computed, loss, clip, data.clip_sizes(), missing=at)
+    total = clipped_sum(data, computed, loss, clip, data.clip_sizes(), missing=at)
     margins.point = Point(at, computed)
     return total
 
 
-def _clipped_sum(
+def clipped_sum(
     data: RowData,
     margins: FloatArray,
     loss: Loss,
@@ -272,7 +273,7 @@ def corner_gradient(
     one_output(loss, "gradients with bounded entries")
     clip = check_clip(clip)
     at = vector("weights", weights, data.n_parameters)
-    return _clipped_sum(data, corner_margins(data, margins, at), loss, clip, largest)
+    return clipped_sum(data, corner_margins(data, margins, at), loss, clip, largest)
 
 
 def largest_entries(data: RowData) -> FloatArray:

@@ -20,7 +20,7 @@ from discreet.objectives.compile import KernelModule
 from discreet.rows.bounds import BLOCK_ROWS
 from discreet.validate import FloatArray
 
-__all__ = ["Batches", "Piece", "Table", "add_up", "in_parts", "read_only", "threads"]
+__all__ = ["Batches", "Halves", "Piece", "Table", "add_up", "in_parts", "read_only", "threads"]
 
 KERNELS = KernelModule("discreet.rows.kernels")
 OUTPUT_KERNELS = KernelModule("discreet.rows.output_kernels")
@@ -30,6 +30,10 @@ ENTRIES_WORTH_A_THREAD = 2**22
 """Entries of X (32 MB) that take long enough to be worth starting a thread for."""
 
 BAD_NUMBERS = "X must be finite; it has NaN or infinite entries. Impute them or remove those rows."
+
+
+Halves = tuple[FloatArray, FloatArray]
+"""Numbers in twice the working precision: rounded, and the rest."""
 
 
 class Piece(NamedTuple):
@@ -119,16 +123,8 @@ class Table(ABC):
         """Return factors.T @ X[start : start + len(factors)]."""
 
     @abstractmethod
-    def accurate_products(
-        self,
-        start: int,
-        stop: int,
-        vector: FloatArray,
-        rest: FloatArray,
-        sums: FloatArray,
-        errors: FloatArray,
-    ) -> None:
-        """Write X[start:stop] @ (vector + rest) to sums + errors, in twice the precision."""
+    def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
+        """Write X[start:stop] @ weights to out, both as pairs of a rounded number and the rest."""
 
     @abstractmethod
     def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
