@@ -68,44 +68,24 @@ class Rows:
 
     Attributes
     ----------
+    n_rows, n_features, n_parameters : int
+        Size; parameters count the intercept. ``n_rows`` of a `sample` is private.
+    fit_intercept, row_norm
+        As in `as_rows`; of mapped rows, ``row_norm`` is for moments only.
+    dense : bool
+        True if `hessian_sum` can form a matrix.
     data : RowData
         As given. Private, like all that is computed from it.
     """
 
     def __init__(self, data: RowData, margins: Margins | None = None) -> None:
         self.data = data
+        self.n_rows, self.n_features = data.n_rows, data.n_features
+        self.n_parameters = data.n_parameters
+        self.fit_intercept, self.row_norm = data.fit_intercept, data.row_norm
+        self.dense = data.table.dense
         self._margins = Margins() if margins is None else margins
         self._largest: FloatArray | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows; private for a `sample`."""
-        return self.data.n_rows
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.data.n_features
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights: features, and one for the intercept."""
-        return self.data.n_parameters
-
-    @property
-    def fit_intercept(self) -> bool:
-        """True if rows have a constant last feature 1."""
-        return self.data.fit_intercept
-
-    @property
-    def row_norm(self) -> float | None:
-        """Public norm that longer rows are scaled down to (of mapped rows, in moments only)."""
-        return self.data.row_norm
-
-    @property
-    def dense(self) -> bool:
-        """True if `hessian_sum` can form a matrix."""
-        return self.data.table.dense
 
     # Other rows
 
