@@ -21,7 +21,7 @@ from discreet.core.noise import Noise, from_grid, on_grid
 from discreet.core.ranges import edges, lengths
 from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.preparation import RowNorms, Step
-from discreet.rows.base import Rows
+from discreet.rows import Rows
 
 __all__ = [
     "Account",

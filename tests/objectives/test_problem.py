@@ -57,9 +57,9 @@ def test_constants_that_do_not_exist():
 
 
 def test_bad_sizes():
-    with pytest.raises(ValueError, match="n_rows must be at least 1"):
+    with pytest.raises(ValueError, match="n_rows must be an integer from 1"):
         Problem(Logistic(), L2(), 0, 7)
-    with pytest.raises(ValueError, match="n_features must be at least 1"):
+    with pytest.raises(ValueError, match="n_features must be an integer from 1"):
         Problem(Logistic(), L2(), 5, 0)
     with pytest.raises(ValueError, match="Pass a public bound"):
         Problem(Logistic(), L2(), 5, 5, row_norm=0.0)

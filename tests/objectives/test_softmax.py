@@ -73,7 +73,7 @@ def test_parameters_are_counted_for_every_class():
 
 def test_what_is_refused():
     for count in (1, 0, 2.5):
-        with pytest.raises(ValueError, match="at least 2"):
+        with pytest.raises(ValueError, match="from 2"):
             Softmax(count)
     with pytest.raises(ValueError, match="classes 0 to 3"):
         LOSS.value(np.zeros(4), 4.0)

@@ -12,6 +12,10 @@ LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(0.7), Squared()]
 LAYOUTS = ["C", "F", "float32", "strided", "reversed", "read-only", "memmap", "float32-F"]
 LAYOUTS += ["csr-int32", "csr-int64", "csr-float32", "csr-matrix"]
 
+# Pairs instead of products: every layout with one loss, every loss with a dense and a sparse table.
+LAYOUTS_AND_LOSSES = [(layout, Logistic()) for layout in LAYOUTS]
+LAYOUTS_AND_LOSSES += [(layout, loss) for layout in ("C", "csr-int32") for loss in LOSSES[1:]]
+
 
 class Reference:
     """The sums, written as their definitions, one row after the other."""
@@ -87,6 +91,12 @@ def reference():
     return Reference
 
 
+@pytest.fixture(scope="session")
+def to_layout(tmp_path_factory):
+    """A function of the name of a layout and a table."""
+    return lambda name, X: layout_of(name, X, tmp_path_factory.mktemp("table"))
+
+
 @pytest.fixture(params=LAYOUTS)
 def make_layout(request, tmp_path):
     """A function that puts a table into one of the layouts."""
@@ -96,6 +106,13 @@ def make_layout(request, tmp_path):
 @pytest.fixture(params=LOSSES, ids=lambda loss: loss.name)
 def loss(request):
     return request.param
+
+
+@pytest.fixture(params=LAYOUTS_AND_LOSSES, ids=lambda pair: f"{pair[0]}-{pair[1].name}")
+def layout_and_loss(request, tmp_path):
+    """A function that puts a table into a layout, and a loss."""
+    layout, loss = request.param
+    return lambda X: layout_of(layout, X, tmp_path), loss
 
 
 @pytest.fixture(scope="session")

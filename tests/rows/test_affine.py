@@ -1,14 +1,17 @@
 """Moved rows answer as a table that was moved and written down would, and keep the contract."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from discreet.errors import NotSupported
 from discreet.objectives import HuberHinge, Logistic, Softmax, Squared
-from discreet.rows import AffineMap, TransformedRows, as_rows
+from discreet.rows import AffineMap, Rows, as_rows
+from discreet.rows.bounds import UNIT_ROUNDOFF, gamma
 
 N, D = 3000, 6
 RNG = np.random.default_rng(0)
@@ -43,7 +46,7 @@ def written(X, move):
 
 
 def moved_rows(X, y, move, **settings):
-    return TransformedRows(as_rows(X, y, row_norm=move.row_norm), move, **settings)
+    return as_rows(X, y, row_norm=move.row_norm).transformed(move, **settings)
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -62,13 +65,18 @@ def test_steps_of_a_move_are_done_one_after_the_other():
     assert np.allclose(written(TABLE[:50], MOVES["turned"]), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Squared(), Softmax(3)], ids=str)
-def test_gradients_are_those_of_the_written_table(table, move, loss, intercept):
+@pytest.mark.parametrize(
+    ("layout", "loss", "intercept"),
+    [(layout, Logistic(), layout != "F") for layout in LAYOUTS]
+    + [("C", HuberHinge(), False), ("csr", Squared(), True), ("csr", Logistic(), False)]
+    + [("C", Softmax(3), True), ("csr", Softmax(3), False)],
+)
+def test_gradients_are_those_of_the_written_table(layout, loss, intercept, move):
+    table = LAYOUTS[layout](TABLE)
     y = np.arange(N) % 3.0 if loss.n_outputs > 1 else TARGETS
     rows = moved_rows(table, y, move, fit_intercept=intercept)
     plain = as_rows(written(table, move), y, fit_intercept=intercept)
-    plain._norms = np.maximum(plain._norms, 1.0)  # shorter rows count as of length 1
+    plain = Rows(replace(plain.data, norms=np.maximum(plain.data.norms, 1.0)))  # at least 1
     weights = np.random.default_rng(1).standard_normal(loss.n_outputs * rows.n_parameters)
     for at in (weights, -2 * weights):
         found, expected = rows.gradient_sum(at, loss, 0.7), plain.gradient_sum(at, loss, 0.7)
@@ -112,11 +120,11 @@ def hard_rows(move):
 def test_lengths_are_upper_bounds(move, layout):
     X = hard_rows(move)
     rows = moved_rows(LAYOUTS[layout](X), np.zeros(len(X)), move, fit_intercept=False)
-    for x, scale, length in zip(X, rows._stored._scales, rows._lengths, strict=True):
+    for x, scale, length in zip(X, rows.data.scales, rows.data.norms, strict=True):
         assert Fraction(float(length)) ** 2 >= exact_length(x, move, scale)
         assert length <= 2.01 * move.bound + 1
     ordinary = np.linalg.norm(written(X[-2:], move), axis=1)
-    assert rows._lengths[-2:] == pytest.approx(ordinary, rel=1e-6)
+    assert rows.data.norms[-2:] == pytest.approx(ordinary, rel=1e-6)
 
 
 @pytest.mark.parametrize("layout", ["C", "csr"])
@@ -158,14 +166,90 @@ def test_the_length_of_a_row_is_a_function_of_that_row(table, move):
     whole = moved_rows(table, np.zeros(N), move, fit_intercept=False)
     order = np.random.default_rng(3).permutation(N)[: N - 7]
     part = moved_rows(table[order], np.zeros(N - 7), move, fit_intercept=False)
-    assert np.array_equal(part._lengths, whole._lengths[order])
+    assert np.array_equal(part.data.norms, whole.data.norms[order])
+
+
+def test_sparse_rows_mapped_to_almost_nothing_have_their_slack():
+    """Squared norms are differences of large numbers: of small ones, nothing may be left."""
+    generator = np.random.default_rng(4)
+    offset = 1e3 * (1 + generator.random(D))
+    move = AffineMap(1e4, np.full(D, 0.7), offset)
+    sizes = 10.0 ** generator.uniform(-13, -7, (500, 1))  # of rows after the map, over the offset
+    X = offset / 0.7 * (1 + sizes * generator.standard_normal((500, D)))
+    rows = moved_rows(sp.csr_array(X), np.zeros(500), move, fit_intercept=False)
+    exact = [exact_length(x, move, s) for x, s in zip(X, rows.data.scales, strict=True)]
+    for norm, square in zip(rows.data.norms, exact, strict=True):
+        assert Fraction(float(norm)) ** 2 >= square
+    squares = np.empty(500)
+    rows.data.table.mapped_norms(rows.data.scales, move.linear, move.offset)(0, 500, squares)
+    bare = np.sqrt(squares) * (1 + 16 * UNIT_ROUNDOFF) + 4 * gamma(D + 16) * move.bound
+    below = [Fraction(float(b)) ** 2 < square for b, square in zip(bare, exact, strict=True)]
+    assert sum(below) > 10  # so these rows would show that the slack is missing
+
+
+def test_losses_of_mapped_rows_are_those_of_the_written_table(table, move):
+    """Margins are linear in a row, so all sums of losses take mapped rows."""
+    rows = moved_rows(table, TARGETS, move, fit_intercept=False)
+    plain = as_rows(written(table, move), TARGETS, fit_intercept=False)
+    weights, direction = np.random.default_rng(5).standard_normal((2, D))
+    steps = np.linspace(0, 2, 21)
+    for r in (rows, plain):
+        r.gradient_sum(weights, Logistic(), 1.0)
+    assert np.allclose(rows.margins(direction), plain.margins(direction), rtol=1e-6, atol=1e-6)
+    for name, arguments in (
+        ("line_losses", (weights, direction, steps, Logistic(), 3.0)),
+        ("candidate_losses", (np.array([weights, direction]), 0.1 * weights, HuberHinge(), 0.7)),
+    ):
+        found, expected = getattr(rows, name)(*arguments), getattr(plain, name)(*arguments)
+        assert np.allclose(found.values, expected.values, rtol=1e-6)
+        assert found.error == expected.error
+    at = weights - steps[3] * direction  # on the line: margins are remembered
+    fresh = moved_rows(table, TARGETS, move, fit_intercept=False)
+    assert np.allclose(rows.margins(at), fresh.margins(at), rtol=1e-9, atol=1e-9)
+    assert rows.objective_sum(weights, Logistic()) == pytest.approx(
+        plain.objective_sum(weights, Logistic()), rel=1e-6
+    )
+
+
+def test_mapped_rows_can_be_sampled(table, move):
+    rows = moved_rows(table, TARGETS, move, fit_intercept=True, row_norm=1.5)
+    index = np.arange(0, N, 3)
+    drawn, fresh = (
+        rows.take(index),
+        moved_rows(table[index], TARGETS[index], move, fit_intercept=True),
+    )
+    weights = np.ones(D + 1)
+    found = drawn.gradient_sum(weights, Logistic(), 0.7)
+    assert np.array_equal(found.values, fresh.gradient_sum(weights, Logistic(), 0.7).values)
+    assert found.error == rows.gradient_sum(weights, Logistic(), 0.7).error  # of the whole table
+
+
+def test_what_needs_stored_rows_says_so():
+    rows = moved_rows(TABLE, TARGETS, MOVES["scaled"], fit_intercept=True)
+    weights, order = np.zeros(D + 1), np.zeros((1, 1), dtype=int)
+    for ask in (
+        lambda: rows.corner_gradient(weights, Logistic(), 1.0),
+        lambda: rows.descend(weights, Logistic(), order=order, steps=[0.1], clip=1.0),
+        lambda: rows.perturbed_gradient(weights, Logistic(), 9.0, 1.0, weights),
+        lambda: rows.hessian_sum(weights, Logistic()),
+        lambda: rows.hessian_product(weights, Logistic(), weights),
+        lambda: rows.hessian_diagonal(weights, Logistic()),
+        lambda: rows.column(0),
+        lambda: rows.scaled(1.0),
+        lambda: rows.shifted(np.zeros(D)),
+        lambda: rows.rotated(np.eye(D)),
+    ):
+        with pytest.raises(NotSupported, match="affine map"):
+            ask()
+    with pytest.raises(ValueError, match="no map before"):
+        rows.transformed(MOVES["scaled"], fit_intercept=True)
 
 
 def test_what_cannot_be_moved_is_refused():
     move = MOVES["scaled"]
-    for settings in ({"fit_intercept": False, "row_norm": 2.0}, {"row_norm": 3.0}):
-        with pytest.raises(ValueError, match="constant feature and the row norm"):
-            TransformedRows(as_rows(TABLE, TARGETS, **settings), move, fit_intercept=True)
+    for settings in ({"row_norm": None}, {"row_norm": 3.0}):
+        with pytest.raises(ValueError, match="the row norm of the map"):
+            as_rows(TABLE, TARGETS, **settings).transformed(move, fit_intercept=True)
     rows = moved_rows(TABLE, TARGETS, move, fit_intercept=False)
     with pytest.raises(ValueError, match="clip must be at least"):
         rows.gradient_sum(np.zeros(D), Logistic(), 1e-10)

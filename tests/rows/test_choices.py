@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.rows import as_rows
-from discreet.rows.choices import FEW
+from discreet.rows.data import Margins
+from discreet.rows.sums import FEW, corner_margins
 
 LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(1.0), Squared()]
 
@@ -37,9 +38,12 @@ def reference(X, y, weights, loss, clip, intercept, row_norm):
     return X, (gradients * np.minimum(1, clip / np.maximum(largest, 1e-300))).sum(axis=0)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, Foreign()], ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("kind", ["rows", "columns", "csr"])
-@pytest.mark.parametrize(("intercept", "row_norm"), [(True, None), (False, 1.5), (True, 1.5)])
+SETTINGS = [(True, None), (False, 1.5), (True, 1.5)]
+CORNERS = [(Hinge(), kind, *s) for kind in ("rows", "columns", "csr") for s in SETTINGS]
+CORNERS += [(loss, kind, True, 1.5) for kind in ("rows", "csr") for loss in (*LOSSES, Foreign())]
+
+
+@pytest.mark.parametrize(("loss", "kind", "intercept", "row_norm"), CORNERS)
 def test_corner_gradient_is_the_sum_of_scaled_gradients(loss, kind, intercept, row_norm):
     X, y = make()
     weights = np.random.default_rng(1).normal(size=12 + intercept)
@@ -87,13 +91,14 @@ def test_margins_of_a_row_have_the_same_bits_everywhere(few):
     order = np.random.default_rng(4).permutation(400)
     whole = as_rows(sp.csr_array(X), y, row_norm=2.0)
     moved = as_rows(sp.csr_array(X[order]), y[order], row_norm=2.0)
-    assert np.array_equal(whole._corner_margins(weights)[order], moved._corner_margins(weights))
-    alone = [
-        as_rows(sp.csr_array(X[[i]]), y[[i]], row_norm=2.0)._corner_margins(weights)[0]
-        for i in range(50)
-    ]
-    assert np.array_equal(whole._corner_margins(weights)[:50], alone)
-    assert whole._corner_margins(weights) == pytest.approx(whole.margins(weights), abs=1e-13)
+
+    def found(rows):
+        return corner_margins(rows.data, Margins(), weights)
+
+    assert np.array_equal(found(whole)[order], found(moved))
+    alone = [found(as_rows(sp.csr_array(X[[i]]), y[[i]], row_norm=2.0))[0] for i in range(50)]
+    assert np.array_equal(found(whole)[:50], alone)
+    assert found(whole) == pytest.approx(whole.margins(weights), abs=1e-13)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -130,7 +135,7 @@ def test_samples_have_their_own_largest_entries():
     rows = as_rows(X, y)
     rows.corner_gradient(np.zeros(6), Hinge(), 1.0)  # remembers the largest entries
     drawn = rows.sample(0.3, np.random.default_rng(0))
-    fresh = as_rows(drawn._table, drawn._targets)
+    fresh = as_rows(drawn.data.table.array, drawn.data.targets)
     assert np.array_equal(
         drawn.corner_gradient(np.ones(6), Hinge(), 1.0).values,
         fresh.corner_gradient(np.ones(6), Hinge(), 1.0).values,

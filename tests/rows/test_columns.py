@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.objectives import Logistic
-from discreet.rows import AffineMap, TransformedRows, as_rows
+from discreet.rows import AffineMap, as_rows
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((500, 7)) * (RNG.random((500, 7)) < 0.6) * 2.0
@@ -38,7 +38,7 @@ def test_rows_keep_the_scale_of_the_whole_row(layout, row_norm, intercept):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_moved_rows_too(layout):
     stored = as_rows(layout(TABLE), TARGETS, row_norm=1.5)
-    narrow = TransformedRows(stored, MOVE, fit_intercept=True).columns(INDEX, 0.5)
+    narrow = stored.transformed(MOVE, fit_intercept=True).columns(INDEX, 0.5)
     moved = TABLE * (1.5 / np.maximum(NORMS, 1.5)) - np.linspace(0, 0.3, 7)
     expected = 0.5 * (moved * np.linspace(1, 2, 7))[:, INDEX]
     assert np.allclose(narrow.norms(), np.linalg.norm(expected, axis=1), atol=1e-5)
@@ -56,7 +56,7 @@ def test_what_makes_no_sense_is_refused():
 def test_turned_rows_keep_some_of_what_they_were_turned_to(layout):
     matrix = np.random.default_rng(1).standard_normal((7, 7))
     move = MOVE.rotated(matrix)
-    rows = TransformedRows(as_rows(layout(TABLE), TARGETS, row_norm=1.5), move, fit_intercept=True)
+    rows = as_rows(layout(TABLE), TARGETS, row_norm=1.5).transformed(move, fit_intercept=True)
     narrow = rows.columns(INDEX, 0.5)
     moved = TABLE * (1.5 / np.maximum(NORMS, 1.5)) - np.linspace(0, 0.3, 7)
     expected = 0.5 * (moved * np.linspace(1, 2, 7) @ matrix.T)[:, INDEX]
@@ -76,10 +76,5 @@ def test_no_row_is_too_long(layout, kind, row_norm):
     narrow = rows.columns(INDEX, 3.5e6)
     assert np.isfinite(narrow.norms()[:3]).all()
     assert np.isfinite(gradient(narrow)).all()
-    assert np.isfinite(
-        gradient(
-            TransformedRows(
-                as_rows(layout(table), TARGETS, row_norm=1.5), MOVE, fit_intercept=True
-            ).columns(INDEX, 3.5e6)
-        )
-    ).all()
+    mapped = as_rows(layout(table), TARGETS, row_norm=1.5).transformed(MOVE, fit_intercept=True)
+    assert np.isfinite(gradient(mapped.columns(INDEX, 3.5e6))).all()

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from discreet.core.noise import from_grid, on_grid
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
-from discreet.rows import as_rows
-from discreet.rows.descents import GridNoise
+from discreet.rows import GridNoise, as_rows
 
 LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(0.7), Squared()]
 
@@ -45,9 +44,9 @@ def orders(n, batch, updates, seed=0):
     return rng.integers(n, size=(updates, batch)), rng.uniform(0.05, 0.3, updates)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_every_layout_follows_the_definition(make_layout, loss, fit_intercept, small_table):
+def test_every_layout_follows_the_definition(layout_and_loss, fit_intercept, small_table):
+    make_layout, loss = layout_and_loss
     X, y = small_table
     X = X.astype(np.float32).astype(np.float64)  # the same numbers in all layouts
     order, steps = orders(len(X), 7, 40)

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.rows import as_rows
-from discreet.rows.moments import outer_error, triangle, triangle_size
+from discreet.rows.bounds import outer_error
+from discreet.rows.moments import triangle, triangle_size
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 5)) * rng.lognormal(sigma=2.0, size=(300, 1))
@@ -48,14 +49,15 @@ def test_errors_hold_against_exact_arithmetic(kind):
     rows = rows_of(kind(X))
     exact = [
         [Fraction(float(scale)) * Fraction(float(v)) for v in x]
-        for scale, x in zip(rows._scales, X, strict=True)
+        for scale, x in zip(rows.data.scales, X, strict=True)
     ]
     total = rows.row_sum()
     gap = [Fraction(total.values[j]) - sum(x[j] for x in exact) for j in range(5)]
     assert sum(g * g for g in gap) <= Fraction(total.error) ** 2
     # the outer products are of rows whose entries were rounded once
     rounded = [
-        [Fraction(float(scale * v)) for v in x] for scale, x in zip(rows._scales, X, strict=True)
+        [Fraction(float(scale * v)) for v in x]
+        for scale, x in zip(rows.data.scales, X, strict=True)
     ]
     outer = rows.outer_sum()
     square = Fraction(0)
@@ -77,7 +79,7 @@ def test_no_row_exceeds_the_clip_however_it_is_scaled(size):
     for seed in range(50):
         x = np.random.default_rng(seed).normal(size=(1, 7)) * size
         rows = rows_of(x, clip=0.1)
-        (scale,) = rows._scales
+        (scale,) = rows.data.scales
         exact = [Fraction(float(scale)) * Fraction(float(v)) for v in x[0]]
         assert sum(v * v for v in exact) <= Fraction(0.1) ** 2
         rounded = [Fraction(float(scale * v)) for v in x[0]]
@@ -118,9 +120,9 @@ def test_orthogonal_rows_attain_the_bound_for_a_replaced_row():
 
 
 def test_blocks_and_threads_add_up(monkeypatch):
-    from discreet.rows import parts
+    from discreet.rows import table as tables
 
-    monkeypatch.setattr(parts, "ENTRIES_WORTH_A_THREAD", 1000)
+    monkeypatch.setattr(tables, "ENTRIES_WORTH_A_THREAD", 1000)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     big = np.random.default_rng(3).normal(size=(20_000, 6))
     want = clipped(big)
@@ -249,7 +251,7 @@ def test_a_sparse_table_is_not_made_dense():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < n * d * 8 / 20
-    first = clipped(table[:, [0, 1]].toarray(), math.inf) * rows._scales[:, None]
+    first = clipped(table[:, [0, 1]].toarray(), math.inf) * rows.data.scales[:, None]
     assert outer.values[0] == pytest.approx((first[:, 0] ** 2).sum())
     assert squares.values[:2] == pytest.approx((first**2).sum(axis=0))
     assert outer.values[1] == pytest.approx(math.sqrt(2) * (first[:, 0] @ first[:, 1]))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.rows import AffineMap, TransformedRows, as_rows
-from discreet.rows.moments import outer_error, triangle
+from discreet.rows import AffineMap, as_rows
+from discreet.rows.bounds import outer_error
+from discreet.rows.moments import triangle
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4)) * rng.lognormal(sigma=1.5, size=(300, 1))
@@ -54,8 +55,8 @@ def test_targets_alone_come_with_a_constant(intercept):
 
 def exact_vectors(rows, table):
     """The vectors as the code rounds them, and their exact squared lengths."""
-    targets = (rows._targets - CENTRE) * WEIGHT
-    lengths = np.sqrt(rows._norms**2 + targets**2)
+    targets = (rows.data.targets - CENTRE) * WEIGHT
+    lengths = np.sqrt(rows.data.norms**2 + targets**2)
     limit = CLIP * (1 - 2.0**-40)
     factors = np.where(lengths > limit, limit / lengths, 1.0)
     full = np.column_stack([table * factors[:, None], factors, targets * factors])
@@ -116,12 +117,12 @@ def test_a_linear_relation_stays_as_it_is_however_rows_are_scaled():
 
 
 def test_blocks_and_threads_add_up(monkeypatch):
-    import discreet.rows.xy_moments as module
+    import discreet.rows.moments as module
 
     whole = joint(as_rows(X, Y)).values
     monkeypatch.setattr(module, "OUTER_ROWS", 7)
-    monkeypatch.setattr("discreet.rows.parts.ENTRIES_WORTH_A_THREAD", 1)
-    monkeypatch.setattr("discreet.rows.parts.threads", lambda: 3)
+    monkeypatch.setattr("discreet.rows.table.ENTRIES_WORTH_A_THREAD", 1)
+    monkeypatch.setattr("discreet.rows.table.threads", lambda: 3)
     np.testing.assert_allclose(joint(as_rows(X, Y)).values, whole, rtol=1e-10, atol=1e-9)
 
 
@@ -130,7 +131,7 @@ def test_blocks_and_threads_add_up(monkeypatch):
 def test_moved_rows_have_the_moment_of_what_they_became(kind, intercept):
     move = AffineMap.to_norm(1.5, 4).shifted(np.full(4, 0.2)).scaled(np.array([1.0, 2.0, 3.0, 0.5]))
     stored = as_rows(kind(X), Y, row_norm=1.5)
-    rows = TransformedRows(stored, move, fit_intercept=intercept)
+    rows = stored.transformed(move, fit_intercept=intercept)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     moved = X * np.minimum(1.0, 1.5 / np.maximum(norms, 1e-300))
     moved = (moved - 0.2) * [1.0, 2.0, 3.0, 0.5]

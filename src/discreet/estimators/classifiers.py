@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.core import Accountant, Budget
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
-from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Loss, Sigmoid, Softmax
+from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Step
 from discreet.solvers import Solution, Solver
 from discreet.validate import FloatArray, check_fields, number
@@ -357,9 +357,9 @@ class LogisticRegression(LinearClassifier):
 
 
 _SVM_LOSSES: dict[str, type[Loss]] = {
-    "hinge": Hinge,
-    "huber": HuberHinge,
-    "sigmoid": Sigmoid,
+    "hinge": LOSSES["hinge"],
+    "huber": LOSSES["huber-hinge"],
+    "sigmoid": LOSSES["sigmoid"],
 }
 
 

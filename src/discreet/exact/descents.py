@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from discreet.accounting.budget import Relation
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss, Problem, Squared
-from discreet.rows import BLOCK_ROWS, UNIT_ROUNDOFF, Rows
+from discreet.rows import UNIT_ROUNDOFF, Rows, descent_error
 from discreet.validate import FloatArray
 
 __all__ = ["GradientDescent", "PermutationPasses", "check_evaluated", "smoothness_of"]
@@ -90,8 +90,7 @@ class GradientDescent:
         length = problem.n_parameters + 16
         margins = 2 * length * UNIT_ROUNDOFF * self.smoothness * reached  # slopes at these
         slopes = 32 * UNIT_ROUNDOFF * problem.lipschitz
-        depth = problem.n_rows / BLOCK_ROWS + BLOCK_ROWS + length
-        sums = 4 * depth * UNIT_ROUNDOFF * problem.lipschitz
+        sums = descent_error(problem.n_rows, problem.n_parameters, problem.lipschitz)
         return self.step * (margins + slopes + sums) + 8 * UNIT_ROUNDOFF * reached
 
     def run(self, rows: Rows) -> FloatArray:

@@ -1,12 +1,21 @@
-"""What is minimised: losses, penalties, and the problem with the constants that proofs use.
+"""Losses, penalties, and the problem with the constants that proofs use.
 
-Losses are given by ``Loss`` objects; the library's own for one margin
-are found by name in ``LOSSES``.
+``LOSSES`` has the library's own losses of one margin by name. Their compiled forms are in
+``discreet.objectives.kernels``, which loads numba: import it when a loop is about to run.
 """
 
-from discreet.objectives.losses import Hinge, Huber, HuberHinge, Logistic, Loss, Sigmoid, Squared
-from discreet.objectives.penalty import L2
-from discreet.objectives.problem import Problem
+from discreet.objectives.losses import (
+    LOSSES,
+    Hinge,
+    Huber,
+    HuberHinge,
+    Logistic,
+    Loss,
+    Sigmoid,
+    Squared,
+    kernel_code,
+)
+from discreet.objectives.problem import L2, Problem
 from discreet.objectives.softmax import Softmax
 
 __all__ = [
@@ -21,8 +30,5 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "Squared",
+    "kernel_code",
 ]
-
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss for loss in (Logistic, Hinge, HuberHinge, Huber, Squared, Sigmoid)
-}

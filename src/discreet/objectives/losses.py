@@ -13,10 +13,12 @@ loss               φ                                 bound on |φ'| bound on φ
 ``huber-hinge``    hinge, quadratic near its kink    1             1/(2h)
 ``huber``          quadratic, linear beyond t        t             1
 ``squared``        (m − y)²/2                        infinite      1
+``sigmoid``        1/(1 + exp(ym)), not convex       1/4           √3/18
 =================  ================================  ============  ============
 
 All methods work elementwise on arrays, are accurate for margins of any size and never warn; a
-value too large for a float is ``inf``.
+value too large for a float is ``inf``. Kernels compute the same formulas row by row; their compiled
+forms are in ``kernels.py``, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -27,17 +29,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-__all__ = ["Hinge", "Huber", "HuberHinge", "Logistic", "Loss", "Sigmoid", "Squared"]
+from discreet.validate import FloatArray, check_fields, positive
 
-FloatArray: TypeAlias = NDArray[np.float64]
+__all__ = [
+    "LOSSES",
+    "Hinge",
+    "Huber",
+    "HuberHinge",
+    "Logistic",
+    "Loss",
+    "Sigmoid",
+    "Squared",
+    "kernel_code",
+]
+
 Task: TypeAlias = Literal["classification", "regression"]
-
-
-def _positive(owner: str, field: str, value: float, remedy: str) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{owner}: {field} must be positive and finite, not {value!r}. {remedy}")
 
 
 def _arrays(margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -48,19 +56,19 @@ def _arrays(margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArra
 class Loss(ABC):
     """A row's loss φ(margin, target), with the constants that privacy proofs use.
 
-    A new loss is a frozen dataclass that defines the class attributes, the two bounds and the
-    three methods. The methods must be elementwise: an element of the result depends on the
-    matching elements of the arguments and on nothing else. The bounds must be true for every
-    margin and every allowed target; proofs rest on them.
+    A new loss is a frozen dataclass that defines the class attributes, the two bounds (as class
+    attributes or properties) and the three methods. The methods must be elementwise: an element of
+    the result depends on the matching elements of the arguments and on nothing else. The bounds
+    must be true for every margin and every allowed target; proofs rest on them.
 
     Attributes
     ----------
     name : str
-        How the loss is called in settings and messages.
+        Name of the loss in settings and messages.
     task : {'classification', 'regression'}
         Classification losses take targets −1 and +1.
     convex : bool
-        Whether φ is convex in the margin.
+        True if φ is convex in the margin.
     """
 
     name: ClassVar[str]
@@ -78,13 +86,18 @@ class Loss(ABC):
         """Bound on |φ''|, ``None`` if φ is not smooth."""
 
     @property
+    def parameter(self) -> float:
+        """Parameter of the loss that its kernels take, 0 if it has none."""
+        return 0.0
+
+    @property
     def smooth(self) -> bool:
-        """Whether φ' is Lipschitz."""
+        """True if φ' is Lipschitz."""
         return self.curvature_bound is not None
 
     @property
     def n_outputs(self) -> int:
-        """How many margins a row has, each with weights of its own; 1 but for multi-class losses.
+        """Number of margins per row, each with its own weights; 1 but for multi-class losses.
 
         With more than one, the last axis of margins and of slopes runs over them.
         """
@@ -103,9 +116,9 @@ class Loss(ABC):
 
     @property
     def gradient_corners(self) -> int | None:
-        """How many vectors, with 0, span the convex hull that holds all slopes of a row.
+        """Number of vectors that, with 0, span the convex hull of all slopes of a row.
 
-        For a row (x, y), there are so many vectors, of norm at most ``slope_bound`` and the same
+        For a row (x, y), there are this many vectors, of norm at most ``slope_bound`` and the same
         at every margin, such that φ' is always in the convex hull of them and 0: 1 if φ' never
         changes its sign, 2 for any other φ' of one margin. ``None``: not known.
         """
@@ -134,21 +147,9 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     task: ClassVar[Task] = "classification"
-
-    @property
-    def slope_bound(self) -> float:
-        """Bound on |φ'|."""
-        return 1.0
-
-    @property
-    def curvature_bound(self) -> float | None:
-        """Bound on φ''."""
-        return 0.25
-
-    @property
-    def gradient_corners(self) -> int:
-        """One: φ' never changes its sign."""
-        return 1
+    slope_bound = 1.0
+    curvature_bound = 0.25
+    gradient_corners = 1  # φ' never changes its sign
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target)."""
@@ -175,21 +176,9 @@ class Hinge(Loss):
 
     name: ClassVar[str] = "hinge"
     task: ClassVar[Task] = "classification"
-
-    @property
-    def slope_bound(self) -> float:
-        """Bound on |φ'|."""
-        return 1.0
-
-    @property
-    def curvature_bound(self) -> float | None:
-        """None: the hinge has a kink at ym = 1."""
-        return None
-
-    @property
-    def gradient_corners(self) -> int:
-        """One: φ' never changes its sign."""
-        return 1
+    slope_bound = 1.0
+    curvature_bound = None  # it has a kink at ym = 1
+    gradient_corners = 1  # φ' never changes its sign
 
     def smoothed(self, width: float) -> Loss:
         """Return the hinge with its kink rounded off over ``width`` on either side."""
@@ -232,29 +221,22 @@ class HuberHinge(Loss):
 
     name: ClassVar[str] = "huber-hinge"
     task: ClassVar[Task] = "classification"
+    slope_bound = 1.0
+    gradient_corners = 1  # φ' never changes its sign
 
     def __post_init__(self) -> None:
-        _positive(
-            "HuberHinge",
-            "smoothing",
-            self.smoothing,
-            "Use 0.1, or Hinge() for a hinge without smoothing.",
-        )
+        remedy = "Use 0.1, or Hinge() for a hinge without smoothing."
+        check_fields(self, positive, "smoothing", remedy=remedy)
 
     @property
-    def slope_bound(self) -> float:
-        """Bound on |φ'|."""
-        return 1.0
+    def parameter(self) -> float:
+        """Return h."""
+        return self.smoothing
 
     @property
     def curvature_bound(self) -> float | None:
         """Bound on φ''."""
         return 1.0 / (2.0 * self.smoothing)
-
-    @property
-    def gradient_corners(self) -> int:
-        """One: φ' never changes its sign."""
-        return 1
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target)."""
@@ -286,21 +268,9 @@ class Sigmoid(Loss):
     name: ClassVar[str] = "sigmoid"
     task: ClassVar[Task] = "classification"
     convex: ClassVar[bool] = False
-
-    @property
-    def slope_bound(self) -> float:
-        """Bound on |φ'|, attained at 0."""
-        return 0.25
-
-    @property
-    def curvature_bound(self) -> float | None:
-        """Bound on |φ''|: √3/18, rounded up."""
-        return 0.09622504486493764
-
-    @property
-    def gradient_corners(self) -> int:
-        """One: φ' never changes its sign."""
-        return 1
+    slope_bound = 0.25  # attained at 0
+    curvature_bound = 0.09622504486493764  # √3/18, rounded up
+    gradient_corners = 1  # φ' never changes its sign
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target)."""
@@ -339,24 +309,21 @@ class Huber(Loss):
 
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
+    curvature_bound = 1.0
 
     def __post_init__(self) -> None:
-        _positive(
-            "Huber",
-            "threshold",
-            self.threshold,
-            "Use 1.0, or Squared() for a loss without threshold.",
-        )
+        remedy = "Use 1.0, or Squared() for a loss without threshold."
+        check_fields(self, positive, "threshold", remedy=remedy)
+
+    @property
+    def parameter(self) -> float:
+        """Return t."""
+        return self.threshold
 
     @property
     def slope_bound(self) -> float:
         """Bound on |φ'|."""
         return self.threshold
-
-    @property
-    def curvature_bound(self) -> float | None:
-        """Bound on φ''."""
-        return 1.0
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target)."""
@@ -386,16 +353,8 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
     task: ClassVar[Task] = "regression"
-
-    @property
-    def slope_bound(self) -> float:
-        """Infinite."""
-        return math.inf
-
-    @property
-    def curvature_bound(self) -> float | None:
-        """Bound on φ''."""
-        return 1.0
+    slope_bound = math.inf
+    curvature_bound = 1.0
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target)."""
@@ -419,3 +378,17 @@ class Squared(Loss):
 def _float(result: Any) -> FloatArray:
     """Give numpy scalars and arrays one type."""
     return np.asarray(result, dtype=np.float64)
+
+
+LOSSES: dict[str, type[Loss]] = {
+    loss.name: loss for loss in (Logistic, Hinge, HuberHinge, Huber, Squared, Sigmoid)
+}
+"""The library's losses of one margin, by name. Kernels number them in this order, from 1."""
+
+_CODES = {loss: code for code, loss in enumerate(LOSSES.values(), start=1)}
+
+
+def kernel_code(loss: Loss) -> tuple[int, float]:
+    """Return the code and the parameter by which kernels know a loss; code 0 if they do not."""
+    code = _CODES.get(type(loss), 0)  # exact type: a subclass may compute something else
+    return code, float(loss.parameter) if code else 0.0

@@ -1,4 +1,4 @@
-"""The problem a solver is asked to solve, and the constants its proof may use.
+"""The problem that a solver solves, its penalty, and the constants that a proof may use.
 
 The objective is F(w) = (1/n) Σ φ(x_i·w, y_i) + alpha/2·‖w‖², over n rows. With an intercept,
 every row has a last feature that is always 1. Every constant here is a function of public
@@ -10,10 +10,49 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from discreet.objectives.losses import Loss
-from discreet.objectives.penalty import L2
+import numpy as np
+from numpy.typing import ArrayLike
 
-__all__ = ["Problem"]
+from discreet.objectives.losses import Loss
+from discreet.validate import FloatArray, check_fields, integer, number, positive
+
+__all__ = ["L2", "Problem"]
+
+
+@dataclass(frozen=True)
+class L2:
+    """Ridge penalty, alpha/2·‖w‖².
+
+    The intercept, the last weight, is penalised like every other: proofs that rest on strong
+    convexity need it in every coordinate.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength, at least 0. The objective is a mean over rows plus this penalty, so alpha does
+        not grow with n.
+    """
+
+    alpha: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, number, "alpha", least=0.0, remedy="Use 0 for no penalty.")
+
+    def value(self, weights: ArrayLike) -> float:
+        """Return alpha/2·‖w‖²."""
+        w = np.asarray(weights, dtype=np.float64)
+        return 0.5 * self.alpha * float(w @ w)
+
+    def gradient(self, weights: ArrayLike) -> FloatArray:
+        """Return alpha·w."""
+        return self.alpha * np.asarray(weights, dtype=np.float64)
+
+    def line(self, weights: ArrayLike, direction: ArrayLike, steps: ArrayLike) -> FloatArray:
+        """Return the penalty at ``weights - step * direction`` for each step."""
+        w = np.asarray(weights, dtype=np.float64)
+        g = np.asarray(direction, dtype=np.float64)
+        a = np.asarray(steps, dtype=np.float64)
+        return 0.5 * self.alpha * (w @ w - 2 * a * (w @ g) + a**2 * (g @ g))
 
 
 @dataclass(frozen=True)
@@ -29,7 +68,7 @@ class Problem:
     n_rows, n_features : int
         Size of the table (public).
     fit_intercept : bool
-        Whether rows carry a constant last feature 1.
+        True if rows have a constant last feature 1.
     row_norm : float or None
         Public bound on ‖x‖ (without the constant) that longer rows are scaled down to. ``None``:
         rows are not scaled, and constants that need a bound on ‖x‖ are infinite.
@@ -43,16 +82,10 @@ class Problem:
     row_norm: float | None = None
 
     def __post_init__(self) -> None:
-        for name, count in (("n_rows", self.n_rows), ("n_features", self.n_features)):
-            if count < 1:
-                raise ValueError(
-                    f"Problem: {name} must be at least 1, not {count!r}. Pass a non-empty table."
-                )
-        if self.row_norm is not None and not (math.isfinite(self.row_norm) and self.row_norm > 0):
-            raise ValueError(
-                f"Problem: row_norm must be positive and finite, not {self.row_norm!r}. "
-                "Pass a public bound on the norm of a row, or None to leave rows as they are."
-            )
+        remedy = "Pass a non-empty table."
+        check_fields(self, integer, "n_rows", "n_features", most=10**15, remedy=remedy)
+        remedy = "Pass a public bound on the norm of a row, or None to leave rows as they are."
+        check_fields(self, positive, "row_norm", optional=True, remedy=remedy)
 
     @property
     def n_parameters(self) -> int:

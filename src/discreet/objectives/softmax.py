@@ -1,4 +1,4 @@
-"""Cross-entropy over K classes: one model with K margins a row.
+"""Cross-entropy over K classes: one model with K margins per row.
 
 The weights are K rows one after the other, the weights of class 0 first, each with its intercept
 last if there is one: ``weights.reshape(K, -1)[k]`` belongs to class k.
@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.objectives.losses import FloatArray, Loss, Task
+from discreet.objectives.losses import Loss, Task
+from discreet.validate import FloatArray, check_fields, integer
 
 __all__ = ["Softmax"]
 
@@ -37,10 +38,7 @@ class Softmax(Loss):
     task: ClassVar[Task] = "classification"
 
     def __post_init__(self) -> None:
-        if self.n_classes != int(self.n_classes) or self.n_classes < 2:
-            raise ValueError(
-                f"Softmax: n_classes must be a whole number of at least 2, not {self.n_classes!r}."
-            )
+        check_fields(self, integer, "n_classes", least=2)
 
     @property
     def n_outputs(self) -> int:
@@ -73,7 +71,7 @@ class Softmax(Loss):
         return self.n_classes - 1
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ(margin, target), one number a row."""
+        """Return φ(margin, target), one number per row."""
         m, index = self._split(margin, target)
         top = m.max(axis=-1)
         with np.errstate(all="ignore"):

@@ -31,7 +31,7 @@ from discreet.preparation.steps import (
     Step,
 )
 from discreet.preparation.whitening import MARGIN, Scale
-from discreet.rows import AffineMap, Rows, TransformedRows, as_rows
+from discreet.rows import AffineMap, Rows, as_rows
 from discreet.validate import FloatArray, number
 
 __all__ = [
@@ -151,7 +151,7 @@ def transform(
 
     X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
     matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
-    the other steps do is left to `TransformedRows`, if they are one affine map.
+    the other steps do is left to `Rows.transformed`, if they are one affine map.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _rows(
     """Return the rows that a step or a model learns from."""
     if base is None or affine is None:
         return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
-    return TransformedRows(base, affine, fit_intercept=fit_intercept, row_norm=row_norm)  # type: ignore[return-value]
+    return base.transformed(affine, fit_intercept=fit_intercept, row_norm=row_norm)
 
 
 def _is_affine(steps: Sequence[Step]) -> bool:

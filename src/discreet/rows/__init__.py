@@ -1,40 +1,56 @@
-"""Where data lives, and how clipped sums over it are computed.
+"""Tables of rows, and clipped sums over them with proven error bounds.
 
-:func:`as_rows` wraps a table; :class:`Rows` says what can be asked of it, with which contract.
+:func:`as_rows` wraps a table; :class:`Rows` says what can be asked of it, with which contract. A
+table (``dense.py``, ``sparse.py``) offers a few block primitives; sums are free functions on a
+table, an affine map and targets (``sums.py``, ``moments.py``); every rounding constant and error
+bound is in ``bounds.py``.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from discreet.rows.affine import AffineMap, TransformedRows
-from discreet.rows.base import Rows, Sum
-from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, certificate_allowance
-from discreet.rows.dense import DenseRows
-from discreet.rows.sparse import SparseRows
+from discreet.rows.affine import AffineMap
+from discreet.rows.bounds import (
+    BLOCK_ROWS,
+    ROW_NORM_RANGE,
+    UNIT_ROUNDOFF,
+    certificate_allowance,
+    descent_error,
+)
+from discreet.rows.data import RowData
+from discreet.rows.dense import DenseTable
+from discreet.rows.descents import GridNoise, Path
+from discreet.rows.rows import Checked, Rows, check_targets
+from discreet.rows.sparse import SparseTable
+from discreet.rows.sums import Sum
+from discreet.validate import number
 
 __all__ = [
     "BLOCK_ROWS",
     "UNIT_ROUNDOFF",
     "AffineMap",
-    "DenseRows",
+    "Checked",
+    "DenseTable",
+    "GridNoise",
+    "Path",
     "Rows",
-    "SparseRows",
+    "SparseTable",
     "Sum",
-    "TransformedRows",
     "as_rows",
     "certificate_allowance",
+    "check_targets",
+    "descent_error",
 ]
 
 
 def as_rows(
-    X: Any, y: ArrayLike, *, fit_intercept: bool = True, row_norm: float | None = None
-) -> DenseRows | SparseRows:
+    X: Any, y: ArrayLike | Checked, *, fit_intercept: bool = True, row_norm: float | None = None
+) -> Rows:
     """Wrap a table and its targets, without copying the table.
 
     Parameters
@@ -50,20 +66,15 @@ def as_rows(
         Public bound on the norm of a row, without the constant; longer rows act as if scaled down
         to it. ``None``: rows are left as they are.
 
-    Returns
-    -------
-    DenseRows or SparseRows
-
     Raises
     ------
     ValueError
         If X or y has another type or shape, or entries that are NaN or infinite.
     """
-    if row_norm is not None and not (math.isfinite(row_norm) and 1e-100 <= row_norm <= 1e100):
-        raise ValueError(
-            f"row_norm must be between 1e-100 and 1e100, not {row_norm!r}. "
-            "Pass a public bound on the norm of a row, or None to leave rows as they are."
-        )
+    if row_norm is not None:
+        low, high = ROW_NORM_RANGE
+        remedy = "Pass a public bound on the norm of a row, or None to leave rows as they are."
+        row_norm = number("row_norm", row_norm, least=low, most=high, remedy=remedy)
     sparse = sp.issparse(X)
     if sparse and X.format != "csr":
         raise ValueError(f"X must be a CSR matrix, not {X.format}. Convert it with X.tocsr().")
@@ -81,6 +92,6 @@ def as_rows(
         raise ValueError(
             f"X must have two dimensions and at least one column; its shape is {X.shape}."
         )
-    if sparse:
-        return SparseRows(X, y, fit_intercept=fit_intercept, row_norm=row_norm)
-    return DenseRows(np.asarray(X), y, fit_intercept=fit_intercept, row_norm=row_norm)
+    targets = check_targets(y, X.shape[0])
+    table = SparseTable(X) if sparse else DenseTable(np.asarray(X))
+    return Rows(RowData.of(table, targets, fit_intercept=fit_intercept, row_norm=row_norm))

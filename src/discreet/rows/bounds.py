@@ -1,7 +1,8 @@
-"""Bounds on the rounding error of sums over rows. Proof: docs/proofs/summation.md.
+"""Rounding constants, block sizes and error bounds: the only place for each of them.
 
-Every bound here is a function of public numbers. It holds for the table at hand and for every
-neighbouring one, so it is taken at one row more than the table has.
+Proofs use these numbers, so each says which. Every bound is a function of public numbers. It holds
+for the table at hand and for every neighbouring one, so it is taken at one row more than the table
+has. ``REACH``, where exponentials are cut off, is with them in ``discreet.objectives.kernels``.
 """
 
 from __future__ import annotations
@@ -13,25 +14,90 @@ from discreet.objectives import Huber, HuberHinge, Logistic, Loss
 
 __all__ = [
     "BLOCK_ROWS",
+    "CLIP_RANGE",
+    "SMALLEST_SCALE",
+    "UNIT_ROUNDOFF",
     "certificate_allowance",
+    "descent_error",
     "gamma",
     "gradient_error",
     "line_error",
+    "mapped_error",
+    "mapped_square_error",
     "norm_inflation",
+    "outer_error",
     "sum_depth",
 ]
 
-BLOCK_ROWS = 4096
-"""Rows whose numbers are summed before the sum is added to the total; sparse tables have blocks of
-at least as many rows as columns."""
-
-SLOPE_ROUNDINGS = 32
-"""A computed slope is off by at most this many u times its bound, at the computed margin."""
-
 UNIT_ROUNDOFF = 2.0**-53
+"""u: the relative error of one rounding. All proofs."""
 
 SLACK = 1.01
-"""Covers underflow (clip is at least 1e-100) and the rounding of the bound itself."""
+"""Covers underflow (clips are at least 1e-100) and the rounding of a bound itself. All proofs."""
+
+BLOCK_ROWS = 4096
+"""B: rows whose numbers are summed before the sum is added to the total. summation.md, outpert.md.
+
+Sparse gradients use max(B, d).
+"""
+
+OUTER_ROWS = 4096
+"""Rows whose outer products are summed before that is added to the total. preparation.md."""
+
+CLIP_RANGE = (1e-100, 1e100)
+"""Clips outside this range could underflow or overflow. summation.md."""
+
+ROW_NORM_RANGE = (1e-100, 1e100)
+"""Norms that rows can be scaled down to. summation.md."""
+
+SMALLEST_NORM = 2.0**-500
+"""Norms are not taken to be smaller than this, so that clip / norm is finite. summation.md."""
+
+SMALLEST_FACTOR = 2.0**-1000
+"""Smaller factors of rows become 0: subnormal numbers round by more than u. summation.md."""
+
+SAFE_LOW, SAFE_HIGH = 2.0**-900, 2.0**1000
+"""A sum of squares between these lost nothing to underflow or overflow. summation.md."""
+
+ROOT_LIFT = 1.0 + 2.0**-48
+"""Lifts a computed √(N² + 1) above the true one, with room. summation.md, affine.md."""
+
+ENTRY_LIFT = 1.0 + 2.0**-50
+"""Lifts the computed largest entry of a scaled row above the true one. frank_wolfe.md."""
+
+SMALLEST_PRODUCT_CLIP = 1e-3
+"""Below this clip, factors 1 + exp(·) are too close to 1 to be clipped accurately. summation.md."""
+
+SMALLEST_SCALE = 2.0**-500
+"""Rows scaled down further take no part in exact computations: products of such a row with weights
+could overflow before they are scaled. objective_perturbation.md, outpert.md, permutation_sgd.md."""
+
+LARGEST_WEIGHTS = 2.0**300
+"""Norm of weights above which no gradient is certified. objective_perturbation.md."""
+
+SLOPE_ROUNDINGS = 32
+"""A computed slope is off by at most this many u times its bound. objective_perturbation.md."""
+
+ROUNDING_ROOM = 1.0 - 2.0**-40
+"""Vectors (x, 1, y) are scaled to this share of the clip: room for all roundings. newton.md."""
+
+LARGEST_TARGET = 1e100
+"""Weighted targets are cut to this, so that they stay finite. newton.md."""
+
+SMALLEST_MOMENT_FACTOR = 2.0**-900
+"""Factors of (x, 1, y) below it count as 0: products with them could be subnormal. newton.md."""
+
+LARGEST_ENTRY = 1e150
+"""Entries of narrower tables are cut to this. shrunk_gd.md."""
+
+SMALLEST_MAPPED_CLIP = 1e-9
+"""Below this clip, factors of mapped rows could be rounded to 0. affine.md."""
+
+LARGEST_MAPPED_NORM = 1e40
+"""Maps to longer rows are refused; no preparation makes such. affine.md."""
+
+SMALLEST_MAPPED_SCALE = 2.0**-800
+"""Mapped rows scaled down further count as the longest that there can be. affine.md."""
 
 
 def gamma(roundings: int) -> float:
@@ -51,7 +117,7 @@ def sum_depth(n_rows: int, block_rows: int) -> int:
 
 
 def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
-    """Bound the L2 error of a sum of gradients clipped to norm clip.
+    """Bound the L2 error of a sum of gradients clipped to norm clip (summation.md).
 
     Parameters
     ----------
@@ -67,21 +133,77 @@ def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
 
 
 def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> float:
-    """Bound the error of a sum of losses clipped to [0, clip].
+    """Bound the error of a sum of losses clipped to [0, clip] (summation.md).
 
     Parameters
     ----------
     n_rows, block_rows, clip
         As in :func:`gradient_error`.
     products : bool
-        Whether factors of rows are multiplied before a logarithm is taken: one more rounding, of
-        size u whatever the clip is, for every row.
+        True if factors of rows are multiplied before a logarithm is taken: one more rounding, of
+        size u for any clip, per row.
     """
     rows = n_rows + 1
     error = gamma(sum_depth(rows, block_rows)) * rows * clip
     if products:
         error += 2.0 * UNIT_ROUNDOFF * rows
     return SLACK * error
+
+
+def outer_error(n_rows: int, block_rows: int, clip: float) -> float:
+    """Bound the L2 error of the weighted triangle of a sum of yyᵀ, ‖y‖ ≤ clip (preparation.md).
+
+    Parameters
+    ----------
+    n_rows, block_rows
+        As in :func:`gradient_error`.
+    clip : float
+        Bound on the norm of a row.
+    """
+    rows = n_rows + 1
+    return SLACK * gamma(sum_depth(rows, block_rows) + 4) * rows * clip * clip
+
+
+def mapped_error(
+    n_rows: int, block_rows: int, factor: float, n_features: int, map_bound: float
+) -> float:
+    """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md).
+
+    Parameters
+    ----------
+    n_rows, block_rows
+        As in :func:`gradient_error`.
+    factor : float
+        Bound on what a row is multiplied by.
+    n_features : int
+        Columns of the stored table.
+    map_bound : float
+        ``AffineMap.bound``.
+    """
+    rows = n_rows + 1
+    depth = gamma(sum_depth(rows, block_rows)) + gamma(n_features + 16)
+    return SLACK * rows * factor * depth * (map_bound + 1.0)
+
+
+def mapped_square_error(n_rows: int, block_rows: int, clip: float, map_bound: float) -> float:
+    """Bound the error of a sum of squares of sparse rows under a diagonal map (affine.md)."""
+    rows = n_rows + 1
+    largest = 3.0 * map_bound**2 + clip**2
+    return SLACK * gamma(sum_depth(rows, block_rows) + 12) * rows * largest
+
+
+def descent_error(n_rows: int, n_parameters: int, lipschitz: float) -> float:
+    """Bound the error of a computed mean of gradients in a descent without noise (outpert.md).
+
+    Parameters
+    ----------
+    n_rows, n_parameters : int
+        Size of the problem.
+    lipschitz : float
+        Bound on the norm of a row's gradient.
+    """
+    roundings = n_rows / BLOCK_ROWS + BLOCK_ROWS + n_parameters + 16
+    return 4 * roundings * UNIT_ROUNDOFF * lipschitz
 
 
 def certificate_allowance(

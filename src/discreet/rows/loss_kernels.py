@@ -1,175 +1,82 @@
-"""Compiled loops over rows that evaluate losses: clipped slopes, and clipped losses along a line.
+# mypy: ignore-errors
+"""Compiled loops that evaluate losses of rows: clipped slopes, losses along a line, and changes.
 
 What a row contributes is a function of its margin, target and norm and of public arguments, to the
-last bit, wherever the row stands: see ``discreet.rows.kernels``. What is not a number, after an
+last bit, wherever the row lies: see ``discreet.rows.kernels``. What is not a number, after an
 overflow, is dealt with row by row: a slope counts as 0, a loss as the clip.
 """
 
 import math
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
 
-from discreet.rows.kernels import OPTIONS, SMALLEST_FACTOR
-
-GIVEN, LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(7)
-"""Loss codes. ``GIVEN``: the slopes were computed elsewhere and stand in place of the margins."""
+from discreet.objectives.compile import kernel
+from discreet.objectives.kernels import REACH, exp, loss, softplus
+from discreet.rows.bounds import SMALLEST_FACTOR
 
 LANES = 64
 """Rows that are worked on side by side, so that the compiler can use vector instructions."""
 
-REACH = 300.0
-"""Rows whose margins go beyond this on the line are summed without powers, which might overflow."""
 
+@kernel
+def clip_slopes(norms, scales, clip, slopes):
+    """Turn slopes into the factors of the rows x_i in their clipped gradients.
 
-@intrinsic
-def _from_bits(_context, bits):
-    """Read the bits of a 64-bit integer as a float."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), generate
-
-
-@njit(**OPTIONS)
-def _exp(x):
-    """Return exp(x) for |x| ≤ 700, to about 1e-16 relative.
-
-    Plain arithmetic, so that it is inlined into loops and vectorised, and gives the same bits in
-    every lane: with x = k·log 2 + r, the Taylor series of exp(r) to degree 13, times 2ᵏ.
+    Return the sum of the clipped slopes: the gradient of the intercept. A slope that is not a
+    number counts as 0. ``scales`` may have no entries.
     """
-    k = x * 1.4426950408889634 + 6755399441055744.0 - 6755399441055744.0  # rounds to an integer
-    r = x - k * 6.93145751953125e-1 - k * 1.42860682030941723212e-6
-    s = 1.6059043836821613e-10
-    s = s * r + 2.08767569878681e-09
-    s = s * r + 2.505210838544172e-08
-    s = s * r + 2.755731922398589e-07
-    s = s * r + 2.7557319223985893e-06
-    s = s * r + 2.48015873015873e-05
-    s = s * r + 1.984126984126984e-04
-    s = s * r + 1.388888888888889e-03
-    s = s * r + 8.333333333333333e-03
-    s = s * r + 4.1666666666666664e-02
-    s = s * r + 1.6666666666666666e-01
-    s = s * r + 0.5
-    s = s * r + 1.0
-    s = s * r + 1.0
-    return s * _from_bits((np.int64(np.int32(k)) + 1023) << 52)
-
-
-@njit(**OPTIONS)
-def _logistic_slope(margin, target):
-    z = target * margin
-    size = abs(z)
-    small = _exp(-size if size < REACH else -REACH)  # also where z is not a number
-    slope = -target * (small if z >= 0.0 else 1.0) / (1.0 + small)
-    return slope if z == z else z
-
-
-@njit(**OPTIONS)
-def _sigmoid_slope(margin, target):
-    z = target * margin
-    size = abs(z)
-    small = _exp(-size if size < REACH else -REACH)  # also where z is not a number
-    below = 1.0 + small
-    return -target * (small / (below * below)) if z == z else z
-
-
-@njit(**OPTIONS)
-def _hinge_slope(margin, target):
-    s = 1.0 - target * margin
-    return -target if s > 0.0 else (0.0 if s <= 0.0 else s)
-
-
-@njit(**OPTIONS)
-def _huber_hinge_slope(margin, target, h):
-    s = 1.0 - target * margin
-    s = h if s > h else s
-    s = -h if s < -h else s
-    return -target * ((s + h) / (2.0 * h))
-
-
-@njit(**OPTIONS)
-def _slopes(code, parameter, margins, targets, out):
-    """Write φ'(margin, target) to out, before clipping."""
-    if code == GIVEN:
-        out[:] = margins
-    elif code == LOGISTIC:
-        for i in range(out.size):
-            out[i] = _logistic_slope(margins[i], targets[i])
-    elif code == HINGE:
-        for i in range(out.size):
-            out[i] = _hinge_slope(margins[i], targets[i])
-    elif code == HUBER_HINGE:
-        for i in range(out.size):
-            out[i] = _huber_hinge_slope(margins[i], targets[i], parameter)
-    elif code == SIGMOID:
-        for i in range(out.size):
-            out[i] = _sigmoid_slope(margins[i], targets[i])
-    else:  # Huber's slope is that of the squared loss, clipped
-        limit = parameter if code == HUBER else math.inf
-        for i in range(out.size):
-            r = margins[i] - targets[i]
-            r = limit if r > limit else r
-            out[i] = -limit if r < -limit else r
-
-
-@njit(**OPTIONS)
-def clipped_slopes(code, parameter, margins, targets, norms, scales, clip, out):
-    """Write the factors of the rows x_i in their clipped gradients; return the intercept's sum."""
-    _slopes(code, parameter, margins, targets, out)
-    for i in range(out.size):
+    for i in range(slopes.size):
         bound = clip / norms[i]
-        slope = out[i]
+        slope = slopes[i]
         slope = bound if slope > bound else slope
         slope = -bound if slope < -bound else slope
-        out[i] = slope if slope == slope else 0.0
+        slopes[i] = slope if slope == slope else 0.0
     total = 0.0
-    for i in range(out.size):
-        total += out[i]
+    for i in range(slopes.size):
+        total += slopes[i]
     if scales.size > 0:
-        for i in range(out.size):
-            out[i] *= scales[i]
-    for i in range(out.size):
-        out[i] = out[i] if abs(out[i]) > SMALLEST_FACTOR else 0.0
+        for i in range(slopes.size):
+            slopes[i] *= scales[i]
+    for i in range(slopes.size):
+        slopes[i] = slopes[i] if abs(slopes[i]) > SMALLEST_FACTOR else 0.0
     return total
 
 
-@njit(**OPTIONS)
-def _softplus(z):
-    size = abs(z)
-    small = _exp(-size if size < REACH else -REACH)  # also where z is not a number
-    return max(z, 0.0) + math.log1p(small) if z == z else z
+@kernel
+def clip_outputs(slopes, norms, scales, clip, totals):
+    """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
+
+    Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
+    is divided out before squaring: the squares of very small ones would vanish, and with them the
+    clip of a very long row.
+    """
+    n_outputs = slopes.shape[1]
+    inflation = 1.0 + (2 * n_outputs + 16) * 2.0**-52
+    for i in range(slopes.shape[0]):
+        bound = clip / norms[i]
+        largest = 0.0
+        for k in range(n_outputs):
+            largest = max(largest, abs(slopes[i, k]))
+        square = 0.0
+        if largest > 0.0:
+            for k in range(n_outputs):
+                ratio = slopes[i, k] / largest
+                square += ratio * ratio
+        size = largest * math.sqrt(square) * inflation
+        for k in range(n_outputs):
+            if math.isnan(slopes[i, k]):
+                size = math.nan
+        factor = 1.0 if size <= bound else bound / size
+        good = size < math.inf  # False for NaN
+        for k in range(n_outputs):
+            slope = slopes[i, k] * factor if good else 0.0
+            totals[k] += slope
+            if scales.size > 0:
+                slope *= scales[i]
+            slopes[i, k] = slope if abs(slope) > SMALLEST_FACTOR else 0.0
 
 
-@njit(**OPTIONS)
-def _loss(code, parameter, margin, target):
-    """Return the loss; what is not a number stays so."""
-    if code == LOGISTIC:
-        return _softplus(-target * margin)
-    if code == HINGE:
-        s = 1.0 - target * margin
-        return 0.0 if s <= 0.0 else s
-    if code == HUBER_HINGE:
-        s = 1.0 - target * margin
-        near = parameter if s > parameter else s
-        near = -parameter if near < -parameter else near
-        return s if s > parameter else (near + parameter) * ((near + parameter) / (4.0 * parameter))
-    if code == HUBER:
-        size = abs(margin - target)
-        near = parameter if size > parameter else size
-        return near * (size - 0.5 * near)
-    if code == SIGMOID:
-        z = target * margin
-        small = _exp(-min(abs(z), REACH)) if z == z else z
-        return (small if z >= 0.0 else 1.0) / (1.0 + small)
-    r = margin - target
-    return 0.5 * r * r
-
-
-@njit(**OPTIONS)
+@kernel
 def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
     """Write the sums of clipped losses at margins − step·changes to out, for any loss and steps.
 
@@ -185,19 +92,19 @@ def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
             step = steps[k]
             sums = lanes[k]
             for i in range(LANES):
-                loss = _loss(code, parameter, m[i] - step * v[i], y[i])
-                sums[i] += loss if loss < clip else clip
+                value = loss(code, parameter, m[i] - step * v[i], y[i])
+                sums[i] += value if value < clip else clip
     for k in range(steps.size):
         total = 0.0
         for i in range(whole, margins.size):
-            loss = _loss(code, parameter, margins[i] - steps[k] * changes[i], targets[i])
-            total += loss if loss < clip else clip
+            value = loss(code, parameter, margins[i] - steps[k] * changes[i], targets[i])
+            total += value if value < clip else clip
         for i in range(LANES):
             total += lanes[k, i]
         out[k] = total
 
 
-@njit(**OPTIONS)
+@kernel
 def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
     """Write the same sums as ``line_sums`` for the logistic loss and equally spaced steps from 0.
 
@@ -226,15 +133,15 @@ def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
             near = abs(power[lane]) <= REACH and abs(ratio[lane]) * reach <= REACH
             far += 0 if near else 1
             # a row that is not near gets factors of exactly 1 here and is summed below
-            power[lane] = _exp(power[lane]) if near else 0.0
-            ratio[lane] = _exp(ratio[lane] * step) if near else 1.0
+            power[lane] = exp(power[lane]) if near else 0.0
+            ratio[lane] = exp(ratio[lane] * step) if near else 1.0
         if far > 0:
             for i in range(start, min(start + LANES, margins.size)):
                 z, change = targets[i] * margins[i], targets[i] * changes[i]
                 if not (abs(z) <= REACH and abs(change) * reach <= REACH):
                     for k in range(n_steps):
-                        loss = _softplus(-targets[i] * (margins[i] - steps[k] * changes[i]))
-                        out[k] += loss if loss < clip else clip
+                        value = softplus(-targets[i] * (margins[i] - steps[k] * changes[i]))
+                        out[k] += value if value < clip else clip
         for k in range(n_steps):
             products = product[k]
             for lane in range(LANES):
@@ -249,7 +156,7 @@ def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
         _take_logarithms(product, out)
 
 
-@njit(**OPTIONS)
+@kernel
 def _take_logarithms(product, out):
     for k in range(product.shape[0]):
         total = 0.0
@@ -257,3 +164,23 @@ def _take_logarithms(product, out):
             total += math.log(product[k, lane])
             product[k, lane] = 1.0
         out[k] += total
+
+
+@kernel
+def difference_sum(losses, others, clip):
+    """Return the sum of losses − others, each clipped to ±clip; one that is no number is clip."""
+    sums = np.zeros(LANES)
+    whole = losses.size - losses.size % LANES
+    for start in range(0, whole, LANES):
+        for i in range(LANES):
+            change = losses[start + i] - others[start + i]
+            change = change if change < clip else clip
+            sums[i] += change if change > -clip else -clip
+    total = 0.0
+    for i in range(whole, losses.size):
+        change = losses[i] - others[i]
+        change = change if change < clip else clip
+        total += change if change > -clip else -clip
+    for i in range(LANES):
+        total += sums[i]
+    return total

@@ -1,19 +1,17 @@
-"""Compiled loops for losses with several margins a row. Import when a loop is about to run.
+# mypy: ignore-errors
+"""Compiled products and sums for losses with several margins per row.
 
-As in ``discreet.rows.loss_kernels``, a row's numbers come from that row and public arguments
-alone, to the last bit. Margins of all outputs are computed in one pass over X, each in the order
-of operations of ``discreet.rows.kernels``: the bits are those of one pass an output.
+As in ``discreet.rows.kernels``, a row's numbers come from that row and public arguments alone, to
+the last bit. Margins of all outputs are computed in one pass over X, each in the order of
+operations of ``discreet.rows.kernels``: the bits are those of one pass per output.
 """
-
-import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from discreet.rows.kernels import OPTIONS, SMALLEST_FACTOR
-from discreet.rows.loss_kernels import REACH, _exp
+from discreet.objectives.compile import kernel
 
 TOGETHER = 4
 """Outputs whose sums are kept in registers together, for each number of a row that is read."""
@@ -27,7 +25,7 @@ def _eight_sums_each(_context, table, start, vectors, first, width, eighths, sum
     """Write the eight interleaved dot products of a row with each of four vectors to ``sums``.
 
     The row starts at entry ``start`` of ``table``, the vectors at entries ``first``, ``first`` +
-    ``width``, … of ``vectors``; ``sums`` has 4·8 entries. As ``kernels._eight_sums``, with vector
+    ``width``, … of ``vectors``; ``sums`` has 4·8 entries. As ``kernels.eight_sums``, with vector
     instructions in strict arithmetic. All arrays are contiguous and of float64.
     """
     if any(a.layout != "C" or a.dtype != types.float64 for a in (table, vectors, sums)):
@@ -81,11 +79,11 @@ def _eight_sums_each(_context, table, start, vectors, first, width, eighths, sum
     return types.void(table, whole, vectors, whole, whole, whole, sums), generate
 
 
-@njit(**OPTIONS)
+@kernel
 def dense_output_products(table, weights, out):
     """Write table @ weights.T to out; table is C-contiguous.
 
-    ``weights`` has one row an output and rows of zeros up to a multiple of `TOGETHER`.
+    ``weights`` has one row per output and rows of zeros up to a multiple of `TOGETHER`.
     """
     n_rows, n_columns = table.shape
     n_outputs = out.shape[1]
@@ -104,7 +102,7 @@ def dense_output_products(table, weights, out):
                 out[i, k] = ((a0 + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]))
 
 
-@njit(**OPTIONS)
+@kernel
 def dense_output_add(table, factors, out):
     """Add factors.T @ table to out; table is C-contiguous. Four rows and two outputs at a time."""
     n_rows, n_columns = table.shape
@@ -148,9 +146,9 @@ def dense_output_add(table, factors, out):
                 target[j] += factor * row[j]
 
 
-@njit(**OPTIONS)
+@kernel
 def sparse_output_products(indptr, indices, data, weights, out):
-    """Write X @ weights to out, for X in CSR; ``weights`` has one column an output."""
+    """Write X @ weights to out, for X in CSR; ``weights`` has one column per output."""
     n_outputs = out.shape[1]
     sums = np.empty((4, n_outputs))
     for i in range(out.shape[0]):
@@ -168,7 +166,7 @@ def sparse_output_products(indptr, indices, data, weights, out):
             out[i, output] = low + (sums[2, output] + sums[3, output])
 
 
-@njit(**OPTIONS)
+@kernel
 def sparse_output_add(indptr, indices, data, start, factors, out):
     """Add X[start : start + len(factors)].T @ factors to out, for X in CSR."""
     n_outputs = factors.shape[1]
@@ -181,7 +179,7 @@ def sparse_output_add(indptr, indices, data, start, factors, out):
                 target[output] += own[output] * value
 
 
-@njit(**OPTIONS)
+@kernel
 def finish_margins(margins, scales, constants):
     """Scale the products of each row, if rows are scaled, and add the outputs' constants."""
     for i in range(margins.shape[0]):
@@ -190,60 +188,3 @@ def finish_margins(margins, scales, constants):
                 margins[i, k] *= scales[i]
             if constants.size > 0:
                 margins[i, k] += constants[k]
-
-
-@njit(**OPTIONS)
-def softmax_slopes(margins, targets, out):
-    """Write p − e_y to out, one row of K numbers a row; a target that is no class gives NaN."""
-    n_outputs = margins.shape[1]
-    for i in range(margins.shape[0]):
-        top = margins[i, 0]
-        for k in range(1, n_outputs):
-            top = max(top, margins[i, k])
-        total = 0.0
-        for k in range(n_outputs):
-            gap = top - margins[i, k]
-            share = _exp(-gap if gap < REACH else -REACH) if gap == gap else gap
-            out[i, k] = share
-            total += share
-        for k in range(n_outputs):
-            out[i, k] /= total
-        own = targets[i]
-        if own >= 0.0 and own < n_outputs and own == math.floor(own):
-            out[i, np.int64(own)] -= 1.0
-        else:
-            out[i, 0] = math.nan
-
-
-@njit(**OPTIONS)
-def clip_outputs(slopes, norms, scales, clip, totals):
-    """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
-
-    Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
-    is divided out before squaring: the squares of very small ones would vanish, and with them the
-    clip of a very long row.
-    """
-    n_outputs = slopes.shape[1]
-    inflation = 1.0 + (2 * n_outputs + 16) * 2.0**-52
-    for i in range(slopes.shape[0]):
-        bound = clip / norms[i]
-        largest = 0.0
-        for k in range(n_outputs):
-            largest = max(largest, abs(slopes[i, k]))
-        square = 0.0
-        if largest > 0.0:
-            for k in range(n_outputs):
-                ratio = slopes[i, k] / largest
-                square += ratio * ratio
-        size = largest * math.sqrt(square) * inflation
-        for k in range(n_outputs):
-            if math.isnan(slopes[i, k]):
-                size = math.nan
-        factor = 1.0 if size <= bound else bound / size
-        good = size < math.inf  # False for NaN
-        for k in range(n_outputs):
-            slope = slopes[i, k] * factor if good else 0.0
-            totals[k] += slope
-            if scales.size > 0:
-                slope *= scales[i]
-            slopes[i, k] = slope if abs(slope) > SMALLEST_FACTOR else 0.0

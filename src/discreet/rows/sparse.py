@@ -1,24 +1,38 @@
-"""Rows in a scipy CSR matrix."""
+"""Tables in a SciPy CSR matrix: only stored entries are touched."""
+
+# ruff: noqa: D102  the primitives are documented in Table
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from discreet.rows.base import BLOCK_ROWS, Rows
-from discreet.rows.bounds import norm_inflation
-from discreet.rows.checks import Vector, check_targets
+from discreet.rows.bounds import BLOCK_ROWS, norm_inflation
+from discreet.rows.table import (
+    ACCURATE_KERNELS,
+    BAD_NUMBERS,
+    KERNELS,
+    OUTPUT_KERNELS,
+    Batches,
+    Halves,
+    Piece,
+    Table,
+    read_only,
+)
+from discreet.validate import FloatArray
 
-__all__ = ["SparseRows"]
+__all__ = ["SparseTable"]
+
+TILE_ENTRIES = 2**20
+"""Entries (8 MB) that are made dense at a time."""
 
 
-class SparseRows(Rows):
-    """Rows of a CSR matrix; only stored entries are touched.
+class SparseTable(Table):
+    """Rows of a CSR matrix.
 
     A matrix whose rows have unsorted or repeated entries is put in order on a copy: with repeated
     entries the norm of a row would be wrong, and with it the clipping. The entries themselves are
@@ -27,30 +41,22 @@ class SparseRows(Rows):
     Parameters
     ----------
     X : csr_array or csr_matrix of float32 or float64, shape (n_rows, n_features)
-        The table. It must not change while the rows are in use.
-    y : array of n_rows numbers
-        Targets, copied.
-    fit_intercept : bool
-        Whether rows have a constant last feature 1.
-    row_norm : float or None
-        Norm that longer rows are scaled down to.
+        The table. It must not change while it is in use.
+
+    Attributes
+    ----------
+    indptr, indices, data : ndarray
+        The arrays of the matrix, read-only.
     """
 
-    def __init__(
-        self, X: Any, y: ArrayLike, *, fit_intercept: bool, row_norm: float | None
-    ) -> None:
-        from discreet.rows import kernels
+    dense = False
 
-        targets = check_targets(y, X.shape[0])
-        super().__init__(X.shape[0], X.shape[1], targets, fit_intercept, row_norm)
-        # A block's sum is a dense vector: blocks of at least n_features rows keep its cost below
-        # that of the entries. (The size of a block is public; the number of entries is not.)
-        self.block_rows = max(BLOCK_ROWS, self.n_features)
-        self._set_table(X)
-        verdict = kernels.sparse_shape(
-            self._indptr, self._indices, self.n_features, min(self._data.size, self._indices.size)
+    def __init__(self, X: Any) -> None:
+        self._read(X)
+        verdict = KERNELS.sparse_shape(
+            self.indptr, self.indices, self.n_features, min(self.data.size, self.indices.size)
         )
-        if verdict == 2 or self._indptr.size != self.n_rows + 1:
+        if verdict == 2 or self.indptr.size != self.n_rows + 1:
             raise ValueError(
                 "X is not a valid CSR matrix: its indices or indptr are out of range. "
                 "Build it anew, for example with scipy.sparse.csr_array(X.tocoo())."
@@ -59,49 +65,163 @@ class SparseRows(Rows):
             ordered = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
             with np.errstate(all="ignore"):
                 ordered.sum_duplicates()
-            self._set_table(ordered)
-        if not kernels.sparse_norms(
-            self._indptr, self._data, norm_inflation(self.n_features), self._norms
-        ):
-            raise ValueError(
-                "X must be finite; it has NaN or infinite entries. "
-                "Impute them or remove those rows."
-            )
-        self._scale_norms()
+            self._read(ordered)
 
-    def _set_table(self, X: Any) -> None:
-        self._data, self._indices = _read_only(X.data), _read_only(X.indices)
+    def _read(self, X: Any) -> None:
+        self.n_rows, self.n_features = X.shape
+        self.data, self.indices = read_only(X.data), read_only(X.indices)
         same = X.indptr.dtype == X.indices.dtype
-        self._indptr = _read_only(X.indptr if same else X.indptr.astype(np.int64))
+        self.indptr = read_only(X.indptr if same else X.indptr.astype(np.int64))
+        self.n_entries = self.data.size
+        # A block's sum is a dense vector: blocks of at least n_features rows keep its cost below
+        # that of the entries. (The size of a block is public; the number of entries is not.)
+        self.block_rows = max(BLOCK_ROWS, self.n_features)
+
+    def _matrix(self) -> Any:
+        parts = (self.data, self.indices, self.indptr)
+        return sp.csr_array(parts, shape=(self.n_rows, self.n_features))
+
+    def _like(self, X: Any) -> Self:
+        """Return a table of a matrix that is known to be in order."""
+        table = type(self).__new__(type(self))
+        table._read(X)
+        return table
 
     @property
-    def _n_entries(self) -> int:
-        return self._data.size
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
 
-    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
-        yield start, stop, self._indptr[start : stop + 1]
+    def norms(self) -> FloatArray:
+        out = np.empty(self.n_rows)
+        inflation = norm_inflation(self.n_features)
+        if not KERNELS.sparse_norms(self.indptr, self.data, inflation, out):
+            raise ValueError(BAD_NUMBERS)
+        return out
 
-    def _piece_products(self, piece: Any, vector: Vector, out: Vector) -> None:
-        from discreet.rows import kernels
+    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
+        height = max(1, TILE_ENTRIES // self.n_features)
+        for first in range(start, stop, height):
+            last = min(first + height, stop)
+            pointers = self.indptr[first : last + 1]
+            entries = slice(pointers[0], pointers[-1])
+            parts = (self.data[entries], self.indices[entries], pointers - pointers[0])
+            tile = sp.csr_array(parts, shape=(last - first, self.n_features)).toarray()
+            yield first, read_only(np.ascontiguousarray(tile, dtype=np.float64))
 
-        kernels.sparse_products(piece, self._indices, self._data, vector, out)
+    def pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        yield Piece(start, stop, self.indptr[start : stop + 1])
 
-    def _piece_add(self, piece: Any, coefficients: Vector, total: Vector) -> None:
-        from discreet.rows import kernels
+    def products(self, piece: Piece, vector: FloatArray, out: FloatArray) -> None:
+        KERNELS.sparse_products(piece.data, self.indices, self.data, vector, out)
 
-        kernels.sparse_add(piece, self._indices, self._data, 0, coefficients, total)
+    def few_products(
+        self, start: int, stop: int, vector: FloatArray, used: NDArray[np.bool_], out: FloatArray
+    ) -> None:
+        """Write X[start:stop] @ vector to out, for a vector that is 0 where ``used`` is False."""
+        indptr = self.indptr[start : stop + 1]
+        KERNELS.few_products(indptr, self.indices, self.data, vector, used, out)
 
-    def _take(self, index: NDArray[np.intp]) -> Self:
-        whole = sp.csr_array(
-            (self._data, self._indices, self._indptr), shape=(self.n_rows, self.n_features)
-        )
-        drawn = copy.copy(self)
-        drawn._set_table(whole[index])
-        return drawn
+    def add(self, piece: Piece, coefficients: FloatArray, total: FloatArray) -> None:
+        KERNELS.sparse_add(piece.data, self.indices, self.data, 0, coefficients, total)
 
+    def output_products(self, weights: FloatArray) -> Callable[[int, int, FloatArray], None]:
+        columns = np.ascontiguousarray(weights.T)
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written, in the one layout that kernels are compiled for."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+        def write(start: int, stop: int, out: FloatArray) -> None:
+            indptr = self.indptr[start : stop + 1]
+            OUTPUT_KERNELS.sparse_output_products(indptr, self.indices, self.data, columns, out)
+
+        return write
+
+    def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
+        total = np.zeros((self.n_features, factors.shape[1]))
+        table = (self.indptr, self.indices, self.data)
+        OUTPUT_KERNELS.sparse_output_add(*table, start, factors, total)
+        return total.T
+
+    def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
+        table = (self.indptr[start : stop + 1], self.indices, self.data)
+        ACCURATE_KERNELS.accurate_sparse_products(*table, *weights, *out)
+
+    def outer_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
+        """Return the upper triangle of Σ yyᵀ over rows start to stop, y = scale·x."""
+        total = np.zeros((self.n_features, self.n_features))
+        table = (self.indptr, self.indices, self.data)
+        KERNELS.sparse_outer_add(*table, scales, start, stop, total)
+        return total
+
+    def mapped_norms(
+        self, scales: FloatArray, linear: FloatArray, offset: FloatArray
+    ) -> Callable[[int, int, FloatArray], None]:
+        """Return a function that writes the squared norms of L·(s·x) − b, L a diagonal."""
+        table, square = (self.indptr, self.indices, self.data), float(offset @ offset)
+
+        def write(start: int, stop: int, out: FloatArray) -> None:
+            KERNELS.sparse_mapped_norms(*table, scales, linear, offset, square, start, stop, out)
+
+        return write
+
+    def mapped_squares(
+        self,
+        start: int,
+        stop: int,
+        scales: FloatArray,
+        linear: FloatArray,
+        offset: FloatArray,
+        factors: FloatArray,
+    ) -> FloatArray:
+        """Return Σ (κ·(L·(s·x) − b))² over rows start to stop, by column; L is a diagonal."""
+        total = np.zeros(self.n_features)
+        table = (self.indptr, self.indices, self.data)
+        KERNELS.sparse_squares(*table, scales, linear, offset, factors, start, stop, total)
+        total += offset**2 * np.sum(factors[start:stop] ** 2)
+        return total
+
+    def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
+        total = np.zeros(self.n_features)
+        table = (self.indptr, self.indices, self.data)
+        KERNELS.sparse_square_add(*table, scales, start, stop, total)
+        return total
+
+    def weighted_squares(self, factors: FloatArray) -> FloatArray:
+        squares = np.asarray(self.data, dtype=np.float64) ** 2
+        parts = (squares, self.indices, self.indptr)
+        table = sp.csr_array(parts, shape=(self.n_rows, self.n_features))
+        total: FloatArray = (table.T @ factors).T
+        return total
+
+    def largest_entries(self) -> FloatArray:
+        out = np.empty(self.n_rows)
+        KERNELS.sparse_largest(self.indptr, self.data, out)
+        return out
+
+    def column(self, index: int) -> FloatArray:
+        values = np.zeros(self.n_rows)
+        found = np.flatnonzero(self.indices == index)
+        values[np.searchsorted(self.indptr, found, side="right") - 1] = self.data[found]
+        return values
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        return self._like(self._matrix()[index])
+
+    def columns(self, index: NDArray[np.intp]) -> Self:
+        table = self._matrix()[:, self.check_columns(index)]
+        table.sort_indices()
+        return self._like(table)
+
+    def scaled(
+        self, factors: FloatArray, *, largest: float | None = None, out: Any | None = None
+    ) -> Any:
+        data = np.repeat(factors, np.diff(self.indptr))
+        entries, indices = self.data[: data.size], self.indices[: data.size]
+        data *= entries
+        if largest is not None:
+            np.clip(data, -largest, largest, out=data)
+        else:
+            data = data.astype(self.dtype, copy=False)
+        return sp.csr_array((data, indices, self.indptr), shape=(self.n_rows, self.n_features))
+
+    def batches(self, order: NDArray[np.int64]) -> Iterator[Batches]:
+        everything = slice(None)
+        source = (self.indptr, self.indices, self.data, self.n_features)
+        yield Batches(everything, source, order, everything)

@@ -163,7 +163,7 @@ class Solver:
         True if it takes losses with several margins per row (`Softmax`).
     takes_transformed_rows
         True if it asks for gradients alone, so that prepared rows need no table of their own
-        (`TransformedRows`).
+        (`Rows.transformed`).
     composes
         Measures that it may open for δ > 0, where a preparation of the rows has a part of the
         budget. A plan counts as ``"approximate"``, or as ``"profile"`` if its steps have one. With

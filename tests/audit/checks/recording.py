@@ -15,8 +15,8 @@ from .transcript import Transcript, WatchedState, describe, watching
 
 __all__ = ["Recording", "fit_both", "record", "record_both"]
 
-SILENT_LOGGERS = ("numba",)
-"""The compiler logs thousands of lines about code."""
+SILENT_LOGGERS = ("numba", "discreet.compile")
+"""A compiler's lines are about code, and it is run once."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _LogHandler(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name.split(".")[0] not in SILENT_LOGGERS:
+        if not record.name.startswith(SILENT_LOGGERS):
             self.lines.append(f"log {record.name} {record.levelname}: {record.getMessage()}")
 
 

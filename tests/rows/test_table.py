@@ -5,12 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.objectives import Hinge, Logistic
-from discreet.rows import as_rows, parts
+from discreet.rows import as_rows
+from discreet.rows import table as tables
 
 
 @pytest.fixture
 def split_everything(monkeypatch):
-    monkeypatch.setattr(parts, "ENTRIES_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(tables, "ENTRIES_WORTH_A_THREAD", 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
 
 
@@ -40,7 +41,7 @@ def test_threads_change_nothing_that_matters(make, loss, n, request):
 
 def test_parts_cover_all_rows_once(split_everything):
     for n in (1, 10, 11, 12, 100):
-        seen = parts.in_parts(lambda a, b: list(range(a, b)), n, 10**9, block_rows=4)
+        seen = tables.in_parts(lambda a, b: list(range(a, b)), n, 10**9, block_rows=4)
         assert [i for part in seen for i in part] == list(range(n))
 
 
@@ -50,16 +51,16 @@ def test_an_error_in_a_thread_reaches_the_caller(split_everything):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        parts.in_parts(work, 100, 10**9, block_rows=4)
+        tables.in_parts(work, 100, 10**9, block_rows=4)
 
 
 def test_small_tables_are_not_split(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
-    assert len(parts.in_parts(lambda a, b: 0, 1000, 1000, 4)) == 1
+    assert len(tables.in_parts(lambda a, b: 0, 1000, 1000, 4)) == 1
 
 
 def test_the_environment_limits_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert parts.threads() == 2
+    assert tables.threads() == 2
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert parts.threads() >= 1
+    assert tables.threads() >= 1

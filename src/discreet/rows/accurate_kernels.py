@@ -1,4 +1,5 @@
-"""Compiled dot products of twice the working precision. Import when a loop is about to run.
+# mypy: ignore-errors
+"""Compiled dot products of twice the working precision.
 
 Each product and each addition is split into its rounded value and its exact error (Dekker 1971,
 Knuth 1969), and the errors are added up on the side (Ogita, Rump & Oishi, Accurate Sum and Dot
@@ -7,9 +8,8 @@ away. As in ``discreet.rows.kernels``, a row's result depends on that row and th
 """
 
 import numpy as np
-from numba import njit
 
-from discreet.rows.kernels import OPTIONS
+from discreet.objectives.compile import inlined, kernel
 
 SPLITTER = 2.0**27 + 1.0
 """Times this, a double falls into two halves whose products are exact."""
@@ -18,7 +18,7 @@ LANES, COLUMNS = 64, 256
 """Rows that are worked on side by side, and columns that are turned around for it at a time."""
 
 
-@njit(**OPTIONS)
+@kernel
 def _split(vector, high, low):
     for j in range(vector.size):
         large = SPLITTER * vector[j]
@@ -26,7 +26,34 @@ def _split(vector, high, low):
         low[j] = vector[j] - high[j]
 
 
-@njit(**OPTIONS)
+@inlined
+def _two_product(value, factor, high, low):
+    """Return value·factor and its rounding error; factor = high + low."""
+    product = value * factor
+    large = SPLITTER * value
+    above = large - (large - value)
+    below = value - above
+    return product, below * low - (((product - above * high) - below * high) - above * low)
+
+
+@inlined
+def _two_sum(first, second):
+    """Return first + second and its rounding error."""
+    total = first + second
+    part = total - first
+    return total, (first - (total - part)) + (second - part)
+
+
+@kernel
+def _add_products(column, factor, high, low, rest, sums, errors):
+    """Add column·(factor + rest) to sums, and what rounding takes away to errors."""
+    for i in range(LANES):
+        product, missing = _two_product(column[i], factor, high, low)
+        sums[i], missed = _two_sum(sums[i], product)
+        errors[i] += (missed + missing) + column[i] * rest
+
+
+@kernel
 def accurate_dense_products(table, vector, rest, out, lost):
     """Write table @ (vector + rest) to out + lost; table is C-contiguous."""
     n_rows, n_columns = table.shape
@@ -51,24 +78,7 @@ def accurate_dense_products(table, vector, rest, out, lost):
             lost[start + i] = errors[i]
 
 
-@njit(**OPTIONS)
-def _add_products(column, factor, high, low, rest, sums, errors):
-    """Add column·(factor + rest) to sums, and what rounding takes away to errors."""
-    for i in range(LANES):
-        value = column[i]
-        product = value * factor
-        large = SPLITTER * value
-        above = large - (large - value)
-        below = value - above
-        lost = below * low - (((product - above * high) - below * high) - above * low)
-        total = sums[i] + product
-        part = total - sums[i]
-        missed = (sums[i] - (total - part)) + (product - part)
-        sums[i] = total
-        errors[i] += (missed + lost) + value * rest
-
-
-@njit(**OPTIONS)
+@kernel
 def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
     """Write X @ (vector + rest) to out + lost, for X in CSR."""
     high, low = np.empty(vector.size), np.empty(vector.size)
@@ -87,25 +97,7 @@ def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
         lost[i] = errors
 
 
-@njit(**OPTIONS)
-def _two_product(value, factor, high, low):
-    """Return value·factor and its rounding error; factor = high + low."""
-    product = value * factor
-    large = SPLITTER * value
-    above = large - (large - value)
-    below = value - above
-    return product, below * low - (((product - above * high) - below * high) - above * low)
-
-
-@njit(**OPTIONS)
-def _two_sum(first, second):
-    """Return first + second and its rounding error."""
-    total = first + second
-    part = total - first
-    return total, (first - (total - part)) + (second - part)
-
-
-@njit(**OPTIONS)
+@kernel
 def accurate_margins(sums, errors, scales, constant, rest, offsets, out):
     """Write scale·(sum + error) + constant + rest − offset to out, rounded once but for u².
 

@@ -1,0 +1,103 @@
+"""Compile kernels with numba: the one place where the library does so.
+
+Kernels are compiled when they are first called and kept on disk, beside the installed package or in
+``NUMBA_CACHE_DIR`` if that is set, so later processes load them. Where no folder can be written (a
+read-only container without a home), they are compiled anew in each process.
+
+Kernels release the interpreter lock and compute in strict IEEE arithmetic: no ``fastmath``, and
+division by zero gives infinity as in NumPy. Proofs rest on this (docs/proofs/summation.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["KernelModule", "inlined", "kernel"]
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+_log = logging.getLogger("discreet.compile")
+
+
+class KernelModule:
+    """A module of kernels that is imported when its first kernel is used: numba is slow to load.
+
+    Parameters
+    ----------
+    name : str
+        Full name of the module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        value = getattr(importlib.import_module(self._name), attribute)
+        setattr(self, attribute, value)
+        return value
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Return ``function`` as a kernel, to be compiled for the types of its first arguments."""
+    from numba import njit
+
+    _watch()
+    try:
+        compiled: Any = njit(function, cache=True, **OPTIONS)
+    except RuntimeError:  # numba found no folder that it can write its cache to
+        return njit(function, **OPTIONS)
+    # Compiled code holds constants and kernels of other files, but numba only looks at the file of
+    # the function: it would load code from before a change elsewhere.
+    with contextlib.suppress(AttributeError):  # of numba's, not public
+        compiled._cache._cache_file._source_stamp = _sources()
+    return compiled
+
+
+@functools.cache
+def _sources() -> str:
+    """Return a digest of all files that end up in compiled code."""
+    package = Path(__file__).parent.parent
+    files = [*package.glob("objectives/*.py"), *package.glob("rows/*kernels.py")]
+    contents = [file.read_bytes() for file in (*sorted(files), package / "rows" / "bounds.py")]
+    return hashlib.sha256(b"".join(contents)).hexdigest()
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Return ``function`` as a part of kernels that call it, compiled together with them."""
+    from numba import njit
+
+    return njit(function, inline="always", **OPTIONS)
+
+
+_watched = False
+
+
+def _watch() -> None:
+    """Log one line when the first kernel is compiled in this process (not when it is loaded)."""
+    global _watched
+    if _watched:
+        return
+    _watched = True
+    event: Any = importlib.import_module("numba.core.event")
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, _event: Any) -> None:
+            event.unregister("numba:compile", self)
+            _log.info(
+                "Compiling numerical code for its first use. This takes a few seconds; the result "
+                "is kept for later processes if its folder (NUMBA_CACHE_DIR) can be written."
+            )
+
+        def on_end(self, _event: Any) -> None:
+            """Do nothing: one line is enough."""
+
+    event.register("numba:compile", Listener())

@@ -1,0 +1,389 @@
+"""Rows as sums see them: a table, scaled and mapped by public numbers, with targets and margins.
+
+`RowData` is what every sum takes: it says how a row of the table becomes the row that is summed.
+`Margins` remembers margins between calls, under keys that are public: the weights, directions and
+steps that callers passed. A remembered margin is a function of its row and of that history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import NotSupported
+from discreet.rows.affine import AffineMap
+from discreet.rows.bounds import (
+    BLOCK_ROWS,
+    ROOT_LIFT,
+    SMALLEST_FACTOR,
+    SMALLEST_MAPPED_SCALE,
+    UNIT_ROUNDOFF,
+    gamma,
+    norm_inflation,
+)
+from discreet.rows.sparse import SparseTable
+from discreet.rows.table import KERNELS, OUTPUT_KERNELS, Piece, Table, in_parts, read_only
+from discreet.validate import FloatArray
+
+__all__ = ["Line", "Margins", "Point", "RowData", "written"]
+
+MAPPED_ENTRIES = 2**17
+"""Entries of mapped rows (1 MB) that are computed at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowData:
+    """A table, and what makes rows of it.
+
+    Attributes
+    ----------
+    table : Table
+        The table as it is stored.
+    targets : ndarray
+        One target per row.
+    fit_intercept : bool
+        True if rows have a constant last feature 1 (never stored).
+    row_norm : float or None
+        Norm that longer rows are scaled down to in moments.
+    map : AffineMap
+        The map that rows go through, the identity by default.
+    public_rows : int
+        Size of the whole table, of which this may be a sample.
+    scales : ndarray
+        s of each row; no entries if no row is scaled.
+    norms : ndarray
+        Upper bounds on the norm of each mapped row, with its constant, from that row alone.
+    """
+
+    table: Table
+    targets: FloatArray
+    fit_intercept: bool
+    row_norm: float | None
+    map: AffineMap
+    public_rows: int
+    scales: FloatArray
+    norms: FloatArray
+
+    @classmethod
+    def of(
+        cls, table: Table, targets: FloatArray, *, fit_intercept: bool, row_norm: float | None
+    ) -> Self:
+        """Return the rows of a table, scaled down to ``row_norm`` where they are longer.
+
+        Each norm is that of the scaled row with its constant (docs/proofs/summation.md, part 2).
+        """
+        norms, scales = table.norms(), np.empty(0)
+        if row_norm is not None:
+            with np.errstate(all="ignore"):  # a warning about one row would be about that row
+                scales = np.minimum(row_norm / norms, 1.0)
+            scales[scales <= SMALLEST_FACTOR] = 0.0
+            np.minimum(norms, row_norm, out=norms)
+        if fit_intercept:
+            short = norms < 2.0**30  # for others the constant changes nothing
+            add_constant(norms, True if short.all() else short)
+        identity = AffineMap.identity(row_norm)
+        public = (fit_intercept, row_norm, identity, table.n_rows)
+        return cls(table, targets, *public, scales, norms)
+
+    def transformed(self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None) -> Self:
+        """Return the rows mapped, without a copy of the table; norms are computed anew."""
+        if not self.map.is_identity or self.map.row_norm != map.row_norm:
+            raise ValueError(
+                "rows to be mapped must have the row norm of the map and no map before; "
+                f"got {self.map.row_norm:g}, and the map has {map.row_norm:g}."
+            )
+        map.check()
+        norms = mapped_norms(self.table, self.scales, map)
+        if fit_intercept:
+            add_constant(norms, True)
+        return replace(self, fit_intercept=fit_intercept, row_norm=row_norm, map=map, norms=norms)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.table.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a mapped row."""
+        return self.table.n_features if self.map.is_identity else self.map.offset.size
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights per output."""
+        return self.n_features + int(self.fit_intercept)
+
+    @property
+    def clip(self) -> float:
+        """Norm that rows are scaled down to in moments."""
+        if self.row_norm is None:
+            raise ValueError(
+                "moments of rows need a public bound on the norm of a row; pass row_norm."
+            )
+        return float(self.row_norm)
+
+    def need_stored(self, what: str) -> None:
+        """Refuse a question that only rows as they are stored can answer."""
+        if not self.map.is_identity:
+            raise NotSupported(
+                f"{what} of rows under an affine map is not supported; write the table first."
+            )
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        """Return the named rows; the public size stays that of the whole table."""
+        return replace(
+            self,
+            table=self.table.take(index),
+            targets=self.targets[index],
+            scales=self.scales[index] if self.scales.size else self.scales,
+            norms=self.norms[index],
+        )
+
+    def clip_sizes(self) -> FloatArray:
+        """Return the norms by which gradients are clipped.
+
+        Without a constant feature, a mapped row shorter than 1 counts as of norm 1: its factor is
+        then at most the clip (docs/proofs/affine.md).
+        """
+        if self.map.is_identity or self.fit_intercept:
+            return self.norms
+        return np.maximum(self.norms, 1.0)
+
+    def carried(self, weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return weights (K, d) and constants (K, or none) for the table as it is stored.
+
+        They give stored rows the margins that mapped rows have at ``weights``: a computation on
+        public numbers.
+        """
+        given = weights.reshape(count, self.n_parameters)
+        if self.map.is_identity:
+            return given[:, : self.n_features], given[:, self.n_features :].ravel()
+        if not self.fit_intercept:
+            given = np.column_stack([given, np.zeros(count)])
+        with np.errstate(all="ignore"):
+            carried = np.nan_to_num(self.map.adjoint(given))
+        return carried[:, :-1], carried[:, -1]
+
+    def finish_margins(self, products: FloatArray, at: slice, constants: FloatArray) -> None:
+        """Turn products with stored rows into margins, in place."""
+        if self.scales.size:
+            products *= self.scales[at]
+        if constants.size:
+            products += constants[0]
+
+    def block_margins(
+        self, start: int, stop: int, weights: FloatArray, constants: FloatArray, out: FloatArray
+    ) -> None:
+        """Write the margins of rows start to stop to out; weights are carried already."""
+        for piece in self.table.pieces(start, stop):
+            self.table.products(piece, weights, out[piece.start - start : piece.stop - start])
+        self.finish_margins(out, slice(start, stop), constants)
+
+    def piece_margins(
+        self, piece: Piece, weights: FloatArray, constants: FloatArray, out: FloatArray
+    ) -> None:
+        """Write the margins of a piece's rows to out; weights are carried already."""
+        self.table.products(piece, weights, out)
+        self.finish_margins(out, slice(piece.start, piece.stop), constants)
+
+    def margins(self, weights: FloatArray) -> FloatArray:
+        """Return the margins of all rows at a vector of weights."""
+        values = np.empty(self.n_rows)
+        rows, constants = self.carried(weights, 1)
+        with np.errstate(all="ignore"):
+            in_parts(
+                lambda start, stop: self.block_margins(
+                    start, stop, rows[0], constants, values[start:stop]
+                ),
+                self.n_rows,
+                self.table.n_entries,
+                BLOCK_ROWS,
+            )
+        return values
+
+    def output_margins(self, weights: FloatArray, count: int) -> FloatArray:
+        """Return the n × K margins at K rows of weights, one after the other."""
+        values = np.empty((self.n_rows, count))
+        rows, constants = self.carried(weights, count)
+        products = self.table.output_products(np.ascontiguousarray(rows))
+
+        def part(start: int, stop: int) -> None:
+            products(start, stop, values[start:stop])
+            OUTPUT_KERNELS.finish_margins(values[start:stop], self.scales[start:stop], constants)
+
+        in_parts(part, self.n_rows, self.table.n_entries * count, self.table.block_rows)
+        return values
+
+    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
+        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled."""
+        if self.map.is_identity:
+            return self.table.tiles(start, stop)
+        return mapped_tiles(self.table, self.scales, self.map, start, stop)
+
+
+def add_constant(norms: FloatArray, where: Any) -> None:
+    """Turn bounds on ‖x‖ into bounds on ‖(x, 1)‖, in place; the root only for some rows."""
+    with np.errstate(all="ignore"):
+        np.multiply(norms, norms, out=norms, where=where)
+        np.add(norms, 1.0, out=norms, where=where)
+        np.sqrt(norms, out=norms, where=where)
+        norms *= ROOT_LIFT
+
+
+def mapped_tiles(
+    table: Table, scales: FloatArray, map: AffineMap, start: int, stop: int
+) -> Iterator[tuple[int, FloatArray]]:
+    """Yield (first row, mapped rows); each is a function of its row and the map."""
+    for first, tile in table.tiles(start, stop):
+        height = max(1, min(len(tile), MAPPED_ENTRIES // tile.shape[1]))
+        for row in range(first, first + len(tile), height):
+            part = tile[row - first : row - first + height]
+            mapped = np.empty((len(part), map.offset.size))
+            map_tile(part, scales[row : row + len(part)], map, mapped)
+            yield row, mapped
+
+
+def map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[Any]) -> None:
+    """Write L·(s·x) − b to out for each row of a tile, which may be out itself."""
+    linear, offset = read_only(map.linear), read_only(map.offset)
+    if map.is_diagonal:
+        KERNELS.map_rows(tile, scales, linear, offset, out)
+    else:
+        KERNELS.rotate_rows(tile, scales, linear, out)
+        out -= offset
+
+
+def mapped_norms(table: Table, scales: FloatArray, map: AffineMap) -> FloatArray:
+    """Return bounds on the norms of mapped rows, each from its row alone (docs/proofs/affine.md).
+
+    Of a sparse table under a diagonal, squares are computed as differences of larger numbers, of
+    which little may be left: the slack for this cancellation is added before the root.
+    """
+    norms, bound = np.empty(table.n_rows), map.bound
+    sparse = isinstance(table, SparseTable) and map.is_diagonal
+    if isinstance(table, SparseTable) and map.is_diagonal:
+        squares = table.mapped_norms(scales, read_only(map.linear), read_only(map.offset))
+
+    def part(first: int, last: int) -> None:
+        if sparse:
+            squares(first, last, norms)
+            return
+        for row, tile in mapped_tiles(table, scales, map, first, last):
+            out = norms[row : row + len(tile)]
+            KERNELS.dense_norms(read_only(tile), norm_inflation(map.offset.size), out)
+
+    entries = table.n_entries * (1 if map.is_diagonal else map.offset.size)
+    in_parts(part, table.n_rows, entries, table.block_rows)
+    if sparse:
+        norms += 16 * gamma(2 * table.n_features + 32) * bound**2
+        np.sqrt(norms, out=norms)
+        norms *= 1 + 16 * UNIT_ROUNDOFF
+    norms += 4 * gamma(table.n_features + 16) * bound
+    norms[scales < SMALLEST_MAPPED_SCALE] = 2 * bound + 1
+    return norms
+
+
+def written(data: RowData, map: AffineMap, out: NDArray[Any] | None) -> NDArray[Any]:
+    """Write scaled and mapped rows to a dense array of the table's type, or to ``out``.
+
+    ``out`` may be the table itself, which then is lost. A row of the result is a function of that
+    row, the map and the type of the table alone.
+    """
+    table, scales = data.table, data.scales if data.scales.size else np.ones(data.n_rows)
+    target = np.empty((data.n_rows, data.n_features), dtype=table.dtype) if out is None else out
+
+    def part(first: int, last: int) -> None:
+        for start, tile in table.tiles(first, last):
+            at = slice(start, start + len(tile))
+            map_tile(tile, scales[at], map, target[at])
+
+    in_parts(part, data.n_rows, data.n_rows * data.n_features, table.block_rows)
+    return target
+
+
+class Point(NamedTuple):
+    """Weights, and the margins of all rows at them."""
+
+    weights: FloatArray
+    margins: FloatArray
+
+
+class Line(NamedTuple):
+    """A line of weights, and how the margins of all rows change along it."""
+
+    start: Point
+    steps: FloatArray
+    direction: FloatArray
+    changes: FloatArray
+
+    def find(self, weights: FloatArray) -> int | None:
+        """Return k such that ``weights`` is exactly the point at ``steps[k]``, if there is one."""
+        at = np.argmax(np.abs(self.direction))  # one coordinate rules out most steps
+        along = self.start.weights[at] - self.steps * self.direction[at]
+        likely = np.flatnonzero(along == weights[at])
+        points = self.start.weights - self.steps[likely, None] * self.direction
+        hits = likely[(points == weights).all(axis=1)]
+        return int(hits[0]) if hits.size else None
+
+
+class Margins:
+    """The last margins of rows, and their changes along the last line.
+
+    Both are replaced, never modified, so copies may share them.
+    """
+
+    def __init__(self, point: Point | None = None, line: Line | None = None) -> None:
+        self.point = point
+        self.line = line
+
+    def copy(self) -> Margins:
+        """Return what is remembered now, for other rows to go on with."""
+        return Margins(self.point, self.line)
+
+    def known(self, weights: FloatArray) -> FloatArray | None:
+        """Return the margins at ``weights`` if they are remembered or lie on the last line."""
+        point, line = self.point, self.line
+        if point is not None and np.array_equal(weights, point.weights):
+            return point.margins
+        if line is None:
+            return None
+        with np.errstate(all="ignore"):
+            k = line.find(weights)
+            if k is None:
+                return None
+            margins: FloatArray = line.changes * -line.steps[k]
+            margins += line.start.margins
+        self.point = Point(weights, margins)
+        return margins
+
+    def at(self, data: RowData, weights: FloatArray) -> Point:
+        """Return the margins at ``weights``: remembered, moved along the last line, or computed."""
+        margins = self.known(weights)
+        if margins is None:
+            margins = data.margins(weights)
+        self.point = point = Point(weights, margins)
+        return point
+
+    def of_outputs(self, data: RowData, weights: FloatArray, count: int) -> FloatArray:
+        """Return the n × K margins at K rows of weights; remembered like those of one output."""
+        point = self.point
+        if point is not None and np.array_equal(weights, point.weights):
+            return point.margins
+        margins = data.output_margins(weights, count)
+        self.point = Point(weights, margins)
+        return margins
+
+    def along(self, data: RowData, start: Point, direction: FloatArray, steps: FloatArray) -> Line:
+        """Return a line; its changes are remembered if the direction is that of the last one."""
+        line = self.line
+        if line is not None and np.array_equal(direction, line.direction):
+            changes = line.changes
+        else:
+            self.line = line = None  # two vectors less while the new one is computed
+            changes = data.margins(direction)
+        self.line = line = Line(start, steps, direction, changes)
+        return line

@@ -1,0 +1,76 @@
+"""Compiled losses are the NumPy ones, to a few units in the last place."""
+
+import numpy as np
+import pytest
+
+from discreet.objectives import LOSSES, Huber, HuberHinge, Logistic, Softmax, kernel_code, kernels
+
+EVERY = [*(loss() for loss in LOSSES.values()), HuberHinge(0.7), Huber(0.3), Huber(5.0)]
+EXACT = ("hinge", "huber-hinge", "huber", "squared")
+"""Losses of additions, products and comparisons: the same bits in both forms."""
+
+near = np.random.default_rng(0).uniform(-40, 40, 20_001)
+MARGINS = np.concatenate([near, [0.0, -0.0, 1.0, -1.0, 299.0, -299.0, 1e-300, 1e15, -1e150]])
+
+
+def targets_of(loss):
+    if loss.task == "classification":
+        return np.where(np.arange(MARGINS.size) % 2, 1.0, -1.0)
+    return np.linspace(-3, 3, MARGINS.size)
+
+
+def test_codes_are_the_order_of_the_list():
+    names = ("LOGISTIC", "HINGE", "HUBER_HINGE", "HUBER", "SQUARED", "SIGMOID")
+    for loss in LOSSES.values():
+        code, _ = kernel_code(loss())
+        assert code == getattr(kernels, loss.name.upper().replace("-", "_"))
+        assert kernels.SLOPES[code].__name__ == loss.name.replace("-", "_") + "_slopes"
+    assert [getattr(kernels, name) for name in names] == list(range(1, 7))
+    assert kernel_code(HuberHinge(0.3)) == (kernels.HUBER_HINGE, 0.3)
+    assert kernel_code(Huber(0.7)) == (kernels.HUBER, 0.7)
+    assert kernel_code(type("Own", (Logistic,), {})()) == (0, 0.0)
+    assert kernel_code(Softmax(3)) == (0, 0.0)
+
+
+@pytest.mark.parametrize("loss", EVERY, ids=repr)
+def test_compiled_losses_and_slopes_agree_with_numpy(loss):
+    code, parameter = kernel_code(loss)
+    targets, out = targets_of(loss), np.empty(MARGINS.size)
+    for write, wanted in (
+        (lambda: kernels.losses(code, parameter, MARGINS, targets, out), loss.value),
+        (lambda: kernels.SLOPES[code](parameter, MARGINS, targets, out), loss.derivative),
+        (lambda: kernels.slopes(code, parameter, MARGINS, targets, out), loss.derivative),
+    ):
+        write()
+        expected = wanted(MARGINS, targets)
+        if loss.name in EXACT:
+            np.testing.assert_array_equal(out, expected)
+        else:
+            inside = np.abs(MARGINS) <= kernels.REACH  # beyond it, kernels stop at exp(-REACH)
+            miss = np.abs(out - expected) / np.spacing(np.abs(expected))
+            assert miss[inside].max() <= 8
+            np.testing.assert_allclose(out, expected, rtol=1e-14, atol=1e-130)
+
+
+def test_what_is_not_a_number_stays_so():
+    margins, targets, out = np.array([np.nan, np.inf, -np.inf]), np.ones(3), np.empty(3)
+    for loss in EVERY:
+        code, parameter = kernel_code(loss)
+        kernels.losses(code, parameter, margins, targets, out)
+        assert np.isnan(out[0])
+        kernels.SLOPES[code](parameter, margins, targets, out)
+        assert np.isnan(out[0])
+
+
+def test_softmax_slopes_agree_with_numpy():
+    rng = np.random.default_rng(1)
+    margins, targets = 20 * rng.standard_normal((500, 4)), rng.integers(0, 4, 500).astype(float)
+    out = np.empty((500, 4))
+    kernels.softmax_slopes(margins, targets, out)
+    np.testing.assert_allclose(out, Softmax(4).derivative(margins, targets), rtol=1e-14, atol=1e-15)
+
+
+def test_the_exponential_is_accurate():
+    points = np.linspace(-300, 300, 5001)
+    found = np.array([kernels.exp(point) for point in points])
+    np.testing.assert_allclose(found, np.exp(points), rtol=3e-16)

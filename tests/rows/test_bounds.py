@@ -1,0 +1,65 @@
+"""Constants of proofs: one home each, tied to what the code does."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.objectives import Logistic
+from discreet.rows import as_rows, bounds
+
+SOURCES = Path(discreet.__file__).parent
+# Numbers that proofs rest on. Packages that must take them from bounds.py:
+OWN = (bounds.BLOCK_ROWS, *(2.0**k for k in (-53, -500, -800, -900, -1000, -48)), 2.0**1000)
+PACKAGES = ("rows", "objectives", "exact")
+
+
+def constants(path):
+    """Yield numbers of a file: literals, and powers of literals."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            try:
+                yield eval(compile(ast.Expression(node), "constant", "eval"), {}, {})
+            except NameError:
+                continue
+        elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            yield node.value
+
+
+def test_constants_of_proofs_have_one_home():
+    found = {
+        (path.relative_to(SOURCES).as_posix(), value)
+        for package in PACKAGES
+        for path in (SOURCES / package).rglob("*.py")
+        for value in constants(path)
+        if value in OWN
+    }
+    elsewhere = {(name, value) for name, value in found if name != "rows/bounds.py"}
+    # the smallest step of a sampling rate, not a rounding
+    assert elsewhere <= {("rows/rows.py", 2.0**-53)}
+    assert {value for name, value in found if name == "rows/bounds.py"} == set(OWN)
+
+
+@pytest.mark.parametrize("n_rows", [1, 4096, 10**6, 10**9])
+def test_a_descents_error_covers_its_sums(n_rows):
+    """outpert.md: the mean of gradients, in the blocks that sums over rows really have."""
+    allowed = bounds.descent_error(n_rows, 10, 2.0)
+    assert allowed >= bounds.gradient_error(n_rows, bounds.BLOCK_ROWS, 2.0) / n_rows
+    wide = bounds.descent_error(n_rows, 9001, 2.0)  # sparse tables have blocks of max(B, d) rows
+    assert wide >= bounds.gradient_error(n_rows, max(bounds.BLOCK_ROWS, 9000), 2.0) / n_rows
+    by_hand = 4 * (n_rows / bounds.BLOCK_ROWS + bounds.BLOCK_ROWS + 26) * 2.0**-53 * 2.0
+    assert allowed == by_hand
+
+
+def test_blocks_are_as_large_as_bounds_say():
+    """The bound of a sum is that of blocks of BLOCK_ROWS, and tables use such blocks."""
+    rows = as_rows(np.ones((9000, 2)), np.ones(9000))
+    assert rows.data.table.block_rows == bounds.BLOCK_ROWS
+    starts = []
+    pieces = rows.data.table.pieces
+    rows.data.table.pieces = lambda start, stop: starts.append((start, stop)) or pieces(start, stop)
+    total = rows.gradient_sum(np.zeros(3), Logistic(), 1.0)
+    assert starts == [(0, 4096), (4096, 8192), (8192, 9000)]
+    assert total.error == bounds.gradient_error(9000, bounds.BLOCK_ROWS, 1.0)
