@@ -228,7 +228,7 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
     sentence = f"{subject} {verb} {promise}-differentially private for {guarantee.relation.text}."
     if spent and total is None:
         each = "; ".join(
-            f"{_budget_text(item.epsilon, item.delta)} for {Relation.parse(item.relation).words}"
+            f"{_budget_text(item.epsilon, item.delta)} for {Relation.parse(item.relation).text}"
             for item in spent
         )
         sentence += f" Estimating the schema cost more, under another relation: {each}."
