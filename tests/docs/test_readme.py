@@ -7,30 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet import Guarantee
-
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
     for pattern in ("*.md", "docs/**/*.md", "tests/example_package/*.md", "bench/*.md")
     for path in ROOT.glob(pattern)
 )
-COMING = ("proofs/recompute.md", "proofs/scoring.md")
-"""Pages that another change adds."""
-
-DONE = ("*.md", "docs/architecture.md", "docs/auto.md", "docs/guarantee.md", "docs/limitations.md")
-DONE += ("docs/solvers.md", "docs/proofs/risk.md", "docs/proofs/tuning.md")
-"""Pages that are wrapped."""
-
-PENDING = pytest.mark.xfail(reason="not wrapped yet", strict=False)
-CHECKED = [
-    pytest.param(
-        path,
-        id=str(path.relative_to(ROOT)),
-        marks=() if any(path in ROOT.glob(pattern) for pattern in DONE) else PENDING,
-    )
-    for path in PAGES
-]
+CHECKED = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PAGES]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -50,8 +33,6 @@ def given():
 
 @pytest.mark.parametrize("page", ["README.md", "docs/solvers.md", "docs/guarantee.md"])
 def test_python_blocks_run_in_order(page, given):
-    if page == "docs/guarantee.md" and not hasattr(Guarantee, "recompute"):
-        pytest.skip("needs Guarantee.recompute and Guarantee.explain")
     blocks = [code for kind, code in FENCE.findall((ROOT / page).read_text("utf-8"))
               if kind == "python"]  # fmt: skip
     assert blocks
@@ -84,8 +65,6 @@ def test_local_links_resolve(path):
             continue
         name, _, anchor = target.partition("#")
         page = (path.parent / name).resolve() if name else path
-        if name in COMING and not page.exists():
-            continue
         if not page.exists() or (anchor and anchor not in anchors(page)):
             broken.append(target)
     assert not broken
