@@ -76,10 +76,9 @@ class Card:
         The reason why nothing is promised, if so; else empty.
     guarantee
         The guarantee of the fit.
-    risks
-        Bounds on attacks at the false-positive rates of `discreet.card.risk.RATES`.
-    curve
-        The same bound as a curve: (false-positive rate, largest true-positive rate).
+    risks, curve
+        Bounds on attacks at the rates of `discreet.card.risk.RATES`, and the same bound as a curve:
+        (false-positive rate, largest true-positive rate).
     total
         (ε, δ) of the fit and of estimating the schema together; None if no schema was estimated,
         or if it was under another relation.

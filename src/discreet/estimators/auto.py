@@ -12,13 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from discreet.core import Budget, Relation
-from discreet.errors import NotSupported
 from discreet.objectives import Logistic, Loss
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
 
-__all__ = ["Choice", "check", "choose"]
+__all__ = ["Choice", "choose"]
 
 CENTRE_SHARE = SCALE_SHARE = 0.05
 TWICE_SHARE = 0.03
@@ -76,16 +77,6 @@ class Choice:
     solver: Solver
 
 
-def check(budget: Budget) -> None:
-    """Refuse a budget that the rule has no method for."""
-    if budget.pure:
-        raise NotSupported(
-            "solver='auto' needs delta > 0; got delta=0. Give a delta well below 1/n, for "
-            "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
-            "'frank-wolfe' or 'laplace-sgd'."
-        )
-
-
 def choose(
     *,
     n_rows: int,
@@ -99,29 +90,22 @@ def choose(
 ) -> Choice:
     """Choose the steps and the solver for a table of this size.
 
-    Parameters
-    ----------
-    n_rows, n_features : int
-        The size of the table (public).
-    loss : Loss
-        The row loss.
-    budget : Budget
-        The budget of the whole fit, with δ > 0.
-    given : sequence of Step
-        Steps that the caller wants first. If they do more than bound columns, nothing is added to
-        them.
-    alpha : float
-        The penalty.
-    data_norm : float, optional
-        Public bound on a row's norm.
-    fit_intercept : bool
-        Whether the model has a constant term.
+    ``given`` are steps that the caller wants first. If they do more than bound columns, nothing is
+    added to them. The budget is that of the whole fit; every argument is public.
     """
-    check(budget)
     left = 1.0 - sum(step.share for step in given)
     signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
-    relation = budget.relation
-    table = _Table(n_rows, n_features, relation, tuple(given), fit_intercept, left, signal)
+    table = _Table(
+        n_rows,
+        n_features,
+        budget.relation,
+        tuple(given),
+        fit_intercept,
+        left,
+        signal,
+        complete=not all(isinstance(step, Bounds) for step in given),
+        difference=1.0 if budget.relation is Relation.ADD_REMOVE else math.sqrt(2.0),
+    )
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
     return _classification(table, loss)
@@ -131,14 +115,10 @@ def choose(
 class _Table:
     """Public numbers of a fit.
 
-    Attributes
-    ----------
-    n_rows, n_features, relation, given, fit_intercept
-        As in `choose`.
-    left
-        Share of the budget that the caller's steps leave.
-    signal
-        n·μ for what is left: one over the noise in the mean of numbers in [0, 1].
+    ``left`` is the share of the budget that the caller's steps leave, ``signal`` n·μ of it: one
+    over the noise in the mean of numbers in [0, 1]. The preparation is ``complete`` if the caller's
+    steps do more than bound columns. ``difference`` is the largest difference of two rows' second
+    moments, over that of one row.
     """
 
     n_rows: int
@@ -148,20 +128,12 @@ class _Table:
     fit_intercept: bool
     left: float
     signal: float
-
-    @property
-    def complete(self) -> bool:
-        """True if the caller has chosen the preparation: more than bounds of columns."""
-        return not all(isinstance(step, Bounds) for step in self.given)
-
-    @property
-    def difference(self) -> float:
-        """Largest difference of two rows' second moments, over that of one row."""
-        return 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+    complete: bool
+    difference: float
 
     def steps(self, factor: float) -> list[Step]:
         """Return steps for norm, mean and scale; ``factor`` is that of `Radius`."""
-        share = self.left * _within((RADIUS_PRECISION / self.signal) ** 2, RADIUS_SHARES)
+        share = self.left * float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
         radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, Scale(share=twice), Scale(share=twice)]
@@ -180,14 +152,14 @@ class _Table:
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
-    share = _within((START_PRECISION / table.signal) ** 2, START_SHARES)
+    share = float(np.clip((START_PRECISION / table.signal) ** 2, *START_SHARES))
     known = {"start_share": share} if isinstance(loss, Logistic) else {}
     seen = min(WIDE * table.signal / table.relation.rows_changed, table.n_rows)
     wide = table.n_features > seen
     solver = ShrunkGD(**known) if wide else GD(**known)
     if table.complete:
         return Choice(table.given, solver)
-    steps = table.steps(_within(table.steady_factor, RADIUS_FACTORS))
+    steps = table.steps(float(np.clip(table.steady_factor, *RADIUS_FACTORS)))
     noise = table.difference * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
@@ -217,10 +189,6 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     if table.complete:
         return Choice(table.given, solver)
     factor = table.signal / (CENTRE_NOISE * changed * math.sqrt(table.n_features))
-    usual = _within(factor, REGRESSION_FACTORS)
+    usual = float(np.clip(factor, *REGRESSION_FACTORS))
     steps = table.steps(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
     return Choice((*table.given, *steps), solver)
-
-
-def _within(value: float, limits: tuple[float, float]) -> float:
-    return min(max(value, limits[0]), limits[1])

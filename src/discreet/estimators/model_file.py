@@ -274,9 +274,6 @@ def _warning(guarantee: Guarantee) -> str | None:
     return None
 
 
-# Settings.
-
-
 def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     """Return the parameters of an estimator that belong to the model."""
     given = estimator.get_params(deep=False)
@@ -284,9 +281,8 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     solver, steps = settings["solver"], settings["preparation"]
     settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
     if steps is not None:
-        settings["preparation"] = [
-            to_dict(s) for s in ([steps] if isinstance(steps, Step) else steps)
-        ]
+        steps = [steps] if isinstance(steps, Step) else steps
+        settings["preparation"] = [to_dict(step) for step in steps]
     return {name: _plain(value) for name, value in settings.items()}
 
 
@@ -325,9 +321,6 @@ def _solver(stored: _Solver) -> Solver:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
-
-
-# Fitted attributes.
 
 
 def _fitted(estimator: Any) -> _Fitted:
@@ -421,9 +414,6 @@ def _restored(stored: _Estimator) -> Any:
     else:
         estimator.coef_, estimator.intercept_ = np.array(coef[0]), fitted.intercept[0]
     return estimator
-
-
-# The table before the model.
 
 
 def _table(pipeline: Pipeline) -> _Table:
