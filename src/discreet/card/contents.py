@@ -314,13 +314,12 @@ def _split(guarantee: Guarantee) -> Section:
 def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | None) -> Section:
     blocks: list[Block] = []
     if guarantee.private:
-        rows = [("This fit", f"{guarantee.epsilon:.6g}", f"{guarantee.delta:.6g}")]
-        rows += [
-            ("Estimating the schema", f"{each.epsilon:.6g}", f"{each.delta:.6g}") for each in spent
-        ]
+        costs = [("This fit", guarantee.epsilon, guarantee.delta)]
+        costs += [("Estimating the schema", each.epsilon, each.delta) for each in spent]
         if total is not None:
-            rows.append(("Together", f"{total[0]:.6g}", f"{total[1]:.6g}"))
-        blocks.append(Table(("", "ε", "δ"), tuple(rows), numeric=(1, 2)))
+            costs.append(("Together", *total))
+        rows = tuple((name, f"{epsilon:.6g}", f"{delta:.6g}") for name, epsilon, delta in costs)
+        blocks.append(Table(("", "ε", "δ"), rows, numeric=(1, 2)))
     for each in spent:
         what = "; ".join(shown(text) for text in each.what) or "not stated"
         stop = "" if what.endswith("…") else "."

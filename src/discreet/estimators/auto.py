@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from discreet.core import Budget, Relation
+from discreet.core import Budget
 from discreet.objectives import Logistic, Loss
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
@@ -69,8 +70,7 @@ WIDE_PATH = 0.03
 n·μ/(k·C): noise then moves a usual row's prediction by about a tenth of the target's bounds."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A preparation of the rows, and a solver for the prepared rows."""
 
     steps: tuple[Step, ...]
@@ -95,17 +95,9 @@ def choose(
     """
     left = 1.0 - sum(step.share for step in given)
     signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
-    table = _Table(
-        n_rows,
-        n_features,
-        budget.relation,
-        tuple(given),
-        fit_intercept,
-        left,
-        signal,
-        complete=not all(isinstance(step, Bounds) for step in given),
-        difference=1.0 if budget.relation is Relation.ADD_REMOVE else math.sqrt(2.0),
-    )
+    complete = not all(isinstance(step, Bounds) for step in given)
+    changed = budget.relation.rows_changed
+    table = _Table(n_rows, n_features, changed, tuple(given), complete, fit_intercept, left, signal)
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
     return _classification(table, loss)
@@ -115,21 +107,19 @@ def choose(
 class _Table:
     """Public numbers of a fit.
 
-    ``left`` is the share of the budget that the caller's steps leave, ``signal`` n·μ of it: one
-    over the noise in the mean of numbers in [0, 1]. The preparation is ``complete`` if the caller's
-    steps do more than bound columns. ``difference`` is the largest difference of two rows' second
-    moments, over that of one row.
+    A neighbouring data set has ``changed`` rows changed. The preparation is ``complete`` if the
+    caller's steps do more than bound columns; ``left`` is the share of the budget that they leave,
+    ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1].
     """
 
     n_rows: int
     n_features: int
-    relation: Relation
+    changed: int
     given: tuple[Step, ...]
+    complete: bool
     fit_intercept: bool
     left: float
     signal: float
-    complete: bool
-    difference: float
 
     def steps(self, factor: float) -> list[Step]:
         """Return steps for norm, mean and scale; ``factor`` is that of `Radius`."""
@@ -137,7 +127,7 @@ class _Table:
         radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, Scale(share=twice), Scale(share=twice)]
-        noise = self.relation.rows_changed * math.sqrt(self.n_features)
+        noise = self.changed * math.sqrt(self.n_features)
         if noise < CENTRE_PRECISION * self.signal * math.sqrt(TWICE_SHARE):
             around = [Centre(share=twice), Spread(share=share), Centre(share=twice)]
             return [radius, *around, Scale(share=twice), Scale(share=twice)]
@@ -147,20 +137,22 @@ class _Table:
     @property
     def steady_factor(self) -> float:
         """Multiple of the median norm that keeps noise in second moments small enough."""
-        noise = self.difference * self.n_features / (self.signal * math.sqrt(SCALE_SHARE))
+        # the second moments of two rows differ by up to √2 times that of one
+        noise = math.sqrt(self.changed) * self.n_features
+        noise /= self.signal * math.sqrt(SCALE_SHARE)
         return math.sqrt(SCALE_NOISE / noise)
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
     share = float(np.clip((START_PRECISION / table.signal) ** 2, *START_SHARES))
     known = {"start_share": share} if isinstance(loss, Logistic) else {}
-    seen = min(WIDE * table.signal / table.relation.rows_changed, table.n_rows)
+    seen = min(WIDE * table.signal / table.changed, table.n_rows)
     wide = table.n_features > seen
     solver = ShrunkGD(**known) if wide else GD(**known)
     if table.complete:
         return Choice(table.given, solver)
     steps = table.steps(float(np.clip(table.steady_factor, *RADIUS_FACTORS)))
-    noise = table.difference * math.sqrt(2.0) * table.n_features**1.5
+    noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
@@ -180,15 +172,14 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
         norm = math.hypot(data_norm, 1.0) if table.fit_intercept else data_norm
         if alpha >= Newton().doubt(table.n_rows, size, norm, budget):
             return Choice((), Newton())
-    changed = table.relation.rows_changed
     solver: Solver = Newton()
     if not narrow:
         plain = GD()
-        path = WIDE_PATH * table.signal / (changed * plain.gradient_clip)
+        path = WIDE_PATH * table.signal / (table.changed * plain.gradient_clip)
         solver = GD(step_size=max(min(WIDE_STEP, path / plain.iterations), 1e-6))
     if table.complete:
         return Choice(table.given, solver)
-    factor = table.signal / (CENTRE_NOISE * changed * math.sqrt(table.n_features))
+    factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
     usual = float(np.clip(factor, *REGRESSION_FACTORS))
     steps = table.steps(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
     return Choice((*table.given, *steps), solver)

@@ -193,10 +193,7 @@ class PrivateLinearModel(BaseEstimator):
         n_models: int,
         public: tuple[str, ...],
     ) -> FloatArray:
-        """Fit ``n_models`` linear models on one budget; returns weights of shape (n_models, p).
-
-        Targets are made when needed: for many classes they would outgrow a narrow table.
-        """
+        """Fit ``n_models`` linear models on one budget; returns weights of shape (n_models, p)."""
         problem = self._problem(settings, method, X)
         spends = method.solver.plan(problem, method.models, n_models)
         self._warn(settings.budget, X.shape[0])
@@ -209,6 +206,7 @@ class PrivateLinearModel(BaseEstimator):
         rows, fitted = self._prepare(method, problem, spends, X, target_of(0), account, bits)
         solutions = []
         for model, stream in enumerate(bits.spawn(n_models)):
+            # made when needed: targets of many classes would outgrow a narrow table
             part = rows if model == 0 else rows.with_targets(target_of(model))
             curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
             progress = None if self.progress is None else partial(_report, self.progress, model)
@@ -241,15 +239,11 @@ class PrivateLinearModel(BaseEstimator):
         return np.array([solution.weights for solution in solutions])
 
     def _problem(self, settings: _Settings, method: _Method, X: Any) -> Problem:
-        """Return the objective for a table of this size.
-
-        Rows are clipped to ``data_norm``, unless a step sets their norm: then only for solvers that
-        need a bound, as the others clip gradients.
-        """
+        """Return the objective for a table of this size."""
         row_norm = pipeline.model_norm(method.steps, self.data_norm)
         set_by_step = any(isinstance(step, Radius | Scale) for step in method.steps)
         if set_by_step and not method.solver.needs_row_bound:
-            row_norm = None
+            row_norm = None  # such solvers clip gradients
         return Problem(
             loss=settings.loss,
             penalty=settings.penalty,

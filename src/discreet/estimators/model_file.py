@@ -173,7 +173,9 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
         table=table,
         guarantee=estimator.guarantee_.to_dict(),
     )
-    text = ",\n".join(f"{_compact(key)}: {_compact(value)}" for key, value in _plain(file).items())
+    strict: dict[str, Any] = {"ensure_ascii": True, "allow_nan": False, "separators": (",", ":")}
+    entries = [f'"{name}": {json.dumps(value, **strict)}' for name, value in _plain(file).items()]
+    text = ",\n".join(entries)
     checksum = hashlib.sha256(f"{{\n{text}".encode("ascii")).hexdigest()
     with replacing(path) as stream:
         stream.write(f'{{\n{text}{_CHECKSUM.decode()}{checksum}"\n}}\n')
@@ -243,10 +245,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ModelFileError(f"it has {name} where a number must be.")
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def _plain(value: Any) -> Any:

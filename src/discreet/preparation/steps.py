@@ -53,7 +53,6 @@ class RowNorms:
 
 Known = RowNorms | None
 
-
 STEPS: dict[str, type[Step]] = {}
 FITTED_STEPS: dict[str, type[FittedStep]] = {}
 """Classes of steps and of fitted steps by name."""

@@ -36,6 +36,7 @@ from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recompute
 __all__ = ["GRIDS", "Plan", "Tuned", "TunedGuarantee", "check_tunable", "solver_grid", "tune"]
 
 Setting = dict[str, Any]
+_Messages = list[tuple[str, type[Warning]]]
 
 SCORE_NOISE = 0.002
 """Target standard deviation of a score, as a share of the number of rows."""
@@ -320,9 +321,6 @@ def _bits(random_state: Any) -> Bits:
         stacklevel=3,
     )
     return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
-
-
-_Messages = list[tuple[str, type[Warning]]]
 
 
 def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
