@@ -72,9 +72,9 @@ def test_steps_of_the_caller_come_first_and_only_bounds_are_completed():
 
 
 def test_pure_budgets_are_refused_with_a_remedy():
-    for loss in (Logistic(), Squared()):
+    for kind in (LogisticRegression, LinearRegression):
         with pytest.raises(NotSupported, match=r"delta > 0.*'objpert'"):
-            decide(loss=loss, budget=Budget(1.0, 0.0, "add_remove"))
+            kind(1.0, 0.0).check_settings()
 
 
 def test_rows_are_clipped_further_out_where_noise_allows_it():

@@ -2,17 +2,17 @@
 
 import math
 import warnings
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import chi2, kstest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from discreet import LinearRegression, LinearSVC, LogisticRegression
+from discreet import LinearRegression, LinearSVC, LogisticRegression, Radius, Scale, Whiten
 from discreet.audit.statistics import epsilon_bound
 from discreet.core import Accountant, Budget, Gaussian, Guarantee
 from discreet.core.bits import SeededBits
@@ -102,11 +102,46 @@ def test_the_default_grid_is_that_of_the_solver(table):
         tune(logistic("newton"), *table)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"solver": "auto"}, {"solver": "agd", "preparation": [Radius(), Scale()], "data_norm": None}],
+)
+def test_a_preparation_is_part_of_the_cost_of_a_run(changes, table):
+    """The fits of a plan, which is checked after each of them, cost all of it or slightly less."""
+    grid = [{"alpha": 0.1}, {"alpha": 0.01}]
+    tuned = tune(logistic(**changes), *table, grid=grid, expected_runs=2.0)
+    assert tuned.model.preparation_
+    assert (tuned.guarantee.epsilon, tuned.guarantee.delta) == (2.0, DELTA)
+    assert any("the budget was divided" in text for text in tuned.guarantee.conditions)
+    plan = Plan.of(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[0]))
+    model = search._candidate(logistic(**changes), grid[0], plan)
+    spent = model.fit(*table).guarantee_
+    rho = spent.rho if spent.measure == "zcdp" else spent.mu**2 / 2
+    assert rho == pytest.approx(plan.rho_fit, rel=1e-6)
+    with pytest.raises(PrivacyError, match="planned cost"):
+        plan.check(replace(spent, rho=1.01 * rho, mu=math.sqrt(2.02 * rho)))
+
+
+def test_labels_in_a_column_count_once_per_row(table, monkeypatch):
+    counts = []
+    monkeypatch.setattr(
+        search, "_noisy_score", lambda _, correct, bits: counts.append(correct) or 0.0
+    )
+    with pytest.warns(DataConversionWarning):
+        tune(logistic(), table[0], table[1][:, None], grid=STEPS)
+    assert all(count <= len(table[1]) for count in counts)
+
+
 # -- the score
 
 
-def wrapped_count(model, X, y):
-    return search._count_correct(model, X, y, {})
+def line(weights, intercept):
+    """Return a fitted model with these weights."""
+    model = logistic(data_norm=None)
+    model.coef_, model.intercept_ = weights[None], np.array([intercept])
+    model.classes_, model.row_norm_, model.preparation_ = np.array([0, 1]), None, ()
+    model.n_features_in_ = len(weights)
+    return model
 
 
 def test_several_classes_are_scored_by_their_largest_score():
@@ -116,7 +151,7 @@ def test_several_classes_are_scored_by_their_largest_score():
     model = LinearSVC(
         2.0, DELTA, solver=GD(iterations=10), classes=["a", "b", "c"], data_norm=2.0
     ).fit(X, y)
-    assert wrapped_count(model, X, y) == np.count_nonzero(model.predict(X) == y)
+    assert search._count_correct(model, X, y) == np.count_nonzero(model.predict(X) == y)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +166,9 @@ def test_equal_rows_score_equally_wherever_they_are(layout):
         # ties within a few units in the last place of the margin, on either side of it
         for nudge in (-2, -1, 0, 1, 2):
             tie = -(row @ weights) * (1 + nudge * 2.0**-53)
-            model = SimpleNamespace(
-                coef_=weights[None],
-                intercept_=np.array([tie]),
-                classes_=np.array([0, 1]),
-                row_norm_=None,
-            )
+            model = line(weights, tie)
             counts = [
-                wrapped_count(model, layout(np.tile(row, (n, 1))), np.ones(n, dtype=int))
+                search._count_correct(model, layout(np.tile(row, (n, 1))), np.ones(n, dtype=int))
                 for n in range(1, 14)
             ]
             first = counts[0]
@@ -153,16 +183,14 @@ def test_one_row_changes_the_count_by_at_most_one_at_ties():
     w = rng.normal(size=7)
     X[::3] -= np.outer(X[::3] @ w / (w @ w), w)
     y = rng.integers(0, 2, 301)
-    model = SimpleNamespace(
-        coef_=w[None], intercept_=np.zeros(1), classes_=np.array([0, 1]), row_norm_=None
-    )
-    whole = wrapped_count(model, X, y)
+    model = line(w, 0.0)
+    whole = search._count_correct(model, X, y)
     for i in range(0, 301, 7):
-        without = wrapped_count(model, np.delete(X, i, axis=0), np.delete(y, i))
+        without = search._count_correct(model, np.delete(X, i, axis=0), np.delete(y, i))
         assert 0 <= whole - without <= 1
         other_X, other_y = X.copy(), y.copy()
         other_X[i], other_y[i] = rng.normal(size=7), 1 - y[i]
-        assert abs(wrapped_count(model, other_X, other_y) - whole) <= 1
+        assert abs(search._count_correct(model, other_X, other_y) - whole) <= 1
 
 
 def test_the_scale_of_the_score_by_hand():
@@ -271,8 +299,8 @@ def test_every_solver_is_either_tunable_or_refused():
         ({"accountant": Accountant()}, PrivacyError, "accountant=None"),
         ({"progress": print}, PrivacyError, "progress=None"),
         ({"random_state": 0}, PrivacyError, "give it to tune"),
-        ({"solver": "auto"}, NotSupported, "row by row"),
-        ({"preparation": ["centre"]}, NotSupported, "row by row"),
+        ({"preparation": ["centre"]}, ValueError, "a sequence of steps"),
+        ({"preparation": [Radius()], "solver": "frank-wolfe"}, NotSupported, "cost in zCDP"),
         ({"delta": 0.0}, NotSupported, "delta > 0"),
         ({"epsilon": -1.0}, ValueError, "epsilon"),
     ],
@@ -292,7 +320,11 @@ def test_estimators_that_cannot_be_tuned_are_refused_unread(changes, error, word
         ([*STEPS, {"accountant": Accountant()}], PrivacyError, "accountant=None"),
         ([*STEPS, {"progress": print}], PrivacyError, "progress=None"),
         ([*STEPS, {"random_state": 3}], PrivacyError, "may not change the budget"),
-        ([*STEPS, {"solver": "auto"}], NotSupported, "row by row"),
+        (
+            [*STEPS, {"solver": "auto", "preparation": [Whiten(0.9), Radius(0.1)]}],
+            ValueError,
+            "shares",
+        ),
         ([*STEPS, {"solver": "sgd"}], NotSupported, "cannot be tuned privately"),
     ],
 )
@@ -321,19 +353,13 @@ def test_the_estimator_itself_is_not_changed(table):
 # -- an attack on the whole
 
 
-class Teller(ClassifierMixin, BaseEstimator):
+class Teller(LogisticRegression):
     """One Gaussian release that reveals the only row's label, as well as its budget allows.
 
     It predicts what it believes, so its score reveals the label once more: the worst case of a run.
     """
 
-    solver, preparation, accountant, progress = "agd", None, None, None
-    row_norm_, classes_ = None, np.array([0, 1])
     factor = 1.0  # of the cost that it owns up to
-
-    def __init__(self, epsilon, delta, relation, alpha=0.0, random_state=None):
-        self.epsilon, self.delta, self.relation = epsilon, delta, relation
-        self.alpha, self.random_state = alpha, random_state
 
     def check_settings(self):
         """Nothing can be wrong."""
@@ -346,7 +372,7 @@ class Teller(ClassifierMixin, BaseEstimator):
         (told,), _ = mechanism.release(
             np.array([float(y[0]) - 0.5]), sensitivity=1.0, magnitude=1.0, noise=Noise(bits)
         )
-        self.coef_, self.intercept_ = np.zeros((1, 1)), np.array([told])
+        vars(self).update(vars(line(np.zeros(1), told)) | self.get_params())
         self.guarantee_ = Guarantee(
             self.epsilon, self.delta, budget.relation, "zcdp", self.factor * rho, None,
             (), (), False, (),
@@ -364,7 +390,7 @@ def believed(label, runs, first):
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         for seed in range(first, first + runs):
             tuned = tune(
-                Teller(**ASKED), np.zeros((1, 1)), np.array([label]),
+                Teller(**ASKED, solver="agd"), np.zeros((1, 1)), np.array([label]),
                 grid=[{"alpha": 0.0}, {"alpha": 1.0}], expected_runs=5.0, random_state=seed,
             )  # fmt: skip
             yes += tuned.model.intercept_[0] > 0

@@ -76,10 +76,9 @@ class Card:
         The reason why nothing is promised, if so; else empty.
     guarantee
         The guarantee of the fit.
-    risks
-        Bounds on attacks at the false-positive rates of `discreet.card.risk.RATES`.
-    curve
-        The same bound as a curve: (false-positive rate, largest true-positive rate).
+    risks, curve
+        Bounds on attacks at the rates of `discreet.card.risk.RATES`, and the same bound as a curve:
+        (false-positive rate, largest true-positive rate).
     total
         (ε, δ) of the fit and of estimating the schema together; None if no schema was estimated,
         or if it was under another relation.
@@ -315,13 +314,12 @@ def _split(guarantee: Guarantee) -> Section:
 def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | None) -> Section:
     blocks: list[Block] = []
     if guarantee.private:
-        rows = [("This fit", f"{guarantee.epsilon:.6g}", f"{guarantee.delta:.6g}")]
-        rows += [
-            ("Estimating the schema", f"{each.epsilon:.6g}", f"{each.delta:.6g}") for each in spent
-        ]
+        costs = [("This fit", guarantee.epsilon, guarantee.delta)]
+        costs += [("Estimating the schema", each.epsilon, each.delta) for each in spent]
         if total is not None:
-            rows.append(("Together", f"{total[0]:.6g}", f"{total[1]:.6g}"))
-        blocks.append(Table(("", "ε", "δ"), tuple(rows), numeric=(1, 2)))
+            costs.append(("Together", *total))
+        rows = tuple((name, f"{epsilon:.6g}", f"{delta:.6g}") for name, epsilon, delta in costs)
+        blocks.append(Table(("", "ε", "δ"), rows, numeric=(1, 2)))
     for each in spent:
         what = "; ".join(shown(text) for text in each.what) or "not stated"
         stop = "" if what.endswith("…") else "."

@@ -6,19 +6,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
-__all__ = [
-    "Block",
-    "Bullets",
-    "Paragraph",
-    "Table",
-    "describe_model",
-    "describe_schema",
-    "last_step",
-    "listed",
-    "shown",
-    "summarise_uses",
-]
-
 _COLUMNS_SHOWN = 60
 _LEFT_OUT = {
     "random_state", "accountant", "progress", "epsilon", "delta", "relation", "classes",
@@ -56,19 +43,15 @@ def summarise_uses(uses: Iterable[Any]) -> tuple[tuple[str, str, str], ...]:
     """Return one row per kind of mechanism: name, range of each setting, number of uses."""
     kinds: dict[str, tuple[list[dict[str, Any]], int]] = {}
     for use in uses:
+        stated = asdict(use.mechanism) if is_dataclass(use.mechanism) else {}
+        if isinstance(stated.get("fields"), tuple):  # known by name only
+            stated = dict(stated["fields"])
         settings, count = kinds.get(use.mechanism.name, ([], 0))
-        kinds[use.mechanism.name] = ([*settings, _settings(use.mechanism)], count + use.count)
+        kinds[use.mechanism.name] = ([*settings, stated], count + use.count)
     return tuple(
         (shown(name.replace("_", " "), 60), _ranges(settings), f"{count:,}")
         for name, (settings, count) in kinds.items()
     )
-
-
-def _settings(mechanism: Any) -> dict[str, Any]:
-    stated = asdict(mechanism) if is_dataclass(mechanism) else {}  # type: ignore[call-overload]
-    if isinstance(stated.get("fields"), tuple):  # known by name only
-        stated = dict(stated["fields"])
-    return stated
 
 
 def _ranges(settings: list[dict[str, Any]]) -> str:

@@ -35,28 +35,16 @@ _COARSE, _FINE = 24, 46  # halvings of the search; the first only has to find th
 def attack_success(
     guarantee: Guarantee, fpr: float, *, before: Iterable[tuple[float, float]] = ()
 ) -> float:
-    """Bound the true-positive rate of every attacker at a false-positive rate.
+    """Bound the true-positive rate of every attacker at a false-positive rate in [0, 1].
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-        A guarantee. For one that does not hold (a baseline, or a fixed seed) the result is 1: an
-        attacker may be right about everybody.
-    fpr : float
-        The attacker's false-positive rate, in [0, 1].
-    before : iterable of (epsilon, delta)
-        Cost of each other release about the same rows, under the same relation.
-
-    Returns
-    -------
-    float
-        Upper bound on the true-positive rate, at most the one of the guarantee's (ε, δ).
+    For a guarantee that does not hold (a baseline, or a fixed seed) the result is 1. ``before`` has
+    (ε, δ) of each other release about the same rows, under the same relation.
 
     Notes
     -----
     *Privacy.* The bound is for an attacker who knows everything except whether a row was used
     (under ``replace_one``: which of two versions of it). For totals in Gaussian DP and zCDP it is
-    the best possible bound for that total, rounded up; else it is that of (ε, δ).
+    the best possible bound for that total, rounded up, and never above that of (ε, δ).
     """
     rate = float(fpr)
     if not 0 <= rate <= 1:
@@ -89,13 +77,7 @@ def attack_curve(
     lowest: float = 1e-4,
     points: int = 81,
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute `attack_success` at false-positive rates from ``lowest`` to 1, evenly on a log scale.
-
-    Returns
-    -------
-    (ndarray, ndarray)
-        False-positive rates, and the bound on the true-positive rate at each.
-    """
+    """Return rates from ``lowest`` to 1, evenly on a log scale, and `attack_success` at each."""
     if not (0 < lowest < 1 and points >= 2):
         raise ValueError(
             f"lowest must be in (0, 1) and points at least 2; got {lowest!r}, {points!r}."

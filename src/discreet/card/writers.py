@@ -42,13 +42,10 @@ def _text_block(block: Block) -> list[str]:
 
 
 def _wrapped(words: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        words,
-        _WIDTH,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-    ) or [first.rstrip()]
+    lines = textwrap.wrap(
+        words, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+    return lines or [first.rstrip()]
 
 
 def _columns(table: Table) -> list[str]:

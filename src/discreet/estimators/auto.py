@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from discreet.core import Budget, Relation
-from discreet.errors import NotSupported
+import numpy as np
+
+from discreet.core import Budget
 from discreet.objectives import Logistic, Loss
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
 
-__all__ = ["Choice", "check", "choose"]
+__all__ = ["Choice", "choose"]
 
 CENTRE_SHARE = SCALE_SHARE = 0.05
 TWICE_SHARE = 0.03
@@ -68,22 +70,11 @@ WIDE_PATH = 0.03
 n·μ/(k·C): noise then moves a usual row's prediction by about a tenth of the target's bounds."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A preparation of the rows, and a solver for the prepared rows."""
 
     steps: tuple[Step, ...]
     solver: Solver
-
-
-def check(budget: Budget) -> None:
-    """Refuse a budget that the rule has no method for."""
-    if budget.pure:
-        raise NotSupported(
-            "solver='auto' needs delta > 0; got delta=0. Give a delta well below 1/n, for "
-            "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
-            "'frank-wolfe' or 'laplace-sgd'."
-        )
 
 
 def choose(
@@ -99,29 +90,14 @@ def choose(
 ) -> Choice:
     """Choose the steps and the solver for a table of this size.
 
-    Parameters
-    ----------
-    n_rows, n_features : int
-        The size of the table (public).
-    loss : Loss
-        The row loss.
-    budget : Budget
-        The budget of the whole fit, with δ > 0.
-    given : sequence of Step
-        Steps that the caller wants first. If they do more than bound columns, nothing is added to
-        them.
-    alpha : float
-        The penalty.
-    data_norm : float, optional
-        Public bound on a row's norm.
-    fit_intercept : bool
-        Whether the model has a constant term.
+    ``given`` are steps that the caller wants first. If they do more than bound columns, nothing is
+    added to them. The budget is that of the whole fit; every argument is public.
     """
-    check(budget)
     left = 1.0 - sum(step.share for step in given)
     signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
-    relation = budget.relation
-    table = _Table(n_rows, n_features, relation, tuple(given), fit_intercept, left, signal)
+    complete = not all(isinstance(step, Bounds) for step in given)
+    changed = budget.relation.rows_changed
+    table = _Table(n_rows, n_features, changed, tuple(given), complete, fit_intercept, left, signal)
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
     return _classification(table, loss)
@@ -131,41 +107,27 @@ def choose(
 class _Table:
     """Public numbers of a fit.
 
-    Attributes
-    ----------
-    n_rows, n_features, relation, given, fit_intercept
-        As in `choose`.
-    left
-        Share of the budget that the caller's steps leave.
-    signal
-        n·μ for what is left: one over the noise in the mean of numbers in [0, 1].
+    A neighbouring data set has ``changed`` rows changed. The preparation is ``complete`` if the
+    caller's steps do more than bound columns; ``left`` is the share of the budget that they leave,
+    ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1].
     """
 
     n_rows: int
     n_features: int
-    relation: Relation
+    changed: int
     given: tuple[Step, ...]
+    complete: bool
     fit_intercept: bool
     left: float
     signal: float
 
-    @property
-    def complete(self) -> bool:
-        """True if the caller has chosen the preparation: more than bounds of columns."""
-        return not all(isinstance(step, Bounds) for step in self.given)
-
-    @property
-    def difference(self) -> float:
-        """Largest difference of two rows' second moments, over that of one row."""
-        return 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-
     def steps(self, factor: float) -> list[Step]:
         """Return steps for norm, mean and scale; ``factor`` is that of `Radius`."""
-        share = self.left * _within((RADIUS_PRECISION / self.signal) ** 2, RADIUS_SHARES)
+        share = self.left * float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
         radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, Scale(share=twice), Scale(share=twice)]
-        noise = self.relation.rows_changed * math.sqrt(self.n_features)
+        noise = self.changed * math.sqrt(self.n_features)
         if noise < CENTRE_PRECISION * self.signal * math.sqrt(TWICE_SHARE):
             around = [Centre(share=twice), Spread(share=share), Centre(share=twice)]
             return [radius, *around, Scale(share=twice), Scale(share=twice)]
@@ -175,20 +137,22 @@ class _Table:
     @property
     def steady_factor(self) -> float:
         """Multiple of the median norm that keeps noise in second moments small enough."""
-        noise = self.difference * self.n_features / (self.signal * math.sqrt(SCALE_SHARE))
+        # the second moments of two rows differ by up to √2 times that of one
+        noise = math.sqrt(self.changed) * self.n_features
+        noise /= self.signal * math.sqrt(SCALE_SHARE)
         return math.sqrt(SCALE_NOISE / noise)
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
-    share = _within((START_PRECISION / table.signal) ** 2, START_SHARES)
+    share = float(np.clip((START_PRECISION / table.signal) ** 2, *START_SHARES))
     known = {"start_share": share} if isinstance(loss, Logistic) else {}
-    seen = min(WIDE * table.signal / table.relation.rows_changed, table.n_rows)
+    seen = min(WIDE * table.signal / table.changed, table.n_rows)
     wide = table.n_features > seen
     solver = ShrunkGD(**known) if wide else GD(**known)
     if table.complete:
         return Choice(table.given, solver)
-    steps = table.steps(_within(table.steady_factor, RADIUS_FACTORS))
-    noise = table.difference * math.sqrt(2.0) * table.n_features**1.5
+    steps = table.steps(float(np.clip(table.steady_factor, *RADIUS_FACTORS)))
+    noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
@@ -208,19 +172,14 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
         norm = math.hypot(data_norm, 1.0) if table.fit_intercept else data_norm
         if alpha >= Newton().doubt(table.n_rows, size, norm, budget):
             return Choice((), Newton())
-    changed = table.relation.rows_changed
     solver: Solver = Newton()
     if not narrow:
         plain = GD()
-        path = WIDE_PATH * table.signal / (changed * plain.gradient_clip)
+        path = WIDE_PATH * table.signal / (table.changed * plain.gradient_clip)
         solver = GD(step_size=max(min(WIDE_STEP, path / plain.iterations), 1e-6))
     if table.complete:
         return Choice(table.given, solver)
-    factor = table.signal / (CENTRE_NOISE * changed * math.sqrt(table.n_features))
-    usual = _within(factor, REGRESSION_FACTORS)
+    factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
+    usual = float(np.clip(factor, *REGRESSION_FACTORS))
     steps = table.steps(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
     return Choice((*table.given, *steps), solver)
-
-
-def _within(value: float, limits: tuple[float, float]) -> float:
-    return min(max(value, limits[0]), limits[1])

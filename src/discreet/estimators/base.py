@@ -10,8 +10,9 @@ import itertools
 import multiprocessing
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,21 +34,21 @@ from discreet.validate import FloatArray, flag, function, number
 
 __all__ = ["PrivateLinearModel"]
 
+_TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+"""Tables that are used as they are; scikit-learn converts others."""
+
 _FITS = itertools.count()
 """Counts the fits of this process, so that a guarantee can say how many there were before."""
 
 
+def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> None:
+    """Call the caller's function with the index of the model."""
+    callback(replace(at, entry=replace(at.entry, model=model)))
+
+
 @dataclass(frozen=True)
 class _Method:
-    """A preparation and a solver, with the budget divided between them.
-
-    Attributes
-    ----------
-    steps, mechanisms
-        The preparation, and the mechanism that each step uses.
-    solver, models
-        The solver, and the budget that is left to its models.
-    """
+    """A preparation with the mechanism of each step, a solver, and the budget of its models."""
 
     steps: tuple[Step, ...]
     mechanisms: tuple[Any, ...]
@@ -57,18 +58,9 @@ class _Method:
 
 @dataclass(frozen=True)
 class _Settings:
-    """Checked settings of a fit.
+    """Checked settings of a fit: the budget of all of it, the objective and the caller's steps.
 
-    Attributes
-    ----------
-    budget
-        Budget of the whole fit.
-    loss, penalty
-        The objective.
-    steps
-        The preparation that the caller asks for.
-    method
-        None if the rule of ``solver="auto"`` has yet to choose it by the size of the table.
+    ``method`` is None if the rule of ``solver="auto"`` has yet to choose it by the table's size.
     """
 
     budget: Budget
@@ -78,27 +70,29 @@ class _Settings:
     method: _Method | None
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearModel(BaseEstimator):
     """Base class: settings, checks, and the private fit of one or several linear models."""
 
-    epsilon: float
-    delta: float
-    relation: str
-    solver: str | Solver
-    alpha: float
-    data_norm: float | None
-    fit_intercept: bool
-    preparation: Sequence[Step] | None
-    random_state: Any
-    accountant: Accountant | None
-    progress: Callable[[Progress], None] | None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    relation: str = "add_remove"
+    solver: str | Solver = "auto"
+    alpha: float = 1e-4
+    data_norm: float | None = None
+    fit_intercept: bool = True
+    preparation: Sequence[Step] | None = None
+    random_state: Any = None
+    accountant: Accountant | None = None
+    progress: Callable[[Progress], None] | None = None
 
-    coef_: FloatArray
-    guarantee_: Guarantee
-    trace_: tuple[TraceEntry, ...]
-    preparation_: tuple[FittedStep, ...]
-    solver_: str
-    row_norm_: float | None
+    coef_: FloatArray = field(init=False)
+    guarantee_: Guarantee = field(init=False)
+    trace_: tuple[TraceEntry, ...] = field(init=False)
+    preparation_: tuple[FittedStep, ...] = field(init=False)
+    solver_: str = field(init=False)
+    row_norm_: float | None = field(init=False)
 
     _public: ClassVar[tuple[str, ...]] = (
         "the number of rows",
@@ -135,7 +129,12 @@ class PrivateLinearModel(BaseEstimator):
             raise ValueError(f"accountant must be an Accountant or None; got {self.accountant!r}.")
         steps = check_steps(self.preparation, self.data_norm)
         if isinstance(self.solver, str) and self.solver == "auto":
-            auto.check(budget)
+            if budget.pure:
+                raise NotSupported(
+                    "solver='auto' needs delta > 0; got delta=0. Give a delta well below 1/n, for "
+                    "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
+                    "'frank-wolfe' or 'laplace-sgd'."
+                )
             method = None
         else:
             method = self._divide(budget, steps, resolve(self.solver))
@@ -171,32 +170,19 @@ class PrivateLinearModel(BaseEstimator):
         return self._divide(settings.budget, steps, choice.solver)
 
     def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
-        """Convert X and y to arrays; X is checked for NaN where the rows are made.
-
-        Deletes the attributes of an earlier fit first: if this one fails, no mixture is left.
-        """
+        """Convert X and y to arrays; X is checked for NaN where the rows are made."""
+        # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         check_table(X)
         check_target(y, numbers=numbers)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                y_numeric=numbers,
-            )
-        return X, y
+            return validate_data(self, X, y, y_numeric=numbers, ensure_all_finite=False, **_TABLES)
 
     def _read_new(self, X: Any) -> Any:
         """Convert rows to predict on to an array."""
         check_table(X)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        return validate_data(self, X, reset=False, **_TABLES)
 
     def _fit_models(
         self,
@@ -207,26 +193,29 @@ class PrivateLinearModel(BaseEstimator):
         n_models: int,
         public: tuple[str, ...],
     ) -> FloatArray:
-        """Fit ``n_models`` linear models on one budget; returns weights of shape (n_models, p).
-
-        Targets are made when needed: for many classes they would outgrow a narrow table.
-        """
+        """Fit ``n_models`` linear models on one budget; returns weights of shape (n_models, p)."""
         problem = self._problem(settings, method, X)
         spends = method.solver.plan(problem, method.models, n_models)
         self._warn(settings.budget, X.shape[0])
-        bits = SystemBits() if self.random_state is None else self._seeded_bits()
+        bits: Bits = SystemBits()
+        if self.random_state is not None:
+            seed = check_random_state(self.random_state).randint(0, 2**31 - 1)
+            bits = SeededBits(int(seed))
         earlier_fits = next(_FITS)
         account = Account(settings.budget if method.steps else spends, self.accountant)
         rows, fitted = self._prepare(method, problem, spends, X, target_of(0), account, bits)
         solutions = []
         for model, stream in enumerate(bits.spawn(n_models)):
+            # made when needed: targets of many classes would outgrow a narrow table
             part = rows if model == 0 else rows.with_targets(target_of(model))
             curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
-            progress = self._progress_of(model)
+            progress = None if self.progress is None else partial(_report, self.progress, model)
             solutions.append(method.solver.solve(problem, curator, method.models, progress))
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
-        conditions = (*pipeline.conditions(fitted), *solutions[0].conditions)
+        divided = "the budget was divided between preparation and model before a row was read"
+        of_steps = (*(step.condition for step in fitted), divided) if fitted else ()
+        conditions = (*of_steps, *solutions[0].conditions)
         if spends.epsilon > method.models.epsilon:
             conditions += (
                 f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
@@ -241,7 +230,7 @@ class PrivateLinearModel(BaseEstimator):
         self.preparation_ = fitted
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
-        self._note(solutions[0], pipeline.typical_norm(method.steps))
+        self._note(solutions[0], method.steps)
         self.trace_ = tuple(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)
@@ -250,15 +239,11 @@ class PrivateLinearModel(BaseEstimator):
         return np.array([solution.weights for solution in solutions])
 
     def _problem(self, settings: _Settings, method: _Method, X: Any) -> Problem:
-        """Return the objective for a table of this size.
-
-        Rows are clipped to ``data_norm``, unless a step sets their norm: then only for solvers that
-        need a bound, as the others clip gradients.
-        """
+        """Return the objective for a table of this size."""
         row_norm = pipeline.model_norm(method.steps, self.data_norm)
         set_by_step = any(isinstance(step, Radius | Scale) for step in method.steps)
         if set_by_step and not method.solver.needs_row_bound:
-            row_norm = None
+            row_norm = None  # such solvers clip gradients
         return Problem(
             loss=settings.loss,
             penalty=settings.penalty,
@@ -298,24 +283,11 @@ class PrivateLinearModel(BaseEstimator):
             [Noise(stream) for stream in bits.spawn(len(steps))],
             copy=copy,
             data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            row_norm=problem.row_norm,
+            problem=problem,
         )
 
-    def _note(self, solution: Solution, norm: float | None) -> None:
-        """Keep what predictions need of a solution on rows of this typical norm, if known."""
-
-    def _progress_of(self, model: int) -> Callable[[Progress], None] | None:
-        """Wrap the progress callback so that it reports the model's index."""
-        callback = self.progress
-        if callback is None:
-            return None
-        return lambda at: callback(replace(at, entry=replace(at.entry, model=model)))
-
-    def _seeded_bits(self) -> SeededBits:
-        """Return the predictable bits of a fit in test mode."""
-        state = check_random_state(self.random_state)
-        return SeededBits(int(state.randint(0, 2**31 - 1)))
+    def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
+        """Keep what predictions need to know of a solution on rows after these steps."""
 
     def _warn(self, budget: Budget, n_rows: int) -> None:
         """Warn about settings under which the guarantee says less than it seems to."""
@@ -353,10 +325,8 @@ class PrivateLinearModel(BaseEstimator):
         With ``by_row``, each score depends on its row and the model alone, to the last bit.
         """
         coefficients = np.atleast_2d(self.coef_)
-        products = pipeline.margins(
-            self.preparation_, X, coefficients, self.row_norm_, by_row=by_row
-        )
-        return products + self.intercept_
+        steps, norm = self.preparation_, self.row_norm_
+        return pipeline.margins(steps, X, coefficients, norm, by_row=by_row) + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: sparse input works."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +15,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Accountant, Budget
+from discreet.core import Budget
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
-from discreet.preparation import Step
-from discreet.solvers import Solution, Solver
+from discreet.preparation import Scale, Step
+from discreet.solvers import Solution
 from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["LinearClassifier", "LinearSVC", "Link", "LogisticRegression", "label_codes"]
@@ -29,14 +28,19 @@ __all__ = ["LinearClassifier", "LinearSVC", "Link", "LogisticRegression", "label
 _BLOCK = 2**16
 """Labels that are looked up at a time."""
 
+_ORDERS = {"b": "number", "i": "number", "u": "number", "f": "number", "U": "text"}
+"""Order of labels by the kind of their type, where it is known."""
 
+
+@dataclass(eq=False, repr=False)
 class LinearClassifier(ClassifierMixin, PrivateLinearModel):
     """Base class of classifiers: one linear score for two classes, else one per class."""
 
-    classes: ArrayLike | None
-    classes_: NDArray[Any]
-    intercept_: FloatArray
-    multinomial_: bool
+    _: KW_ONLY
+    classes: ArrayLike | None = None
+    classes_: NDArray[Any] = field(init=False)
+    intercept_: FloatArray = field(init=False)
+    multinomial_: bool = field(init=False)
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit the model within the budget.
@@ -57,30 +61,24 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         X, y = self._read(X, y, numbers=False)
         classes, codes = self._encode(y, classes)
         method = self._method(settings, X)
-        joint = None
-        if len(classes) > 2 and method.solver.takes_outputs:
-            joint = self._multinomial_loss(len(classes))
-        n_models = 1 if len(classes) == 2 or joint is not None else len(classes)
-        if joint is not None:
-            settings = replace(settings, loss=joint)
+        two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
+        multinomial = logistic and not two and method.solver.takes_outputs
+        if multinomial:
+            settings = replace(settings, loss=Softmax(len(classes)))
+        n_models = 1 if two or multinomial else len(classes)
 
         def target_of(model: int) -> FloatArray:
-            if joint is not None:
+            if multinomial:
                 return codes.astype(np.float64)
-            return np.where(codes == (1 if n_models == 1 else model), 1.0, -1.0)
+            return np.where(codes == (1 if two else model), 1.0, -1.0)
 
         public = ("the class labels",)
         weights = self._fit_models(settings, method, X, target_of, n_models, public)
-        if joint is not None:
+        if multinomial:
             weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._split_intercept(weights)
-        self.classes_ = classes
-        self.multinomial_ = joint is not None
+        self.classes_, self.multinomial_ = classes, multinomial
         return self
-
-    def _multinomial_loss(self, n_classes: int) -> Loss | None:
-        """Return one loss for all classes together; None for one model per class."""
-        return None
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: shape (n_samples,) for two classes, else (n_samples, n_classes).
@@ -150,8 +148,8 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
 
     Unknown labels are a ``ValueError`` that shows none of them.
     """
-    order = _ordered(y.dtype)
-    if order is not None and order == _ordered(declared.dtype):
+    order = _ORDERS.get(y.dtype.kind)
+    if order is not None and order == _ORDERS.get(declared.dtype.kind):
         codes = np.empty(len(y), dtype=np.min_scalar_type(len(declared)))
         known = True
         for start in range(0, len(y), _BLOCK):
@@ -171,11 +169,6 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
     return codes
 
 
-def _ordered(dtype: np.dtype[Any]) -> str | None:
-    """Return how labels of a type are ordered, as numbers or as text; None if unknown."""
-    return {"b": "number", "i": "number", "u": "number", "f": "number", "U": "text"}.get(dtype.kind)
-
-
 @dataclass(frozen=True)
 class Link:
     """Map from scores of a logistic model with clipped gradients to probabilities.
@@ -189,12 +182,8 @@ class Link:
     it, a score counts m/√(1 + πv/8) (MacKay 1992). All of it is computed from the released model
     and public numbers: post-processing. docs/auto.md has the reasons and the gain.
 
-    Attributes
-    ----------
-    slope
-        c for a row of typical norm; below 1/2 it counts as 1/2, so that p grows with m everywhere.
-    noise
-        v for such a row.
+    ``slope`` is c for a row of typical norm (below 1/2 it counts as 1/2, so that p grows with m
+    everywhere), ``noise`` is v for such a row.
     """
 
     slope: float = 1.0
@@ -204,12 +193,6 @@ class Link:
         check_fields(self, number, "slope", least=1e-12)
         check_fields(self, number, "noise", least=0.0)
 
-    @classmethod
-    def of(cls, clip: float, deviation: float, norm: float) -> Self:
-        """Return the link for rows of a typical norm, clipped gradients and noisy weights."""
-        norm = math.hypot(norm, 1.0)
-        return cls(min(1.0, clip / norm), (deviation * norm) ** 2)
-
     def positive(self, scores: FloatArray) -> FloatArray:
         """Return the probability of the second class."""
         shrunk = scores / math.sqrt(1 + math.pi * self.noise / 8)
@@ -218,6 +201,7 @@ class Link:
         return second / (second + first)
 
 
+@dataclass(eq=False, repr=False)
 class LogisticRegression(LinearClassifier):
     """Logistic regression under differential privacy.
 
@@ -291,47 +275,19 @@ class LogisticRegression(LinearClassifier):
     array([1])
     """
 
-    link_: Link
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        relation: str = "add_remove",
-        solver: str | Solver = "auto",
-        alpha: float = 1e-4,
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        preparation: Sequence[Step] | None = None,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-        accountant: Accountant | None = None,
-        progress: Callable[[Any], None] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.solver = solver
-        self.alpha = alpha
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.preparation = preparation
-        self.classes = classes
-        self.random_state = random_state
-        self.accountant = accountant
-        self.progress = progress
+    link_: Link = field(init=False)
 
     def _loss(self) -> Loss:
         return Logistic()
 
-    def _note(self, solution: Solution, norm: float | None) -> None:
-        """Keep the map from scores to probabilities."""
-        known = norm is not None and solution.clip is not None and solution.deviation is not None
-        self.link_ = Link.of(solution.clip, solution.deviation, norm) if known else Link()
-
-    def _multinomial_loss(self, n_classes: int) -> Loss | None:
-        return Softmax(n_classes)
+    def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
+        """Keep the map from scores to probabilities for rows of the norm that `Scale` makes."""
+        clip, deviation = solution.clip, solution.deviation
+        norms = [step.norm for step in steps if isinstance(step, Scale)]
+        self.link_ = Link()
+        if norms and clip is not None and deviation is not None:
+            norm = math.hypot(norms[-1], 1.0)
+            self.link_ = Link(min(1.0, clip / norm), (deviation * norm) ** 2)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of shape (n_samples, n_classes).
@@ -363,6 +319,7 @@ _SVM_LOSSES: dict[str, type[Loss]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class LinearSVC(LinearClassifier):
     """Linear support vector machine under differential privacy.
 
@@ -386,36 +343,8 @@ random_state, accountant, progress
     **Privacy.** As in `LogisticRegression`.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        loss: str = "huber",
-        relation: str = "add_remove",
-        solver: str | Solver = "auto",
-        alpha: float = 1e-4,
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        preparation: Sequence[Step] | None = None,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-        accountant: Accountant | None = None,
-        progress: Callable[[Any], None] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.relation = relation
-        self.solver = solver
-        self.alpha = alpha
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.preparation = preparation
-        self.classes = classes
-        self.random_state = random_state
-        self.accountant = accountant
-        self.progress = progress
+    _: KW_ONLY
+    loss: str = "huber"
 
     def _loss(self) -> Loss:
         if self.loss not in _SVM_LOSSES:

@@ -13,31 +13,26 @@ import scipy.sparse as sp
 
 __all__ = ["check_table", "check_target"]
 
-_NUMBERS = "biuf"
+_COMPLEX = "Complex data not supported: {} must be real numbers."
 _ADVICE = "Encode them (one-hot, with a public list of categories) or leave them out."
 
 
 def check_table(X: Any) -> None:
     """Raise if X is not a two-dimensional table of real numbers; say which columns are not."""
-    if sp.issparse(X):
-        _refuse_complex("X", X.dtype)
-        return
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        text = [
-            str(name)
-            for name, dtype in zip(X.columns, X.dtypes, strict=True)
-            if not _is_number(dtype)
-        ]
+    if not sp.issparse(X) and hasattr(X, "columns") and hasattr(X, "dtypes"):
+        types = zip(X.columns, X.dtypes, strict=True)
+        text = [str(name) for name, dtype in types if not _is_number(dtype)]
         if text:
             raise ValueError(f"X has columns that are not numbers: {', '.join(text)}. {_ADVICE}")
         return
-    array = np.asarray(X)
+    array = X if sp.issparse(X) else np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
             f"Expected a 2D array of rows and columns, got {array.ndim}D. Reshape your data: one "
             "column is X.reshape(-1, 1), one row is X.reshape(1, -1)."
         )
-    _refuse_complex("X", array.dtype)
+    if array.dtype.kind == "c":
+        raise ValueError(_COMPLEX.format("X"))
     if array.dtype.kind not in "OSU":
         return
     failures = {j: error for j in range(array.shape[1]) if (error := _unreadable(array[:, j]))}
@@ -55,14 +50,10 @@ def check_target(y: Any, *, numbers: bool) -> None:
     if y is None or sp.issparse(y):
         return  # scikit-learn's messages for these show nothing
     array = np.asarray(y)
-    _refuse_complex("y", array.dtype)
+    if array.dtype.kind == "c":
+        raise ValueError(_COMPLEX.format("y"))
     if numbers and array.dtype.kind in "OSU" and _unreadable(array):
         raise ValueError("y must be numbers for a regressor; it has values that are not.")
-
-
-def _refuse_complex(name: str, dtype: Any) -> None:
-    if dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} must be real numbers.")
 
 
 def _unreadable(values: Any) -> type[Exception] | None:
@@ -77,4 +68,4 @@ def _unreadable(values: Any) -> type[Exception] | None:
 def _is_number(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):  # polars
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
-    return getattr(dtype, "kind", "O") in _NUMBERS
+    return getattr(dtype, "kind", "O") in "biuf"

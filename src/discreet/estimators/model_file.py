@@ -173,7 +173,9 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
         table=table,
         guarantee=estimator.guarantee_.to_dict(),
     )
-    text = ",\n".join(f"{_compact(key)}: {_compact(value)}" for key, value in _plain(file).items())
+    strict: dict[str, Any] = {"ensure_ascii": True, "allow_nan": False, "separators": (",", ":")}
+    entries = [f'"{name}": {json.dumps(value, **strict)}' for name, value in _plain(file).items()]
+    text = ",\n".join(entries)
     checksum = hashlib.sha256(f"{{\n{text}".encode("ascii")).hexdigest()
     with replacing(path) as stream:
         stream.write(f'{{\n{text}{_CHECKSUM.decode()}{checksum}"\n}}\n')
@@ -245,10 +247,6 @@ def _no_constant(name: str) -> NoReturn:
     raise ModelFileError(f"it has {name} where a number must be.")
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-
-
 def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it: NumPy arrays and scalars as lists and numbers."""
 
@@ -274,9 +272,6 @@ def _warning(guarantee: Guarantee) -> str | None:
     return None
 
 
-# Settings.
-
-
 def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     """Return the parameters of an estimator that belong to the model."""
     given = estimator.get_params(deep=False)
@@ -284,9 +279,8 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     solver, steps = settings["solver"], settings["preparation"]
     settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
     if steps is not None:
-        settings["preparation"] = [
-            to_dict(s) for s in ([steps] if isinstance(steps, Step) else steps)
-        ]
+        steps = [steps] if isinstance(steps, Step) else steps
+        settings["preparation"] = [to_dict(step) for step in steps]
     return {name: _plain(value) for name, value in settings.items()}
 
 
@@ -325,9 +319,6 @@ def _solver(stored: _Solver) -> Solver:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
-
-
-# Fitted attributes.
 
 
 def _fitted(estimator: Any) -> _Fitted:
@@ -421,9 +412,6 @@ def _restored(stored: _Estimator) -> Any:
     else:
         estimator.coef_, estimator.intercept_ = np.array(coef[0]), fitted.intercept[0]
     return estimator
-
-
-# The table before the model.
 
 
 def _table(pipeline: Pipeline) -> _Table:

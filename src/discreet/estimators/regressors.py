@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -11,21 +11,21 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Accountant, Budget
+from discreet.core import Budget
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, Huber, Loss, Squared
-from discreet.preparation import Step
-from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
 __all__ = ["HuberRegressor", "LinearRegression", "LinearRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class LinearRegressor(RegressorMixin, PrivateLinearModel):
     """Base class of regressors; the target is scaled to [-1, 1] by public bounds."""
 
-    target_bounds: tuple[float, float] | None
-    intercept_: float
+    _: KW_ONLY
+    target_bounds: tuple[float, float] | None = None
+    intercept_: float = field(init=False)
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit the model within the budget.
@@ -43,10 +43,15 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         """
         centre, scale = self._target_units()
         settings = self._settings()
-        if self.target_bounds is None and (
-            settings.method is None or settings.method.solver.private
-        ):
-            self._warn_about_bounds()
+        private = settings.method is None or settings.method.solver.private
+        if self.target_bounds is None and private:
+            warnings.warn(
+                "Without target_bounds, targets are used as they are, and private methods are made "
+                "for targets in [-1, 1]: larger ones are clipped, and much smaller ones are lost "
+                "in noise. Pass target_bounds=(low, high), public bounds of the target.",
+                UserWarning,
+                stacklevel=2,
+            )
         X, y = self._read(X, y, numbers=True)
         method = self._method(settings, X)
         target = np.asarray(y, dtype=np.float64)
@@ -100,16 +105,6 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             return (low + high) / 2, (high - low) / 2
         return 0.0, max(abs(low), abs(high))
 
-    @staticmethod
-    def _warn_about_bounds() -> None:
-        warnings.warn(
-            "Without target_bounds, targets are used as they are, and private methods are made "
-            "for targets in [-1, 1]: larger ones are clipped, and much smaller ones are lost in "
-            "noise. Pass target_bounds=(low, high), public bounds of the target.",
-            UserWarning,
-            stacklevel=3,
-        )
-
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
@@ -117,6 +112,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class LinearRegression(LinearRegressor):
     """Least squares under differential privacy.
 
@@ -155,39 +151,11 @@ accountant, progress
     predictions to them costs nothing.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        target_bounds: tuple[float, float] | None = None,
-        relation: str = "add_remove",
-        solver: str | Solver = "auto",
-        alpha: float = 1e-4,
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        preparation: Sequence[Step] | None = None,
-        random_state: Any = None,
-        accountant: Accountant | None = None,
-        progress: Callable[[Any], None] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target_bounds = target_bounds
-        self.relation = relation
-        self.solver = solver
-        self.alpha = alpha
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.preparation = preparation
-        self.random_state = random_state
-        self.accountant = accountant
-        self.progress = progress
-
     def _loss(self) -> Loss:
         return Squared()
 
 
+@dataclass(eq=False, repr=False)
 class HuberRegressor(LinearRegressor):
     """Robust regression with the Huber loss under differential privacy.
 
@@ -213,36 +181,8 @@ accountant, progress, target_bounds
     **Privacy.** As in `LinearRegression`.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        threshold: float = 0.5,
-        target_bounds: tuple[float, float] | None = None,
-        relation: str = "add_remove",
-        solver: str | Solver = "auto",
-        alpha: float = 1e-4,
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        preparation: Sequence[Step] | None = None,
-        random_state: Any = None,
-        accountant: Accountant | None = None,
-        progress: Callable[[Any], None] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.threshold = threshold
-        self.target_bounds = target_bounds
-        self.relation = relation
-        self.solver = solver
-        self.alpha = alpha
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.preparation = preparation
-        self.random_state = random_state
-        self.accountant = accountant
-        self.progress = progress
+    _: KW_ONLY
+    threshold: float = 0.5
 
     def _loss(self) -> Loss:
         return Huber(self.threshold)

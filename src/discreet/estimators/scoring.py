@@ -25,14 +25,6 @@ from discreet.estimators.classifiers import LinearClassifier, label_codes
 from discreet.estimators.regressors import LinearRegressor
 from discreet.validate import FloatArray
 
-__all__ = [
-    "ClassifierScores",
-    "RegressorScores",
-    "row_scores",
-    "score_classifier",
-    "score_regressor",
-]
-
 _PUBLIC = (
     "the number of rows",
     "that all rows are valid (they match the schema, known labels)",
@@ -58,15 +50,13 @@ class ClassifierScores:
     @property
     def accuracy(self) -> float:
         """Share of rows whose predicted label is the true one."""
-        return _ratio(float(np.trace(self.counts)), float(self.counts.sum()))
+        return _ratio(np.trace(self.counts), self.counts.sum())
 
     @property
     def recalls(self) -> tuple[float, ...]:
         """Recall of each label; NaN for a label without rows."""
-        return tuple(
-            _ratio(float(self.counts[k, k]), float(self.counts[k].sum()))
-            for k in range(len(self.labels))
-        )
+        sums = self.counts.sum(axis=1)
+        return tuple(_ratio(self.counts[k, k], sums[k]) for k in range(len(sums)))
 
     @property
     def balanced_accuracy(self) -> float:
@@ -88,12 +78,10 @@ class RegressorScores:
 
 
 def row_scores(model: PrivateLinearModel, X: Any) -> FloatArray:
-    """Return scores of shape (n_rows, n_models), each from its row and the model alone.
+    """Return scores of shape (n_rows, n_models), private like the rows.
 
-    Notes
-    -----
-    *Privacy.* Private, like the rows. To the last bit, a row's scores do not depend on other rows,
-    their number, the row's position or the number of threads.
+    To the last bit, a row's scores do not depend on other rows, their number, the row's position or
+    the number of threads.
     """
     check_is_fitted(model, "coef_")
     return model._margins(model._read_new(X), by_row=True)
@@ -108,18 +96,8 @@ def score_classifier(
 ) -> ClassifierScores:
     """Score a classifier: exactly, or with a budget through a noisy confusion matrix.
 
-    Parameters
-    ----------
-    model : LogisticRegression or LinearSVC
-        A fitted classifier.
-    X : array, CSR matrix or DataFrame
-        Rows.
-    y : array of shape (n_rows,)
-        True labels, all of them in ``model.classes_``.
-    budget : Budget, optional
-        ε to spend; δ is not used. None for exact, private scores.
-    accountant : Accountant, optional
-        Counts what is spent.
+    All labels in y must be in ``model.classes_``. Of the budget ε is spent, δ is not used; without
+    one the scores are exact and private. ``accountant`` counts what is spent.
 
     Notes
     -----
@@ -150,14 +128,8 @@ def score_regressor(
 ) -> RegressorScores:
     """Score a regressor: exactly, or with a budget through two noisy sums.
 
-    Parameters
-    ----------
-    model : LinearRegression or HuberRegressor
-        A fitted regressor.
-    X, y, budget, accountant
-        As in `score_classifier`, with true targets in y.
-    bounds : (float, float)
-        Public bounds of the target: targets and predictions are clipped to them.
+    Targets and predictions are clipped to ``bounds``, public bounds of the target; the rest is as
+    in `score_classifier`.
 
     Notes
     -----
@@ -208,4 +180,4 @@ def _release(
 
 
 def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else float("nan")
+    return float(part / whole) if whole > 0 else float("nan")

@@ -21,6 +21,7 @@ from discreet.accounting.composition import divide
 from discreet.core import Account, Curator
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
+from discreet.objectives import Problem
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
@@ -33,17 +34,6 @@ from discreet.preparation.steps import (
 from discreet.preparation.whitening import MARGIN, Scale
 from discreet.rows import AffineMap, Rows, as_rows
 from discreet.validate import FloatArray, number
-
-__all__ = [
-    "check_steps",
-    "check_table",
-    "conditions",
-    "divide_budget",
-    "margins",
-    "model_norm",
-    "transform",
-    "typical_norm",
-]
 
 LARGEST_DENSE = 2**32
 """Bytes of the dense table that centring or whitening may make of a sparse one (4 GiB)."""
@@ -116,12 +106,8 @@ def divide_budget(
     """Divide a budget between steps and models that may compose in ``measures``.
 
     Returns the budget of the models and one mechanism per step, before anything is opened or read.
-    A budget too extreme for a step is a ``ValueError``.
-
-    Notes
-    -----
-    *Privacy.* `Account.reserve` divides the same budget in the same way, and its filters hold each
-    step to its part.
+    `Account.reserve` divides the same budget in the same way, and its filters hold each step to its
+    part. A budget too extreme for a step is a ``ValueError``.
     """
     if not steps:
         return budget, ()
@@ -144,8 +130,7 @@ def transform(
     *,
     copy: bool,
     data_norm: float | None,
-    fit_intercept: bool,
-    row_norm: float | None,
+    problem: Problem,
 ) -> tuple[Rows, tuple[FittedStep, ...]]:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
@@ -153,28 +138,26 @@ def transform(
     matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
     the other steps do is left to `Rows.transformed`, if they are one affine map.
 
-    Parameters
-    ----------
-    steps, mechanisms
-        The steps, and what `divide_budget` returned for them.
-    X, targets
-        The table and the targets of the first model, which no step uses.
-    account, noises
-        The account in which each step's share is reserved, and the noise of each step.
-    copy : bool
-        Whether the model needs a table of its own.
-    data_norm, row_norm
-        Public bounds on the norm of a row, before and after the preparation.
-    fit_intercept : bool
-        Whether the model's rows have a constant feature.
+    No step uses the targets, which are those of the first model. ``account`` has each step's share
+    reserved. ``data_norm`` is a public bound on the norm of a row before the preparation; the
+    problem may have one after it.
     """
     copy = copy or not _is_affine(steps)
-    table, base, affine = X, None, None
+    table: Any = X
+    base: Rows | None = None
+    affine: AffineMap | None = None
+
+    def rows_now(*, fit_intercept: bool, row_norm: float | None) -> Rows:
+        """Return the rows that the next step or the model learns from."""
+        if base is None or affine is None:
+            return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
+        return base.transformed(affine, fit_intercept=fit_intercept, row_norm=row_norm)
+
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
     for part, step in enumerate(steps):
         bound = norms.clip if norms and step.bounded else None
-        rows = _rows(table, targets, base, affine, fit_intercept=False, row_norm=bound)
+        rows = rows_now(fit_intercept=False, row_norm=bound)
         curator = Curator(rows, account, noises[part])  # type: ignore[arg-type]
         curator.open_reserved(part)
         released, norms = step.fit(curator, mechanisms[part], norms)
@@ -185,23 +168,8 @@ def transform(
             table = released.apply(table, in_place=own)
         elif base is None:  # made once: norms are computed there
             base = as_rows(table, targets, row_norm=affine.row_norm)
-    rows = _rows(table, targets, base, affine, fit_intercept=fit_intercept, row_norm=row_norm)
+    rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
-
-
-def _rows(
-    table: Any,
-    targets: FloatArray,
-    base: Rows | None,
-    affine: AffineMap | None,
-    *,
-    fit_intercept: bool,
-    row_norm: float | None,
-) -> Rows:
-    """Return the rows that a step or a model learns from."""
-    if base is None or affine is None:
-        return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
-    return base.transformed(affine, fit_intercept=fit_intercept, row_norm=row_norm)
 
 
 def _is_affine(steps: Sequence[Step]) -> bool:
@@ -226,22 +194,6 @@ def model_norm(steps: Sequence[Step], data_norm: float | None) -> float | None:
     return norm
 
 
-def typical_norm(steps: Sequence[Step]) -> float | None:
-    """Return about the root of the mean squared norm of rows after these steps, if known."""
-    norms = [step.norm for step in steps if isinstance(step, Scale)]
-    return norms[-1] if norms else None
-
-
-def conditions(fitted: Sequence[FittedStep]) -> tuple[str, ...]:
-    """Return statements of what the privacy of a preparation rests on."""
-    if not fitted:
-        return ()
-    return (
-        *(step.condition for step in fitted),
-        "the budget was divided between preparation and model before a row was read",
-    )
-
-
 def margins(
     steps: Sequence[FittedStep],
     X: Any,
@@ -252,23 +204,10 @@ def margins(
 ) -> FloatArray:
     """Return products of new rows with weights, as the fit would have transformed the rows.
 
-    Parameters
-    ----------
-    steps : sequence of FittedStep
-        The fitted preparation.
-    X : array or CSR matrix
-        New rows.
-    weights : ndarray of shape (n_models, n_features)
-        Weights of transformed rows, without intercepts.
-    row_norm : float or None
-        Norm that transformed rows are clipped to.
-    by_row : bool
-        Compute each row's products from that row and public numbers alone, to the last bit. By
-        default matrix products are used, which are faster and round a row by its position.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_models)
+    The weights, of shape (n_models, n_features), are those of transformed rows, which are clipped
+    to ``row_norm``. With ``by_row`` each row's products are computed from that row and public
+    numbers alone, to the last bit; else by matrix products, which are faster and round a row by
+    its position. The result has the shape (n_rows, n_models).
     """
     carried = np.column_stack([weights, np.zeros(len(weights))])
     bounds = [step for step in steps if isinstance(step, FittedBounds)]
@@ -283,7 +222,10 @@ def margins(
     parts = []
     for block in _blocks(steps, X):
         if by_row:
-            parts.append(_margins_by_row(block, carried, row_norm))
+            # C-contiguous: which kernel is used must not depend on the number of rows
+            own = block if sp.issparse(block) else np.ascontiguousarray(block)
+            rows = as_rows(own, np.zeros(block.shape[0]), row_norm=row_norm)
+            parts.append(np.column_stack([rows.margins(vector) for vector in carried]))
             continue
         products = np.asarray(block @ carried[:, :-1].T, dtype=np.float64)
         if row_norm is not None:
@@ -291,17 +233,6 @@ def margins(
             products *= (row_norm / np.maximum(norms, row_norm))[:, None]
         parts.append(products + carried[:, -1])
     return np.concatenate(parts)
-
-
-def _margins_by_row(block: Any, weights: FloatArray, row_norm: float | None) -> FloatArray:
-    """Return products with rows, each computed from its row alone.
-
-    Blocks are made C-contiguous: which kernel is used must not depend on the number of rows.
-    """
-    if not sp.issparse(block):
-        block = np.ascontiguousarray(block)
-    rows = as_rows(block, np.zeros(block.shape[0]), row_norm=row_norm)
-    return np.column_stack([rows.margins(vector) for vector in weights])
 
 
 def _blocks(steps: Sequence[FittedStep], X: Any) -> Iterator[Any]:

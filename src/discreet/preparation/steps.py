@@ -25,25 +25,6 @@ from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
 from discreet.rows import AffineMap, as_rows
 from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
 
-__all__ = [
-    "FITTED_STEPS",
-    "STEPS",
-    "Bounds",
-    "FittedBounds",
-    "FittedRadius",
-    "FittedSpread",
-    "FittedStep",
-    "Known",
-    "Mechanism",
-    "Radius",
-    "RowNorms",
-    "Spread",
-    "Step",
-    "clipped",
-    "from_dict",
-    "to_dict",
-]
-
 Mechanism = ExponentialMechanism | Gaussian | L2Norm
 AnyStep = TypeVar("AnyStep", bound="Step | FittedStep")
 
@@ -58,17 +39,10 @@ RADII = (1e-21, 1e21)
 class RowNorms:
     """Public knowledge of the norm of rows between two steps of a preparation.
 
-    Attributes
-    ----------
-    clip
-        Norm that rows are clipped to in the next moment that is asked for.
-    typical
-        Upper bound on the root of their mean squared norm, as far as is known.
-    target
-        What `Whiten` brings the root of their mean squared norm to.
-    raw
-        Whether no step has clipped the rows yet. The next step that transforms them then clips
-        them to ``clip`` first; later ones clip rows in their moments only.
+    ``clip`` is the norm that rows are clipped to in the next moment that is asked for, ``typical``
+    an upper bound on the root of their mean squared norm, as far as is known, and ``target`` what
+    `Whiten` brings that root to. Rows are ``raw`` until a step has clipped them: the next step that
+    transforms them then clips them first; later ones clip rows in their moments only.
     """
 
     clip: float
@@ -79,7 +53,6 @@ class RowNorms:
 
 Known = RowNorms | None
 
-
 STEPS: dict[str, type[Step]] = {}
 FITTED_STEPS: dict[str, type[FittedStep]] = {}
 """Classes of steps and of fitted steps by name."""
@@ -88,20 +61,10 @@ FITTED_STEPS: dict[str, type[FittedStep]] = {}
 class Step:
     """Base class of steps: frozen dataclasses with a share of the budget.
 
-    Attributes
-    ----------
-    share
-        Share of the fit's budget that the step costs.
-    name
-        Name of the step in a guarantee.
-    dense
-        Whether the step makes a dense table of a sparse one.
-    bounded
-        Whether it needs a public bound on the norm of the rows it reads.
-    selections
-        Number of selections among public candidates; 0 for a step that asks for one sum.
-    limits
-        Smallest and largest value of each setting that is a number.
+    A step is ``dense`` if it makes a dense table of a sparse one, and ``bounded`` if it needs a
+    public bound on the norm of the rows it reads. ``selections`` is its number of selections among
+    public candidates; 0 for a step that asks for one sum. ``limits`` has the range of each setting
+    that is a number.
     """
 
     share: float
@@ -150,12 +113,7 @@ class Step:
 class FittedStep:
     """Base class of fitted steps: frozen dataclasses of released numbers.
 
-    Attributes
-    ----------
-    name
-        Name of the step in a model file.
-    condition_text
-        What the privacy of the step rests on, with the names of its fields in braces.
+    ``condition_text`` says what the privacy of the step rests on, with names of fields in braces.
     """
 
     name: ClassVar[str]
@@ -195,12 +153,7 @@ def to_dict(step: Step | FittedStep) -> dict[str, Any]:
 def from_dict(data: Any, kinds: Mapping[str, type[AnyStep]]) -> AnyStep:
     """Return the step that `to_dict` was called on; anything else is a ``ValueError``.
 
-    Parameters
-    ----------
-    data : dict
-        Plain data.
-    kinds : mapping
-        The classes that are allowed, by name.
+    ``kinds`` has the classes that are allowed, by name.
     """
     name = data.get("step") if isinstance(data, dict) else None
     if not isinstance(name, str) or name not in kinds:

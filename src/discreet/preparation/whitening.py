@@ -23,21 +23,6 @@ from discreet.rows import AffineMap, as_rows
 from discreet.solvers.newton import nearest
 from discreet.validate import FloatArray, check_fields, flag, positive, vector
 
-__all__ = [
-    "MARGIN",
-    "WIDEST",
-    "Centre",
-    "FittedCentre",
-    "FittedScale",
-    "FittedWhiten",
-    "Scale",
-    "Whiten",
-    "column_weights",
-    "plausible",
-    "shrunk",
-    "whitening",
-]
-
 WIDEST = 2048
 """Largest number of columns that can be whitened: the second moment has about half its square."""
 
@@ -54,17 +39,13 @@ LEAST_SHARE = 0.05
 class FittedMoment(FittedStep):
     """Base class of steps by a noisy moment.
 
-    Attributes
-    ----------
-    deviation
-        Standard deviation of the noise in each coordinate of the moment (of a second moment's
-        triangle, off the diagonal over √2).
-    row_norm
-        Norm that rows were clipped to for the moment.
-    clips
-        Whether rows are clipped to it when they are transformed, too.
+    ``deviation`` is the standard deviation of the noise in each coordinate of the moment (of a
+    second moment's triangle, off the diagonal over √2), ``row_norm`` the norm that rows were
+    clipped to for it. If ``clips``, rows are clipped to it when they are transformed, too. What
+    rows are transformed by, with one entry or row per column, is the field ``by``.
     """
 
+    by: ClassVar[str]
     deviation: float
     row_norm: float
     clips: bool
@@ -73,9 +54,9 @@ class FittedMoment(FittedStep):
         check_fields(self, positive, "deviation", "row_norm")
         check_fields(self, flag, "clips")
 
-    def first(self, before: AffineMap | None, n_features: int) -> AffineMap:
-        """Return the map of the steps before; without any, the one that clips rows."""
-        return AffineMap.to_norm(self.row_norm, n_features) if before is None else before
+    def accepts(self, n_features: int) -> bool:
+        """Return whether the step was fitted to this many columns."""
+        return len(getattr(self, self.by)) == n_features
 
 
 @dataclass(frozen=True)
@@ -131,6 +112,7 @@ class FittedCentre(FittedMoment):
     row_norm: float
     clips: bool
     name: ClassVar[str] = "centre"
+    by: ClassVar[str] = "mean"
     condition_text: ClassVar[str] = (
         "the mean of the rows, each clipped to norm {row_norm:g}, was released with noise of "
         "standard deviation {deviation:.4g} and subtracted"
@@ -140,13 +122,9 @@ class FittedCentre(FittedMoment):
         check_fields(self, vector, "mean")
         super().__post_init__()
 
-    def accepts(self, n_features: int) -> bool:
-        """Return whether the mean has this many entries."""
-        return self.mean.size == n_features
-
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
         """Return the map of the steps before, then minus the mean."""
-        return self.first(before, n_features).shifted(self.mean)
+        return (before or AffineMap.to_norm(self.row_norm, n_features)).shifted(self.mean)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Subtract the mean; the result is dense."""
@@ -204,6 +182,7 @@ class FittedScale(FittedMoment):
     row_norm: float
     clips: bool
     name: ClassVar[str] = "scale"
+    by: ClassVar[str] = "weights"
     condition_text: ClassVar[str] = (
         "the columns' second moments, of rows each clipped to norm {row_norm:g}, were released "
         "with noise of standard deviation {deviation:.4g} and columns scaled by them"
@@ -215,13 +194,9 @@ class FittedScale(FittedMoment):
             raise ValueError("weights must be > 0.")
         super().__post_init__()
 
-    def accepts(self, n_features: int) -> bool:
-        """Return whether there are this many weights."""
-        return self.weights.size == n_features
-
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
         """Return the map of the steps before, then times the weights."""
-        return self.first(before, n_features).scaled(self.weights)
+        return (before or AffineMap.to_norm(self.row_norm, n_features)).scaled(self.weights)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Multiply the columns; a sparse table stays sparse."""
@@ -286,6 +261,7 @@ class FittedWhiten(FittedMoment):
     row_norm: float
     clips: bool
     name: ClassVar[str] = "whiten"
+    by: ClassVar[str] = "matrix"
     condition_text: ClassVar[str] = (
         "the second moment of the rows, each clipped to norm {row_norm:g}, was released with noise "
         "of standard deviation {deviation:.4g} and rows were whitened by it"
@@ -299,13 +275,9 @@ class FittedWhiten(FittedMoment):
         check_fields(self, positive, "ridge")
         super().__post_init__()
 
-    def accepts(self, n_features: int) -> bool:
-        """Return whether the matrix has this many columns."""
-        return len(self.matrix) == n_features
-
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
         """Return the map of the steps before, then times the matrix."""
-        return self.first(before, n_features).rotated(self.matrix)
+        return (before or AffineMap.to_norm(self.row_norm, n_features)).rotated(self.matrix)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Multiply the rows by the matrix; the result is dense."""
@@ -325,20 +297,11 @@ def shrunk(mean: FloatArray, deviation: float) -> FloatArray:
 
 
 def plausible(values: FloatArray, deviation: float, norms: RowNorms) -> FloatArray:
-    """Project noisy second moments on those that rows of such norms can have.
+    """Project noisy second moments, in any orthogonal directions, on those that rows can have.
 
     The sum t of noisy values is known better than each of them, so it is kept, but for two limits.
     It is at most typical². And it is at least its own noise or a twentieth of typical², whichever
     is less: rows are not all 0. The result is the Euclidean projection on {v ≥ 0, Σv = t}.
-
-    Parameters
-    ----------
-    values : ndarray
-        Noisy second moments, in any orthogonal directions.
-    deviation : float
-        Standard deviation of the noise in each.
-    norms : RowNorms
-        What is known of the rows.
     """
     largest_sum = norms.typical**2
     least = min(LEAST_SHARE * largest_sum, deviation * math.sqrt(values.size))
@@ -350,42 +313,31 @@ def plausible(values: FloatArray, deviation: float, norms: RowNorms) -> FloatArr
 
 
 def column_weights(
-    moments: FloatArray, deviation: float, norms: RowNorms, norm: float
+    moments: FloatArray,
+    deviation: float,
+    norms: RowNorms,
+    norm: float,
+    ridge: float | None = None,
 ) -> FloatArray:
-    """Return the columns' weights that noisy means of their squares allow.
+    """Return the weights of directions that noisy means of squares in them allow.
 
-    They are 1/√(v + σ/2), v the means after `plausible` and σ their noise's standard deviation, all
-    times a number that makes the mean squared norm, as far as v tells, norm².
+    They are g ∝ 1/√(v + ridge) such that Σ v·g² = norm². v are the means after `plausible`. The
+    ridge is half the noise's standard deviation if not given.
     """
-    return _stretches(plausible(moments, deviation, norms), 0.5 * deviation, norm)
+    ridge = 0.5 * deviation if ridge is None else ridge
+    likely = plausible(moments, deviation, norms)
+    explained = float(np.sum(likely / (likely + ridge)))
+    weights: FloatArray = norm / np.sqrt(explained * (likely + ridge))
+    return weights
 
 
 def whitening(moment: FloatArray, deviation: float, norms: RowNorms) -> tuple[FloatArray, float]:
     """Return the whitening matrix that a noisy second moment allows, and its ridge λ.
 
-    Parameters
-    ----------
-    moment : ndarray
-        The noisy mean of xxᵀ, a symmetric matrix.
-    deviation : float
-        Standard deviation of the noise on its diagonal.
-    norms : RowNorms
-        What is known of the rows.
-
-    Notes
-    -----
     The noise is a symmetric matrix with standard deviation σ on the diagonal and σ/√2 off it, whose
     largest eigenvalue is about σ·√(2d). That is λ: directions in which rows vary by less are noise.
     """
     values, vectors = np.linalg.eigh(moment)
     ridge = deviation * math.sqrt(2 * len(moment))
-    likely = plausible(values, deviation, norms)
-    matrix = (vectors * _stretches(likely, ridge, norms.target)) @ vectors.T
+    matrix = (vectors * column_weights(values, deviation, norms, norms.target, ridge)) @ vectors.T
     return (matrix + matrix.T) / 2, ridge
-
-
-def _stretches(values: FloatArray, ridge: float, norm: float) -> FloatArray:
-    """Return numbers g ∝ 1/√(v + ridge) such that Σ v·g² = norm²."""
-    explained = float(np.sum(values / (values + ridge)))
-    stretches: FloatArray = norm / np.sqrt(explained * (values + ridge))
-    return stretches

@@ -25,17 +25,6 @@ from discreet.core.bits import Bits
 from discreet.core.quantiles import precise_context
 from discreet.validate import FloatArray
 
-__all__ = [
-    "LAWS",
-    "BestOfMany",
-    "Law",
-    "NegativeBinomial",
-    "Poisson",
-    "largest_rho",
-    "law_of",
-    "recomputed_epsilon",
-]
-
 _FEWEST, _MOST = 1.05, 1000.0
 """Range of the expected number of runs."""
 
@@ -47,19 +36,14 @@ _UP = 1 + 2.0**-40
 class NegativeBinomial:
     """P(K = k) ∝ (1 − γ)^k · Γ(k + η)/k! for k ≥ 1: geometric for η = 1, logarithmic for η = 0.
 
-    Parameters
-    ----------
-    shape : float
-        η, from 0 to 10. A smaller value costs less, and makes very few runs more likely.
-    gamma : float
-        γ, at least 1e-6 and below 1.
+    ``shape`` is η, from 0 to 10: a smaller value costs less, and makes very few runs more likely.
+    ``gamma`` is γ, at least 1e-6 and below 1.
     """
 
     shape: float  # as in dp_accounting: 0 logarithmic, 1 geometric, infinity Poisson
     gamma: float
 
     def __post_init__(self) -> None:
-        """Check that the parameters are in the range of the proof."""
         validate.check_fields(self, validate.number, "shape", least=0.0, most=10.0)
         validate.check_fields(self, validate.number, "gamma", least=1e-6, below=1.0)
 
@@ -108,27 +92,19 @@ class NegativeBinomial:
 class Poisson:
     """P(K = k) ∝ m^k/k! for k ≥ 1: very few runs are less likely, but a large m is expensive.
 
-    Parameters
-    ----------
-    rate : float
-        m, from 1e-6 to 1000.
+    ``rate`` is m, from 1e-6 to 1000.
     """
 
     rate: float
+    shape: ClassVar[float] = math.inf  # Poisson is the limit of negative binomial distributions
 
     def __post_init__(self) -> None:
-        """Check that the rate is in the range of the proof."""
         validate.check_fields(self, validate.number, "rate", least=1e-6, most=_MOST)
 
     @classmethod
     def with_mean(cls, mean: float) -> Poisson:
         """Return the distribution with approximately this mean."""
         return cls(float(brentq(lambda rate: rate / -math.expm1(-rate) - mean, 1e-6, _MOST)))
-
-    @property
-    def shape(self) -> float:
-        """Infinity: Poisson is the limit of negative binomial distributions."""
-        return math.inf
 
     @cached_property
     def mean(self) -> float:
@@ -219,14 +195,9 @@ def _draw(first: Callable[[Any], Any], ratio: Callable[[Any, int], Any], bits: B
 class BestOfMany:
     """The best of K runs, where K is random and secret and only the best run is released.
 
-    Parameters
-    ----------
-    rho : float
-        zCDP cost of one run, its noisy score included.
-    expected_runs : float
-        E[K].
-    shape : float
-        Shape of the distribution of K: 0 logarithmic, 1 geometric, infinity Poisson; all without 0.
+    ``rho`` is the zCDP cost of one run, its noisy score included, ``expected_runs`` is E[K]. The
+    ``shape`` of K's distribution is 0 for logarithmic, 1 geometric, infinity Poisson; all without
+    K = 0.
     """
 
     rho: float
@@ -240,10 +211,9 @@ class BestOfMany:
         return PrivacyLoss(math.inf, math.inf, math.inf)
 
     def event(self) -> Any:
-        """Return the selection as a `dp_accounting` event.
+        """Return the selection as a `dp_accounting` event, whose Poisson law includes K = 0.
 
-        The Poisson law of `dp_accounting` includes K = 0. Here K ≥ 1 and E[K] is the mean of this
-        K, which costs more.
+        Here K ≥ 1 and E[K] is the mean of this K, which costs more.
         """
         from dp_accounting import ZCDpEvent
         from dp_accounting.dp_event import RepeatAndSelectDpEvent
@@ -255,10 +225,7 @@ class BestOfMany:
 def largest_rho(law: Law, budget: Budget) -> float:
     """Return the largest ρ such that the best of K runs of ρ-zCDP keeps a budget with δ > 0.
 
-    Privacy
-    -------
-    The result is a lower bound, checked before it is returned:
-    ``law.epsilon(rho, delta) <= epsilon``.
+    It is a lower bound, checked before it is returned: ``law.epsilon(rho, delta) <= epsilon``.
     """
     most = conversions.rho_from_epsilon(budget.epsilon, budget.delta)
 

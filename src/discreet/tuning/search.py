@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from discreet.accounting import conversions
 from discreet.core import Budget, Gaussian, Guarantee, Relation
@@ -28,13 +28,14 @@ from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
 from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
-from discreet.rows import Rows, as_rows
-from discreet.solvers import Solver, resolve
+from discreet.estimators.scoring import score_classifier
+from discreet.solvers import GD, Solver, resolve
 from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
 
 __all__ = ["GRIDS", "Plan", "Tuned", "TunedGuarantee", "check_tunable", "solver_grid", "tune"]
 
 Setting = dict[str, Any]
+_Messages = list[tuple[str, type[Warning]]]
 
 SCORE_NOISE = 0.002
 """Target standard deviation of a score, as a share of the number of rows."""
@@ -97,18 +98,8 @@ def check_tunable(solver: Solver) -> None:
 class Plan:
     """Division of a budget among the runs of a tuning; it depends on public numbers only.
 
-    Attributes
-    ----------
-    budget
-        The budget of the whole tuning.
-    law
-        The distribution of the number of runs.
-    rho
-        zCDP cost of one run: of its fit and of its score.
-    rho_fit
-        zCDP cost of the fit.
-    score
-        The mechanism that releases the number of correct predictions, of sensitivity 1.
+    ``rho`` is the zCDP cost of one run, ``rho_fit`` that of its fit. ``score`` releases the number
+    of correct predictions, of sensitivity 1, with the rest.
     """
 
     budget: Budget
@@ -119,11 +110,7 @@ class Plan:
 
     @classmethod
     def of(cls, budget: Budget, law: Law, n_rows: int) -> Plan:
-        """Return the plan for a table of this size.
-
-        A score has noise of standard deviation 0.002·n, but gets between 2 % and 25 % of the budget
-        of a run.
-        """
+        """Return the plan for a table of this size; `SCORE_NOISE` decides on the score's share."""
         if budget.pure:
             raise NotSupported(
                 "tuning needs delta > 0; got delta=0. Give a delta well below 1/n, such as 1e-6."
@@ -156,10 +143,7 @@ class Plan:
         return replace(self.budget, epsilon=epsilon)
 
     def check(self, guarantee: Guarantee) -> None:
-        """Raise if a fit has cost more than planned, or if its cost in zCDP is not known.
-
-        Nothing has been released then.
-        """
+        """Raise if a fit has cost more than planned, or if its cost in zCDP is not known."""
         spent: float | None = None
         if guarantee.measure == "zcdp":
             spent = guarantee.rho
@@ -193,18 +177,10 @@ class TunedGuarantee(Guarantee):
 
 @dataclass(frozen=True)
 class Tuned:
-    """Result of a tuning.
+    """The fitted estimator of the best run, its setting, and the guarantee for both together.
 
-    Attributes
-    ----------
-    model
-        The fitted estimator of the best run; its ``guarantee_`` is that of the whole tuning.
-    setting
-        Its setting.
-    guarantee
-        The guarantee for model and setting together.
-    runs
-        The number of runs in test mode, else None: the guarantee does not cover this number.
+    The estimator's ``guarantee_`` is that of the whole tuning, too. ``runs`` is the number of runs
+    in test mode, else None: the guarantee does not cover this number.
     """
 
     model: Any
@@ -228,9 +204,9 @@ def tune(
     Parameters
     ----------
     estimator : classifier of discreet
-        An unfitted model with the budget of the whole tuning (epsilon, delta, relation). It must
-        name a solver other than "auto" and have no preparation, accountant, progress callback or
-        random state.
+        An unfitted model with the budget of the whole tuning (epsilon, delta, relation), without
+        accountant, progress callback and random state. With a preparation, its solver must be
+        "auto" or compose in one measure, as "gd" and "agd" do.
     X : array or CSR matrix of shape (n_samples, n_features)
         Rows.
     y : array of shape (n_samples,)
@@ -265,20 +241,19 @@ def tune(
     settings = _settings(estimator, grid)
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
-    labels = np.asarray(y)
+    y = column_or_1d(y, warn=True)
     plan = Plan.of(budget, law_of(law, mean), X.shape[0])
     candidates = [_candidate(estimator, setting, plan) for setting in settings]
     bits = _bits(random_state)
     best: tuple[float, Any, Setting, _Messages] | None = None
     earlier_fits = 0
-    wrapped: dict[float | None, Rows] = {}
     runs = plan.law.draw(bits)
     for run, stream in enumerate(bits.spawn(runs)):
         drawn = int(uniform_index(1, len(settings), stream)[0])
         model = clone(candidates[drawn])
         guarantee, messages = _fit(model, X, y, stream)
         plan.check(guarantee)
-        score = _noisy_score(plan.score, _count_correct(model, X, labels, wrapped), stream)
+        score = _noisy_score(plan.score, _count_correct(model, X, y), stream)
         if run == 0:
             earlier_fits = guarantee.earlier_fits
         if best is None or score > best[0]:
@@ -293,7 +268,7 @@ def tune(
 
 
 def _settings(estimator: Any, grid: Sequence[Mapping[str, Any]] | None) -> list[Setting]:
-    """Return the settings as dicts, after checking that they leave the budget alone."""
+    """Return the settings as dicts; they leave the budget alone."""
     if grid is None:
         solver = estimator.solver
         grid = solver_grid(solver if isinstance(solver, str) else solver.name)
@@ -323,14 +298,14 @@ def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
         )
     if model.random_state is not None:
         raise PrivacyError("estimators to be tuned must have random_state=None; give it to tune.")
-    if model.preparation or model.solver == "auto":
-        raise NotSupported(
-            "estimators with a private preparation of the rows (solver='auto' has one) cannot be "
-            "tuned: their predictions are not computed row by row, so one row could change the "
-            "score by more than 1. Pass preparation=None and name a solver, such as 'gd'."
-        )
-    solver = resolve(model.solver)
+    # for classifiers, the rule of "auto" chooses GD or ShrunkGD, which compose alike
+    solver = GD() if model.solver == "auto" else resolve(model.solver)
     check_tunable(solver)
+    if model.preparation and len(solver.composes) > 1:
+        raise NotSupported(
+            f"solver={solver.name!r} cannot be tuned with a preparation: their cost in zCDP is not "
+            "known before the fit. Pass preparation=None, or use 'gd' or 'agd'."
+        )
     model.set_params(epsilon=plan.fit_budget(solver.composes).epsilon)
     model.check_settings()
     return model
@@ -346,9 +321,6 @@ def _bits(random_state: Any) -> Bits:
         stacklevel=3,
     )
     return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
-
-
-_Messages = list[tuple[str, type[Warning]]]
 
 
 def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
@@ -368,22 +340,12 @@ def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
     return guarantee, list(messages)
 
 
-def _count_correct(
-    model: Any, X: Any, labels: NDArray[Any], wrapped: dict[float | None, Rows]
-) -> int:
+def _count_correct(model: Any, X: Any, y: NDArray[Any]) -> int:
     """Count the rows that a model predicts correctly: a private number of sensitivity 1.
 
-    The margin of a row is computed from the row and the weights alone, bit for bit, so another row
-    cannot change it. ``wrapped`` keeps the rows of each row norm for further runs.
+    Each prediction depends on its row and the model alone, bit for bit (docs/proofs/scoring.md).
     """
-    if model.row_norm_ not in wrapped:
-        wrapped[model.row_norm_] = as_rows(
-            X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=model.row_norm_
-        )
-    rows = wrapped[model.row_norm_]
-    scores = np.column_stack([rows.margins(weights) for weights in model.coef_]) + model.intercept_
-    chosen = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return int(np.count_nonzero(model.classes_[chosen] == labels))
+    return int(np.trace(score_classifier(model, X, y).counts))
 
 
 def _noisy_score(mechanism: Gaussian, correct: int, bits: Bits) -> float:
