@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from discreet.core import Accountant, Budget, Relation
 from discreet.errors import TableError
-from discreet.tables.cells import arrow, number_margin
+from discreet.tables.cells import arrow, is_number_text, number_margin
 from discreet.tables.columns import (
     Boolean,
     Column,
@@ -27,9 +27,8 @@ from discreet.tables.columns import (
     repeated,
     strip,
 )
-from discreet.tables.csv_files import check_form
 from discreet.tables.estimate import Estimate, Task
-from discreet.tables.reading import batches, is_parquet
+from discreet.tables.reading import batches, is_parquet, naming
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.text_stream import TextStream
 from discreet.tables.toml import to_plain, toml_text
@@ -93,27 +92,17 @@ _TARGET_GAPS = (
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a file, known before a record is read.
+    """Columns of a file, in order, known before a record is read.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Its columns, in order.
-    file : FileFormat
-        Form of a text file.
-    kinds : dict of str to str
-        Kinds of the columns of a Parquet file; empty for a text file, which does not state them.
-    reasons : dict of str to str
-        Why a column cannot be used.
-    n_rows : int or None
-        The number of rows, if the file states it.
+    A text file states neither the kinds of its columns nor the number of rows; ``reasons`` say why
+    a column of a Parquet file cannot be used.
     """
 
     names: tuple[str, ...]
     file: FileFormat
-    kinds: dict[str, Kind]
-    reasons: dict[str, str]
-    n_rows: int | None
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    n_rows: int | None = None
 
     @property
     def names_in_first_line(self) -> bool:
@@ -131,7 +120,7 @@ class Layout:
             raise TableError("No column of this file holds texts, numbers or truth values.")
         return Schema({name: columns.get(name, Ignored()) for name in self.names}, file=self.file)
 
-    def check_target(self, target: str | None, where: str, *, public: bool) -> None:
+    def check_target(self, target: str | None, *, public: bool) -> None:
         """Refuse a target that is not a column; names are shown only if they are public."""
         if target is not None and target not in self.names:
             hint = (
@@ -140,9 +129,9 @@ class Layout:
                 else "the names in the first line are not shown, because it may be a record. If it "
                 "is, pass --no-header (header=False in Python)."
             )
-            raise TableError(f"{where}: there is no column {target!r} to predict; {hint}")
+            raise TableError(f"there is no column {target!r} to predict; {hint}")
         if target in self.reasons:
-            raise TableError(f"{where}: {target!r} cannot be predicted: {self.reasons[target]}.")
+            raise TableError(f"{target!r} cannot be predicted: {self.reasons[target]}.")
 
 
 def layout(
@@ -153,10 +142,7 @@ def layout(
     header: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> Layout:
-    """Read the names of a file's columns and, from Parquet, their types; no record.
-
-    The parameters are those of `draft`.
-    """
+    """Read the names of a file's columns and, from Parquet, their types; no record."""
     arrow()
     plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
     if header is not None:
@@ -171,12 +157,12 @@ def layout(
     found = _parquet_layout(path) if is_parquet(path) else _text_layout(path, formats)
     if twice := repeated(found.names):
         which = "" if found.names_in_first_line else f": {quoted(twice)}"
-        raise TableError(f"{path}: has columns of the same name{which}. Rename them.")
-    if found.names_in_first_line and header is None and any(map(_is_number, found.names)):
+        raise TableError(f"has columns of the same name{which}. Rename them.")
+    if found.names_in_first_line and header is None and any(map(is_number_text, found.names)):
         raise TableError(
-            f"{path}: the first line holds a number, so it seems to be a record and not the names "
-            "of the columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if "
-            "it does hold the names, pass --header (header=True)."
+            "the first line holds a number, so it seems to be a record and not the names of the "
+            "columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if it does "
+            "hold the names, pass --header (header=True)."
         )
     return found
 
@@ -188,32 +174,23 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
     for candidate in formats:
         with TextStream(path, candidate, drafting=True) as stream:
             fields = tuple(strip(field) for field in stream.first_record() or ())
-            if stream.problem is not None:
-                raise TableError(f"{path}: {stream.problem}")
+            stream.check()
         if candidate.names and len(fields) == len(candidate.names):
-            return Layout(candidate.names, candidate, {}, {}, None)
+            return Layout(candidate.names, candidate)
         if len(fields) > len(best):
             best, chosen = fields, candidate
-    check_form(stream, path)
+    stream.check_form()
     if not best:
-        raise TableError(f"{path}: is empty. Choose the file that holds the records.")
+        raise TableError("is empty. Choose the file that holds the records.")
     if chosen.names:
         raise TableError(
-            f"{path}: its first line has {counted(len(best), 'field')}, but names lists "
+            f"its first line has {counted(len(best), 'field')}, but names lists "
             f"{len(chosen.names)}. Name every column, and check the delimiter."
         )
     if not chosen.header:
         best = tuple(f"column_{number}" for number in range(1, len(best) + 1))
         chosen = replace(chosen, names=best)
-    return Layout(best, chosen, {}, {}, None)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return Layout(best, chosen)
 
 
 def _parquet_layout(path: Path) -> Layout:
@@ -225,7 +202,7 @@ def _parquet_layout(path: Path) -> Layout:
         metadata = pq.read_metadata(path)
         fields = metadata.schema.to_arrow_schema()
     if metadata is None or fields is None:
-        raise TableError(f"{path}: is cut off or damaged. Copy it again.")
+        raise TableError("is cut off or damaged. Copy it again.")
     kinds = {field.name: _kind_of(field.type) for field in fields}
     reasons = {
         field.name: f"cells of type {field.type} are not read"
@@ -291,8 +268,9 @@ def draft(
     text file's columns are guessed from its first records, which the text says; with
     ``names_only`` no record is read.
     """
-    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
-    found.check_target(target, os.fspath(path), public=header is True)
+    with naming(path):
+        found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+        found.check_target(target, public=header is True)
     about, kinds = _ABOUT, dict[str, Kind]()
     if found.names_in_first_line:
         about += _FIRST_LINE
@@ -410,12 +388,13 @@ def draft_private(
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
     estimate = Estimate(budget, coverage, accountant, random_state, task)
-    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
-    if found.names_in_first_line and header is None:
-        raise ValueError(
-            f"{os.fspath(path)}: the first line of a text file would become public, as the names "
-            "of the columns, and no budget covers that. If it holds their names, pass --header "
-            "(header=True in Python); if it is a record, --no-header or --names a,b,…"
-        )
-    found.check_target(target, os.fspath(path), public=False)
+    with naming(path):
+        found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+        if found.names_in_first_line and header is None:
+            raise ValueError(
+                f"{os.fspath(path)}: the first line of a text file would become public, as the "
+                "names of the columns, and no budget covers that. If it holds their names, pass "
+                "--header (header=True in Python); if it is a record, --no-header or --names a,b,…"
+            )
+        found.check_target(target, public=False)
     return estimate.run(Path(path), found, target, progress)
