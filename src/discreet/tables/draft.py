@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from discreet.tables.columns import (
     strip,
 )
 from discreet.tables.estimate import Estimate, Task
-from discreet.tables.reading import batches, is_parquet, naming
+from discreet.tables.reading import batches, is_parquet, naming, opened_parquet
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.text_stream import TextStream
 from discreet.tables.toml import to_plain, toml_text
@@ -194,35 +194,27 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
 
 
 def _parquet_layout(path: Path) -> Layout:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    metadata, fields = None, None
-    with suppress(pa.ArrowException, OSError):
-        metadata = pq.read_metadata(path)
-        fields = metadata.schema.to_arrow_schema()
-    if metadata is None or fields is None:
-        raise TableError("is cut off or damaged. Copy it again.")
-    kinds = {field.name: _kind_of(field.type) for field in fields}
-    reasons = {
-        field.name: f"cells of type {field.type} are not read"
-        for field in fields
-        if kinds[field.name] == "ignored"
-    }
-    return Layout(tuple(fields.names), FileFormat(), kinds, reasons, metadata.num_rows)
-
-
-def _kind_of(arrow_type: Any) -> Kind:
     from pyarrow import types
 
-    inner = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
-    if types.is_boolean(inner):
-        return "boolean"
-    if types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner):
-        return "numeric"
-    if types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner):
-        return "categorical"
-    return "ignored"
+    with opened_parquet(path) as file:
+        fields, n_rows = file.schema_arrow, file.metadata.num_rows
+    tests: dict[Kind, tuple[Any, ...]] = {
+        "boolean": (types.is_boolean,),
+        "numeric": (types.is_integer, types.is_floating, types.is_decimal),
+        "categorical": (types.is_string, types.is_large_string, types.is_string_view),
+    }
+    kinds: dict[str, Kind] = dict.fromkeys(fields.names, "ignored")
+    for each in fields:
+        inner = each.type.value_type if types.is_dictionary(each.type) else each.type
+        for kind, kind_tests in tests.items():
+            if any(test(inner) for test in kind_tests):
+                kinds[each.name] = kind
+    reasons = {
+        each.name: f"cells of type {each.type} are not read"
+        for each in fields
+        if kinds[each.name] == "ignored"
+    }
+    return Layout(tuple(fields.names), FileFormat(), kinds, reasons, n_rows)
 
 
 def draft(
@@ -285,30 +277,26 @@ def draft(
     if target is not None:
         plain["target"] = {"column": target}
     gaps = {("target",): _TARGET_GAPS}
-    plain["columns"] = columns = {}
-    for name in found.names:
-        if name == target:
-            continue
-        kind = kinds.get(name)
-        columns[name] = {} if kind is None else {"kind": kind}
+    plain["columns"] = columns = {name: {} for name in found.names if name != target}
+    for name, column in columns.items():
+        if kind := kinds.get(name):
+            column["kind"] = kind
         if kind == "ignored":
-            columns[name]["reason"] = found.reasons[name]
+            column["reason"] = found.reasons[name]
         gaps["columns", name] = _GAPS[kind]
     return toml_text(about, plain, gaps)
 
 
 def _guessed_kinds(path: Path, found: Layout) -> dict[str, Kind]:
     """Tell numbers from texts by the first records of a text file."""
-    records = batches(path, found.any_cells(), target=False, drafting=True)
-    with closing(records):
-        first = next(iter(records))
-    cells = {name: values.slice(0, FIRST_RECORDS) for name, values in first.items()}
-    return {
-        name: "numeric"
-        if number_margin(values) == len(values) - values.null_count > 0
-        else "categorical"
-        for name, values in cells.items()
-    }
+    with closing(batches(path, found.any_cells(), target=False, drafting=True)) as records:
+        first = next(records)
+    kinds: dict[str, Kind] = {}
+    for name, cells in first.items():
+        values = cells.slice(0, FIRST_RECORDS)
+        is_numeric = number_margin(values) == len(values) - values.null_count > 0
+        kinds[name] = "numeric" if is_numeric else "categorical"
+    return kinds
 
 
 def draft_private(

@@ -27,7 +27,6 @@ from discreet.core import (
     Budget,
     Laplace,
     PermuteAndFlip,
-    PrivacyFilter,
     Relation,
 )
 from discreet.core.bits import Bits, SeededBits, SystemBits
@@ -50,7 +49,7 @@ from discreet.tables.columns import (
 )
 from discreet.tables.reading import batches
 from discreet.tables.schema import Schema, Spent, Target
-from discreet.validate import choice
+from discreet.validate import choice, number
 
 if TYPE_CHECKING:
     from discreet.tables.draft import Layout
@@ -147,15 +146,7 @@ def text_counts(values: Any) -> Iterable[tuple[str, int]]:
 
 
 class Estimate:
-    """One private draft: checked settings and one budget.
-
-    Parameters
-    ----------
-    budget : Budget
-        Budget of all of it; δ must be positive.
-    coverage, accountant, random_state, task
-        As in `discreet.tables.draft.draft_private`.
-    """
+    """One private draft: checked settings and one budget; see `draft_private`."""
 
     def __init__(
         self,
@@ -163,7 +154,7 @@ class Estimate:
         coverage: float,
         accountant: Accountant | None,
         random_state: Any,
-        task: Task | None = None,
+        task: Task | None,
     ) -> None:
         if task is not None:
             choice("task", task, ("classes", "numbers"))
@@ -173,32 +164,19 @@ class Estimate:
                 "one well below 1/n, for example 1e-9. With delta=0, list the categories in a "
                 "schema of your own."
             )
-        if not 0 < float(coverage) < 1:
-            raise ValueError(
-                f"coverage must be a number in (0, 1); got {coverage!r}. Typical: 0.9 to 0.99."
-            )
         if accountant is not None and not isinstance(accountant, Accountant):
             raise ValueError(f"accountant must be an Accountant or None; got {accountant!r}.")
-        self.budget = budget
-        self.coverage = float(coverage)
-        self.task = task
+        self.budget, self.task = budget, task
+        typical = "Typical: 0.9 to 0.99."
+        self.coverage = number("coverage", coverage, above=0.0, below=1.0, remedy=typical)
         self._account = Account(budget, accountant)
         bits = _bits(random_state)
         self._noise, self._secure = Noise(bits), bits.secure
 
-    def run(
-        self,
-        path: Path,
-        found: Layout,
-        target: str | None,
-        progress: Progress,
-    ) -> Schema:
-        """Ask and answer; see `discreet.tables.draft.draft_private`."""
-        asked = [
-            name
-            for name in found.names
-            if name == target or found.kinds.get(name) not in ("boolean", "ignored")
-        ]
+    def run(self, path: Path, found: Layout, target: str | None, progress: Progress) -> Schema:
+        """Charge for the questions, read the file, and release the answers."""
+        unasked = ("boolean", "ignored")
+        asked = [n for n in found.names if n == target or found.kinds.get(n) not in unasked]
         share = 1 / max(len(asked), 1) * _ROUNDING
         needs_vote = not found.kinds
         # The caller's statement about the target need not be voted on.
@@ -213,7 +191,8 @@ class Estimate:
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
-            kinds, n_rows = self._vote(path, found, voted, vote, _part(progress, 0.0, 0.5))
+            records = _batches(path, found.any_cells(), _part(progress, 0.0, 0.5))
+            kinds, n_rows = self._vote(records, voted, vote)
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
         questions = [
@@ -221,10 +200,21 @@ class Estimate:
             for name in asked
             if kinds[name] != "ignored"
         ]
-        second = _part(progress, 0.5 if needs_vote else 0.0)
-        answers = self._ask(path, found, questions, filter_, second)
+        for question in questions:
+            for mechanism, times in question.uses:
+                filter_.charge(mechanism, times)
+        tallies = {question.name: Tally(self._limit(question)) for question in questions}
+        if questions:
+            as_read: dict[str, Column] = {
+                question.name: Boolean() if question.histogram is not None else Numeric()
+                for question in questions
+            }
+            second = _part(progress, 0.5 if needs_vote else 0.0)
+            for batch in _batches(path, found.reading(as_read), second):
+                for question in questions:
+                    tallies[question.name].add(question, batch[question.name])
         self._warn(questions, n_rows)
-        return self._schema(found, target, questions, answers, n_rows)
+        return self._schema(found, target, questions, tallies, n_rows)
 
     def _question(
         self, name: str, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int
@@ -245,17 +235,12 @@ class Estimate:
         return Question(name, is_target, bounds, histogram, limit)
 
     def _vote(
-        self,
-        path: Path,
-        found: Layout,
-        names: Sequence[str],
-        mechanism: Laplace,
-        progress: Progress,
+        self, records: Iterable[dict[str, Any]], names: Sequence[str], mechanism: Laplace
     ) -> tuple[dict[str, str], int]:
         """Decide which columns of a text file hold numbers, and count its rows."""
         margins: Counter[str] = Counter()
         n_rows = 0
-        for batch in _batches(path, found.any_cells(), progress):
+        for batch in records:
             n_rows += len(next(iter(batch.values())))
             for name in names:
                 margins[name] += number_margin(batch[name])
@@ -266,34 +251,6 @@ class Estimate:
             else "categorical"
             for name in names
         }, n_rows
-
-    def _ask(
-        self,
-        path: Path,
-        found: Layout,
-        questions: list[Question],
-        filter_: PrivacyFilter,
-        progress: Progress,
-    ) -> dict[str, Tally]:
-        """Charge for all questions, then read the file once and collect the counts."""
-        if not questions:
-            return {}
-        tallies = {}
-        for question in questions:
-            for mechanism, times in question.uses:
-                filter_.charge(mechanism, times)
-        for question in questions:
-            limit = question.limit
-            most = noisy_limit(DISTINCT_LIMIT, limit, self._noise) if limit is not None else None
-            tallies[question.name] = Tally(most)
-        as_read: dict[str, Column] = {
-            question.name: Boolean() if question.histogram is not None else Numeric()
-            for question in questions
-        }
-        for batch in _batches(path, found.reading(as_read), progress):
-            for question in questions:
-                tallies[question.name].add(question, batch[question.name])
-        return tallies
 
     def _schema(
         self,
@@ -319,13 +276,12 @@ class Estimate:
                 columns[name] = Boolean(missing=True)
             else:
                 columns[name] = Ignored(found.reasons[name])
-        spent = Spent(
-            self.budget.epsilon,
-            self.budget.delta,
-            str(self.budget.relation),
-            _what(questions, found),
-            self._secure,
-        )
+        what = [] if found.kinds else ["which columns hold numbers"]
+        for field_name, estimated in (("bounds", "bounds"), ("histogram", "categories")):
+            names = [each.name for each in questions if getattr(each, field_name) is not None]
+            what += [f"{estimated} of {', '.join(names)}"] if names else []
+        epsilon, delta, relation = self.budget.epsilon, self.budget.delta, self.budget.relation
+        spent = Spent(epsilon, delta, str(relation), tuple(what), self._secure)
         if all(isinstance(column, Ignored) for column in columns.values()):
             raise TableError(
                 "Nothing in this file could be estimated within the budget, which is spent: no "
@@ -340,9 +296,7 @@ class Estimate:
             return Numeric(low, high, missing=True, invalid="missing")
         if tally.given_up:
             return Ignored(_MANY)
-        values = tuple(
-            text for text in self._texts(question, tally) if text not in (MISSING, OTHER)
-        )
+        values = [text for text in self._texts(question, tally) if text not in (MISSING, OTHER)]
         return Categorical(values, missing=True) if values else Ignored(_RARE)
 
     def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
@@ -354,10 +308,13 @@ class Estimate:
         """
         asked = question.histogram is not None and not tally.given_up
         classes = self._texts(question, tally) if asked else {}
-        few = 2 <= len(classes) <= MOST_CLASSES
-        if (few and self._cover(question, classes, n_rows)) or (
-            question.bounds is None and len(classes) > 1
-        ):
+        enough = len(classes) > 1
+        if enough and question.bounds is not None:  # numbers, unless nearly all rows are few values
+            assert question.histogram is not None
+            deviation = question.histogram.scale * math.sqrt(2 * len(classes))
+            needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
+            enough = len(classes) <= MOST_CLASSES and sum(classes.values()) >= needed
+        if enough:
             commonest = max(classes, key=lambda label: classes[label])
             return Target(question.name, tuple(classes), other=commonest)
         if question.bounds is None:
@@ -365,34 +322,28 @@ class Estimate:
         low, high = self._bounds(question, tally, n_rows)
         return Target(question.name, low=low, high=high, invalid="middle")
 
-    def _cover(self, question: Question, classes: dict[str, float], n_rows: int) -> bool:
-        """Return True if classes hold nearly all rows, by their noisy counts."""
-        assert question.histogram is not None
-        deviation = question.histogram.scale * math.sqrt(2 * len(classes))
-        needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
-        return sum(classes.values()) >= needed
+    def _limit(self, question: Question) -> int | None:
+        """Return a noisy limit on the number of distinct texts."""
+        if question.limit is None:
+            return None
+        return noisy_limit(DISTINCT_LIMIT, question.limit, self._noise)
 
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
-        assert question.bounds is not None
-        return select_bounds_from_counts(
-            tally.cells, n_rows, self.coverage, question.bounds, self._noise
-        )
+        bounds, coverage = question.bounds, self.coverage
+        return select_bounds_from_counts(tally.cells, n_rows, coverage, bounds, self._noise)
 
     def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
-        assert question.histogram is not None
-        texts = list(tally.texts)
-        counts = np.array([tally.texts[text] for text in texts], dtype=np.int64)
-        released = question.histogram.release(texts, counts, self._noise)
+        counts = np.array(list(tally.texts.values()), dtype=np.int64)
+        released = question.histogram.release(list(tally.texts), counts, self._noise)
         return {text: count for text, count in released.items() if "\x00" not in text}
 
     def _warn(self, questions: list[Question], n_rows: int) -> None:
         """Warn of a budget that is too small or too large, by public numbers."""
+        texts = []
         if self.budget.delta * n_rows >= 1:
-            warnings.warn(
+            texts.append(
                 f"delta={self.budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
-                "publish a whole row under such a guarantee. Use a delta well below 1/n.",
-                UserWarning,
-                stacklevel=4,
+                "publish a whole row under such a guarantee. Use a delta well below 1/n."
             )
         tails = {
             question.name: tail_share(self.coverage, n_rows, question.bounds)
@@ -406,12 +357,10 @@ class Estimate:
             or (question.histogram is not None and question.histogram.threshold >= n_rows / 2)
         ]
         if weak:
-            warnings.warn(
+            texts.append(
                 f"The budget is too small for {counted(n_rows, 'row')} and this many columns: the "
                 f"estimates for {quoted(weak)} are mostly noise. Spend more, or fill in what is "
-                "publicly known and leave the rest out.",
-                UserWarning,
-                stacklevel=4,
+                "publicly known and leave the rest out."
             )
         missed = {
             name: 1 - 2 * tail
@@ -421,14 +370,14 @@ class Estimate:
         if missed:
             shares = sorted({round(100 * share) for share in missed.values()})
             kept = " to ".join(str(share) for share in dict.fromkeys((shares[0], shares[-1])))
-            warnings.warn(
+            texts.append(
                 f"coverage={self.coverage:g} is more than the budget can buy for "
                 f"{counted(n_rows, 'row')}: the bounds of {quoted(missed)} will keep about "
                 f"{kept} % of the numbers as they are, and clip the rest. Spend more, "
-                "or fill in bounds that are publicly known.",
-                UserWarning,
-                stacklevel=4,
+                "or fill in bounds that are publicly known."
             )
+        for text in texts:
+            warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _bits(random_state: Any) -> Bits:
@@ -456,13 +405,3 @@ def _part(progress: Progress, start: float, end: float = 1.0) -> Progress:
     if progress is None:
         return None
     return lambda share: progress(start + share * (end - start))
-
-
-def _what(questions: list[Question], found: Layout) -> tuple[str, ...]:
-    """List the estimates in words."""
-    lists = {
-        "bounds": [q.name for q in questions if q.bounds is not None],
-        "categories": [q.name for q in questions if q.histogram is not None],
-    }
-    kinds = () if found.kinds else ("which columns hold numbers",)
-    return (*kinds, *(f"{kind} of {', '.join(names)}" for kind, names in lists.items() if names))

@@ -23,12 +23,13 @@ from discreet.tables.csv_files import cleaned, columns_to_read, text_batches
 from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoded", "batches", "is_parquet", "naming", "read"]
+__all__ = ["Encoded", "batches", "is_parquet", "naming", "opened_parquet", "read"]
 
 PARQUET_BATCH = 1 << 15
 """Rows of a Parquet file that are decoded at a time."""
 
 _PARQUET = b"PAR1"
+_DAMAGED = "is cut off or damaged. Copy it again."
 _NOT_TABLES = {
     b"": "is empty. Choose the file that holds the records.",
     b"PK\x03\x04": "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV.",
@@ -187,17 +188,7 @@ def _parquet_batches(
     path: Path, schema: Schema, target: bool, progress: Callable[[float], None] | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the records of a Parquet file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    damaged = TableError("is cut off or damaged. Copy it again.")
-    file = None
-    with suppress(pa.ArrowException, OSError):
-        # Buffered: columns are read piece by piece, not a whole group of rows at once.
-        file = pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)
-    if file is None:
-        raise damaged
-    with file:
+    with opened_parquet(path) as file:
         wanted = columns_to_read(file.schema_arrow.names, schema, target)
         _check_types(file.schema_arrow, wanted, schema)
         total, done = file.metadata.num_rows, 0
@@ -206,24 +197,37 @@ def _parquet_batches(
         stream = file.iter_batches(PARQUET_BATCH, columns=wanted, use_threads=False)
         while done < total:
             batch = None
-            with suppress(pa.ArrowException, OSError):
+            with suppress(arrow().ArrowException, OSError):
                 batch = next(stream, None)
             if batch is None:
-                raise damaged
+                raise TableError(_DAMAGED)
             done += batch.num_rows
             if progress is not None:
                 progress(done / total)
             yield cleaned(batch, wanted, schema)
 
 
-def _check_types(arrow: Any, wanted: list[str], schema: Schema) -> None:
+def opened_parquet(path: Path) -> Any:
+    """Open a Parquet file; Arrow's own error could quote its content."""
+    import pyarrow.parquet as pq
+
+    file = None
+    with suppress(arrow().ArrowException, OSError):
+        # Buffered: columns are read piece by piece, not a whole group of rows at once.
+        file = pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)
+    if file is None:
+        raise TableError(_DAMAGED)
+    return file
+
+
+def _check_types(fields: Any, wanted: list[str], schema: Schema) -> None:
     """Refuse columns whose cells are of a type that the schema's kind cannot hold."""
     from pyarrow import types
 
     never = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     problems = []
     for name in wanted:
-        found = arrow.field(name).type
+        found = fields.field(name).type
         inner = found.value_type if types.is_dictionary(found) else found
         is_time = schema.holds_numbers(name) and types.is_temporal(inner)
         if is_time or any(test(inner) for test in never):
