@@ -19,7 +19,7 @@ from typing import Any
 
 from discreet.errors import TableError
 from discreet.tables.cells import arrow, without_markers
-from discreet.tables.columns import Ignored, counted, quoted, repeated, strip
+from discreet.tables.columns import counted, quoted, repeated, strip
 from discreet.tables.schema import Schema
 from discreet.tables.text_stream import TextStream
 
@@ -159,7 +159,7 @@ def columns_to_read(found: Sequence[str], schema: Schema, target: bool) -> list[
     The target is needed and read if ``target``. Names are shown only if they are the schema's, or
     if most of the schema's names were found: otherwise the first line may be a record.
     """
-    needed = [name for name, column in schema.columns.items() if not isinstance(column, Ignored)]
+    needed = list(schema.used)
     if target:
         if schema.target is None:
             raise TableError(

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.errors import TableError
 from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
-from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
+from discreet.tables.columns import Boolean, Categorical, Numeric, Ordinal
 from discreet.tables.schema import Schema
 
 __all__ = ["Encoder", "GrowingArray", "GrowingRows"]
@@ -47,9 +47,8 @@ class Encoder:
         self.schema, self.sparse, self.dtype = schema, sparse, np.dtype(dtype)
         self._groups: list[_Group] = []
         at = 0
-        for name, column in schema.columns.items():
-            if not isinstance(column, Ignored):
-                self._groups.append(_Group(name, column, schema.file.missing, at))
+        for name, column in schema.used.items():
+            self._groups.append(_Group(name, column, schema.file.missing, at))
             at += column.width
         target = schema.target
         if target is not None and target.classes is not None:
