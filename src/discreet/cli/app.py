@@ -32,9 +32,6 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "demo": demo.demo,
 }
 
-_TITLES = {PrivacyLeakWarning: "Not private"}
-"""Titles of the panels of warnings."""
-
 
 def _version(show: bool) -> None:
     if show:
@@ -112,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_args, **_rest: screen.warn(
-                _TITLES.get(category, "Warning"), str(message)
+                "Not private" if category is PrivacyLeakWarning else "Warning", str(message)
             )
             outcome = _application(arguments, screen)(list(arguments), standalone_mode=False)
         if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
@@ -125,7 +122,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return int(Exit.UNEXPECTED)
     except BaseException as error:  # every failure has a code and a text without data
-        if _is_usage(error):
+        if hasattr(error, "format_message"):  # wrong usage; the class of Typer is not public
             screen.usage(error)
             return int(Exit.USAGE)
         stopped = isinstance(error, typer.Abort)
@@ -135,8 +132,3 @@ def run(arguments: Sequence[str]) -> int:
         else:
             screen.error(code, text)
         return int(code)
-
-
-def _is_usage(error: BaseException) -> bool:
-    """Return True if the command line was wrong (Typer has such a class, but not a public one)."""
-    return callable(getattr(error, "format_message", None))

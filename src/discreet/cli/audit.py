@@ -114,28 +114,31 @@ def audit(
         raise Problem(Exit.USAGE, f"--confidence must be in [0.5, 1); got {confidence:g}.")
     if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
         raise Problem(Exit.USAGE, f"--minutes must be a number > 0; got {minutes:g}.")
-    _check_figure(figure, force)
+    if figure is not None and figure.suffix.lower() not in _ENDINGS:
+        raise Problem(Exit.USAGE, f"--figure {figure}: name it {', '.join(_ENDINGS)}.")
+    check_output(figure, force, option="--figure")
     plan = plan_for(target, epsilon, delta, relation, jobs)
     if plan.note is not None:
         screen.note(plan.note)
     for name, reason in plan.left_out.items():
         screen.note(f"Left out: {name}. {reason}")
-    each = 1 - (1 - confidence) / len(plan.attacks)
+    n_attacks = len(plan.attacks)
+    each = 1 - (1 - confidence) / n_attacks
     if target == "all" and minutes is None and trials is None:
         minutes = MINUTES_FOR_ALL
-        screen.note(f"{len(plan.attacks)} attacks in {minutes:g} minutes; --minutes gives more.")
-    if minutes is not None and 60 * minutes < LEAST_SECONDS * len(plan.attacks):
-        enough = math.ceil(LEAST_SECONDS * len(plan.attacks) / 60)
+        screen.note(f"{n_attacks} attacks in {minutes:g} minutes; --minutes gives more.")
+    if minutes is not None and 60 * minutes < LEAST_SECONDS * n_attacks:
+        enough = math.ceil(LEAST_SECONDS * n_attacks / 60)
         screen.note(
-            f"{len(plan.attacks)} attacks do not fit in {minutes:g} minutes: it will take longer, "
-            f"and most will be too weak for a verdict. Allow {enough} minutes at least."
+            f"{n_attacks} attacks do not fit in {minutes:g} minutes: it will take longer, and most "
+            f"will be too weak for a verdict. Allow {enough} minutes at least."
         )
     if trials is None and minutes is None:
         most = max(_trials_that_tell(attack, each) for attack in plan.attacks)
         if most > 10 * USUAL:
             screen.note(
-                f"{len(plan.attacks)} attacks of up to {most:,} trials each; --minutes sets a "
-                "limit, and --delta 1e-3 needs far fewer."
+                f"{n_attacks} attacks of up to {most:,} trials each; --minutes sets a limit, and "
+                "--delta 1e-3 needs far fewer."
             )
     done: list[Audit] = []
     stopped: BaseException | None = None
@@ -171,8 +174,8 @@ def audit(
     if isinstance(stopped, KeyboardInterrupt):
         raise Problem(
             Exit.INTERRUPTED,
-            f"Interrupted after {len(done)} of {len(plan.attacks)} attacks; the others were not "
-            "carried out.",
+            f"Interrupted after {len(done)} of {n_attacks} attacks; the others were not carried "
+            "out.",
         )
     if stopped is not None:
         raise stopped
@@ -223,10 +226,7 @@ def _trials_that_tell(attack: Attack, confidence: float) -> int:
 
 
 def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: bool) -> list[int]:
-    """Divide time evenly, and give time that an attack does not need to those that need more.
-
-    ``rates`` are seconds per trial. Spare time makes all attacks stronger, if ``more``.
-    """
+    """Divide time evenly; spare time goes to attacks that need more, or to all if ``more``."""
     costs = [count * rate for count, rate in zip(wanted, rates, strict=True)]
     counts = list(wanted)
     if sum(costs) <= seconds:
@@ -242,8 +242,7 @@ def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: 
 def _seconds_a_run(attack: Attack, most: float) -> float:
     """Measure the seconds per trial in about ``most`` seconds, by trials that are thrown away.
 
-    Many at once are faster than a few, so their number grows until they take long enough. The first
-    of a kind may compile something, so the last batch is timed twice, and the faster time counts.
+    The first trial may compile something, so the last batch is timed twice; the faster time counts.
     """
     start = time.perf_counter()
     batch, before = 1, 0.0
@@ -262,40 +261,17 @@ def _seconds_a_run(attack: Attack, most: float) -> float:
             before = lasted
 
 
-def _check_figure(figure: Path | None, force: bool) -> None:
-    if figure is None:
-        return
-    if figure.suffix.lower() not in _ENDINGS:
-        raise Problem(Exit.USAGE, f"--figure {figure}: name it {', '.join(_ENDINGS)}.")
-    check_output(figure, force, option="--figure")
-
-
 def _draw(done: Sequence[Audit], path: Path, target: str) -> None:
     from discreet.audit.figure import figure, page
     from discreet.files import replacing
 
-    if path.suffix.lower() == ".svg":
-        drawn = figure(done)
-    else:
-        drawn = page(done, title=f"Audit of {Path(target).name}")
+    is_svg = path.suffix.lower() == ".svg"
     with replacing(path) as stream:
-        stream.write(drawn)
+        stream.write(figure(done) if is_svg else page(done, title=f"Audit of {Path(target).name}"))
 
 
 def _shown(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
-    """Return the table and the conclusion: drawn for a terminal, else one line per attack."""
-    from discreet.audit import report
-
-    words = report.in_words(done)
-    if markdown:
-        return f"{report.markdown(done)}\n{words}\n"
-    if not screen.out.is_terminal:
-        return f"{report.text(done)}\n{words}\n"
-    return _drawn_table(screen, done, words)
-
-
-def _drawn_table(screen: Screen, done: Sequence[Audit], words: str) -> Any:
-    """Draw a table that fits a terminal; what all rows share is in its title."""
+    """Return the results and the conclusion: a table for a terminal, else one line per attack."""
     from rich import box
     from rich.console import Group
     from rich.markup import escape
@@ -305,17 +281,19 @@ def _drawn_table(screen: Screen, done: Sequence[Audit], words: str) -> Any:
     from discreet.audit import report
     from discreet.audit.result import Verdict
 
+    words = report.in_words(done)
+    if markdown or not screen.out.is_terminal:
+        return f"{report.markdown(done) if markdown else report.text(done)}\n{words}\n"
+    # What all rows share is in the title.
     promises = dict.fromkeys(f"ε = {found.epsilon:g}, δ = {found.delta:g}" for found in done)
     title = f"Promised: {next(iter(promises))}" if len(promises) == 1 else "Promised and certified"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("attacked")
-    table.add_column("tables")
-    if len(promises) > 1:
-        table.add_column("promised")
+    for heading in ("attacked", "tables", "promised")[: 3 if len(promises) > 1 else 2]:
+        table.add_column(heading)
     for heading in ("certified\nε ≥", "if\nGaussian", "\ntrials", "\nseconds"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict")
-    styles: dict[Verdict, str] = {Verdict.REFUTED: "bold red", Verdict.TOO_WEAK: "yellow"}
+    styles = {Verdict.REFUTED: "bold red", Verdict.TOO_WEAK: "yellow"}
     for found in done:
         subject, pair, relation, epsilon, delta, *numbers, verdict = report.row(found)
         promise = [f"ε = {epsilon}, δ = {delta}"] if len(promises) > 1 else []

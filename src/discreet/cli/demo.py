@@ -47,10 +47,7 @@ class Outcome:
 
     @property
     def caught(self) -> float | None:
-        """Largest share of members that an attack finds who wrongly accuses `ERROR` of outsiders.
-
-        Both bounds follow from the definition of (ε, δ)-differential privacy.
-        """
+        """Largest share of members found, by (ε, δ)-DP, if `ERROR` of outsiders are accused."""
         if self.epsilon is None:
             return None
         by_outsiders = math.exp(self.epsilon) * ERROR + DELTA
@@ -85,7 +82,8 @@ def demo(
     figure = _draw(private, plain, majority)
     figure.savefig(picture, dpi=150)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    body = environment.from_string(Path(__file__).with_name("demo.html").read_text("utf-8")).render(
+    here = Path(__file__)
+    body = environment.from_string(here.with_name("demo.html").read_text("utf-8")).render(
         private=private,
         plain=plain,
         majority=majority,
@@ -98,7 +96,7 @@ def demo(
         repeats=REPEATS,
         error=ERROR,
     )
-    style = Path(__file__).with_name("demo.css").read_text("utf-8")
+    style = here.with_name("demo.css").read_text("utf-8")
     with replacing(output) as stream:
         stream.write(document("What does a privacy budget buy?", body, style=style))
     screen.result(None, f"Figure: {picture}\nPage: {output} (open it in a browser)")
@@ -123,10 +121,8 @@ def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome, Any]:
             return model.fit(*_generate(repeat, N_TRAIN))
 
     kinds = [(f"private, ε = {epsilon:g}", "auto", epsilon) for epsilon in EPSILONS]
-    kinds += [
-        ("no privacy", "nonprivate", 1.0),
-        ("always the most frequent label", "majority", 1.0),
-    ]
+    kinds.append(("no privacy", "nonprivate", 1.0))
+    kinds.append(("always the most frequent label", "majority", 1.0))
     test = _generate(REPEATS, N_TEST)
     outcomes, guarantee = [], None
     columns = (TextColumn("{task.description:30}"), BarColumn(), TimeElapsedColumn())

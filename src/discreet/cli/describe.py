@@ -17,6 +17,7 @@ from discreet.cli.options import (
     OutputFile,
     check_output,
     complete_solvers,
+    load_model,
 )
 from discreet.cli.screen import Screen
 
@@ -48,9 +49,7 @@ def explain(
 
     Example: discreet explain visits.json --output card.html
     """
-    from sklearn.pipeline import Pipeline
-
-    from discreet import card, load
+    from discreet import card
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
@@ -58,11 +57,9 @@ def explain(
     if form is None:
         form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
     if form is None:
-        known = ", ".join(_ENDINGS)
-        raise Problem(Exit.USAGE, f"{output}: name it {known}, or pass --format.")
-    loaded = load(model)
-    estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
-    schema = loaded[0].schema if isinstance(loaded, Pipeline) else None
+        raise Problem(Exit.USAGE, f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
+    encoder, estimator = load_model(model)
+    schema = None if encoder is None else encoder.schema
     content = card.card(estimator.guarantee_, model=estimator, schema=schema, title=model.stem)
     write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
     if output is None:
@@ -93,12 +90,13 @@ def solvers(
         described = describe(name)
         screen.result(_plain(described), str(described))
         return
-    all_of_them = {each: describe(each) for each in names()}
     table = Table(title="Solvers (describe one with: discreet solvers NAME)")
-    table.add_column("name", no_wrap=True)
-    for heading in ("method", "relations", "budgets", "losses"):
-        table.add_column(heading)
-    for each, described in all_of_them.items():
+    for heading in ("name", "method", "relations", "budgets", "losses"):
+        table.add_column(heading, no_wrap=heading == "name")
+    listed = []
+    for each in names():
+        described = describe(each)
+        listed.append({**_plain(described), "name": each, "method": described.name})
         if each == "auto":
             table.add_row(each, "Chooses a preparation and a solver by public numbers (default).")
         elif each != described.name:
@@ -108,7 +106,6 @@ def solvers(
             table.add_row(each, described.summary, relations, described.budgets, described.losses)
         else:
             table.add_row(each, described.summary, "NOT PRIVATE", "none", described.losses)
-    listed = [{**_plain(of), "name": each, "method": of.name} for each, of in all_of_them.items()]
     screen.result(listed, table)
 
 

@@ -9,8 +9,7 @@ import typer
 from rich.table import Table
 
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import AsJson, DataFile, ModelFile, RelationName
-from discreet.cli.predict import load_table_model
+from discreet.cli.options import AsJson, DataFile, ModelFile, RelationName, load_table_model
 from discreet.cli.screen import Screen
 from discreet.core import Budget, Relation
 
@@ -44,18 +43,16 @@ def evaluate(
 
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
-    pipeline = load_table_model(model)
-    schema = pipeline[0].schema
+    encoder, estimator = load_table_model(model)
+    schema = encoder.schema
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
     with screen.bar(f"reading {file.name}") as bar:
         X, y = read(file, schema, progress=bar)
     if budget is None:
         screen.warn("Not private", _EXACT)
-    scores = _scores(pipeline[-1], X, y, schema.target, budget)
-    guarantee = scores.guarantee
-    of_classes = schema.target.is_classification
-    measures = _class_measures(scores) if of_classes else _error_measures(scores)
+    scores, measures = _score(estimator, X, y, schema.target, budget)
+    guarantee, of_classes = scores.guarantee, schema.target.is_classification
     how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
     table = Table(title=f"Evaluation on {X.shape[0]:,} rows ({how})", show_header=False)
     table.add_column(justify="left")
@@ -79,29 +76,24 @@ def evaluate(
         )
 
 
-def _scores(estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None) -> Any:
+def _score(
+    estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None
+) -> tuple[Any, dict[str, float]]:
     """Score a model on encoded rows; with a budget, through noisy counts or sums."""
     from discreet.estimators.scoring import score_classifier, score_regressor
 
-    if target.is_classification:
-        return score_classifier(estimator, X, estimator.classes_[y], budget)
-    return score_regressor(estimator, X, y, (target.low, target.high), budget)
-
-
-def _class_measures(scores: Any) -> dict[str, float]:
-    """Return accuracy, and recall and precision of each class, from the confusion matrix."""
-    counts = scores.counts
+    if not target.is_classification:
+        scores = score_regressor(estimator, X, y, (target.low, target.high), budget)
+        return scores, {
+            "mean absolute error": scores.mean_absolute_error,
+            "root mean squared error": scores.root_mean_squared_error,
+        }
+    scores = score_classifier(estimator, X, estimator.classes_[y], budget)
     measures = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
+    hits = np.diag(scores.counts)
     with np.errstate(invalid="ignore", divide="ignore"):
-        recalls, precisions = np.diag(counts) / counts.sum(1), np.diag(counts) / counts.sum(0)
+        recalls, precisions = hits / scores.counts.sum(1), hits / scores.counts.sum(0)
     for label, recall, precision in zip(scores.labels, recalls, precisions, strict=True):
         measures |= {f"recall of {label}": float(recall)}
         measures |= {f"precision of {label}": float(precision)}
-    return measures
-
-
-def _error_measures(scores: Any) -> dict[str, float]:
-    return {
-        "mean absolute error": scores.mean_absolute_error,
-        "root mean squared error": scores.root_mean_squared_error,
-    }
+    return scores, measures

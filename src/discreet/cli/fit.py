@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,7 +90,10 @@ def fit(
 
     Example: discreet fit visits.csv --schema visits.toml --epsilon 1 --delta 1e-6 -o visits.json
     """
-    from discreet import save
+    from sklearn.pipeline import Pipeline
+
+    import discreet
+    from discreet.solvers import resolve
     from discreet.tables import Schema, read
 
     screen = Screen(as_json=as_json)
@@ -105,6 +109,13 @@ def fit(
             f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "
             f"add up only under the same relation. Pass --relation {table.spent.relation}.",
         )
+    steps: list[Any] = []
+    if table.unbounded:
+        steps.append(discreet.Bounds(columns=table.unbounded, share=bounds_share))
+    if centre is not None:
+        steps.append(discreet.Centre(share=centre))
+    if whiten is not None:
+        steps.append(discreet.Whiten(share=whiten))
     model = _estimator(
         table,
         loss,
@@ -115,11 +126,12 @@ def fit(
         alpha=alpha,
         fit_intercept=intercept,
         random_state=test_seed,
+        preparation=steps or None,
+        data_norm=data_norm,
     )
-    model.set_params(
-        preparation=_preparation(table, bounds_share, centre, whiten),
-        data_norm=_row_bound(table, model, data_norm, centre, whiten),
-    )
+    needs_norm = resolve(solver).needs_row_bound or centre is not None or whiten is not None
+    if data_norm is None and needs_norm:
+        model.set_params(data_norm=table.max_norm)
     model.check_settings()  # now, before a long file is read
     start = time.perf_counter()
     with screen.bar(f"reading {file.name}") as bar:
@@ -129,9 +141,11 @@ def fit(
     with screen.bar("fitting (share of the budget spent)") as bar:
         model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y)
     model.set_params(progress=None)
-    labels = table.target.labels if table.target.is_classification else None
-    pipeline = _assemble(table, model, labels)
-    save(pipeline, output)
+    if table.target.is_classification:  # it was fitted to codes, which need far less memory
+        model.set_params(classes=list(table.target.labels))
+        model.classes_ = np.array(table.target.labels)
+    encoder = table.transformer(dtype="float32")
+    discreet.save(Pipeline([("table", encoder), ("model", model)]), output)
     seconds = time.perf_counter() - start
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
     screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
@@ -169,57 +183,20 @@ def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
     if loss is not None and loss not in LOSSES:
         raise Problem(Exit.USAGE, f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
     if table.target.is_classification:
+        kind, estimators = "classes", {"logistic": discreet.LogisticRegression}
+        estimators |= {
+            name: partial(discreet.LinearSVC, loss=name) for name in ("huber", "hinge", "sigmoid")
+        }
         settings["classes"] = list(range(len(table.target.labels)))
-        if loss in (None, "logistic"):
-            return discreet.LogisticRegression(**settings)
-        if loss != "squared":
-            return discreet.LinearSVC(loss=loss, **settings)
     else:
+        kind = "numbers"
+        estimators = {"squared": discreet.LinearRegression, "huber": discreet.HuberRegressor}
         settings["target_bounds"] = (table.target.low, table.target.high)
-        if loss in (None, "squared"):
-            return discreet.LinearRegression(**settings)
-        if loss == "huber":
-            return discreet.HuberRegressor(**settings)
-    kind = "classes" if table.target.is_classification else "numbers"
+    chosen = next(iter(estimators)) if loss is None else loss
+    if chosen in estimators:
+        return estimators[chosen](**settings)
     raise Problem(
         Exit.USAGE,
         f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
         "discreet fit --help.",
     )
-
-
-def _preparation(
-    table: Any, bounds_share: float, centre: float | None, whiten: float | None
-) -> list[Any] | None:
-    """Make the private steps before the fit."""
-    from discreet import Bounds, Centre, Whiten
-
-    steps: list[Any] = []
-    if table.unbounded:
-        steps.append(Bounds(columns=table.unbounded, share=bounds_share))
-    if centre is not None:
-        steps.append(Centre(share=centre))
-    if whiten is not None:
-        steps.append(Whiten(share=whiten))
-    return steps or None
-
-
-def _row_bound(
-    table: Any, model: Any, given: float | None, centre: float | None, whiten: float | None
-) -> float | None:
-    """Return the given bound on a row's norm, or the schema's for solvers that need one."""
-    from discreet.solvers import resolve
-
-    needed = resolve(model.solver).needs_row_bound or centre is not None or whiten is not None
-    return table.max_norm if given is None and needed else given
-
-
-def _assemble(table: Any, model: Any, labels: tuple[str, ...] | None) -> Any:
-    """Put the schema's encoding before the fitted model, and its labels in place of codes."""
-    from sklearn.pipeline import Pipeline
-
-    if labels is not None:
-        model.set_params(classes=list(labels))
-        model.classes_ = np.array(labels)
-    transformer = table.transformer(dtype="float32")
-    return Pipeline([("table", transformer), ("model", model)])

@@ -28,14 +28,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_FIRST_LINE = "The names of its columns were taken from the first line of the file, as public."
-
-
-class Task(StrEnum):
-    """Kinds of targets."""
-
-    CLASSES = "classes"
-    NUMBERS = "numbers"
+Task = StrEnum("Task", {"CLASSES": "classes", "NUMBERS": "numbers"})
+"""Kinds of targets."""
 
 
 @app.command()
@@ -87,9 +81,8 @@ def draft(
 
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
+    from discreet import tables
     from discreet.files import replacing
-    from discreet.tables import draft as write_draft
-    from discreet.tables import draft_private
     from discreet.tables.reading import is_parquet
 
     screen = Screen(as_json=as_json)
@@ -103,39 +96,31 @@ def draft(
     }
     spent = None
     if epsilon is None:
-        text = write_draft(file, names_only=names_only, **form)
+        text = tables.draft(file, names_only=names_only, **form)
+    elif names_only:
+        raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
     else:
-        if names_only:
-            raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
+        form |= {"task": task and task.value, "coverage": coverage}
         with screen.bar(f"reading {file.name}") as bar:
-            made = draft_private(
-                file,
-                epsilon,
-                delta,
-                relation,
-                task=None if task is None else task.value,
-                coverage=coverage,
-                progress=bar,
-                **form,
-            )
+            made = tables.draft_private(file, epsilon, delta, relation, progress=bar, **form)
         text, spent = made.to_toml(), made.spent
     if output is None:
         screen.result({"schema": text}, text)
         return
     with replacing(output) as stream:
         stream.write(text)
-    lines = [f"Schema: {output}."]
+    text, cost = f"Schema: {output}.", None
     if spent is None:
-        lines[0] += f" Fill in what it leaves open, then: discreet schema check {output}"
+        text += f" Fill in what it leaves open, then: discreet schema check {output}"
     else:
-        lines[0] += (
+        cost = {"epsilon": spent.epsilon, "delta": spent.delta, "relation": spent.relation}
+        text += (
             f" It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} ({spent.relation}), which adds "
             "to the cost of every fit on the same rows."
         )
     if names is None and header is not False and not is_parquet(file):
-        lines.append(_FIRST_LINE)
-    cost = spent and {"epsilon": spent.epsilon, "delta": spent.delta, "relation": spent.relation}
-    screen.result({"schema": str(output), "spent": cost}, "\n".join(lines))
+        text += "\nThe names of its columns were taken from the first line of the file, as public."
+    screen.result({"schema": str(output), "spent": cost}, text)
 
 
 @app.command()

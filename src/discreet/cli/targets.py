@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.exits import Exit, Problem
+from discreet.cli.options import load_model
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
 
@@ -24,10 +25,7 @@ EPSILON, DELTA = 1.0, 1e-5
 
 @dataclass(frozen=True)
 class Plan:
-    """Attacks to carry out, and targets that cannot be attacked, with the reason.
-
-    ``epsilon`` and ``delta`` are the guarantee; ``note`` is for a person to read first.
-    """
+    """Attacks on a guarantee of ε and δ, targets left out with the reason, and a note."""
 
     attacks: tuple[Attack, ...]
     epsilon: float
@@ -37,11 +35,7 @@ class Plan:
 
 
 def plan_for(
-    target: str,
-    epsilon: float | None,
-    delta: float | None,
-    relation: Relation | None,
-    jobs: int,
+    target: str, epsilon: float | None, delta: float | None, relation: Relation | None, jobs: int
 ) -> Plan:
     """Choose the attacks on a target; everything wrong with the request is found here."""
     from discreet.audit.attack import most_telling
@@ -63,7 +57,7 @@ def plan_for(
         DELTA if delta is None else delta,
         Relation.ADD_REMOVE if relation is None else relation,
     )
-    promised: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
+    promised = {"epsilon": budget.epsilon, "delta": budget.delta}
     found: list[Attack] = []
     left_out: dict[str, str] = {}
     for subject in chosen:
@@ -79,10 +73,8 @@ def plan_for(
 
 
 def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
-    from sklearn.pipeline import Pipeline
-
-    from discreet import load
     from discreet.audit.cases import attacks
+    from discreet.audit.pairs import two_steps
 
     path = Path(target)
     if not path.exists():
@@ -92,8 +84,7 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
             Exit.USAGE,
             f"{target} is audited for its own guarantee; leave out {', '.join(given)}.",
         )
-    loaded = load(path)
-    estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
+    _, estimator = load_model(path)
     promise = estimator.guarantee_
     if not (promise.private and promise.secure):
         why = "it was made with a fixed seed" if promise.private else "it is not private"
@@ -114,22 +105,16 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
             f"{promise.relation} needs, so data sets two steps apart are used: the guarantee for "
             "them has twice the ε."
         )
-    found = [_owed(attack, promise, type(small).__name__, path.name) for attack in found]
-    return Plan(tuple(found), promise.epsilon, promise.delta, note=note)
-
-
-def _owed(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
-    """Make an attack on a model's stated guarantee, which may be larger than the one requested.
-
-    A replaced row is one removed and one added: under add/remove that is two steps.
-    """
-    from discreet.audit.pairs import two_steps
-
-    epsilon, delta = promise.epsilon, promise.delta
-    if attack.relation != promise.relation:
-        epsilon, delta = two_steps(epsilon, delta)
-    subject = attack.subject.replace(kind, name, 1)
-    return replace(attack, subject=subject, epsilon=epsilon, delta=delta)
+    owed = []
+    for attack in found:
+        # The stated guarantee may be larger than the one requested. A replaced row is one removed
+        # and one added: under add/remove that is two steps.
+        epsilon, delta = promise.epsilon, promise.delta
+        if attack.relation != promise.relation:
+            epsilon, delta = two_steps(epsilon, delta)
+        subject = attack.subject.replace(type(small).__name__, path.name, 1)
+        owed.append(replace(attack, subject=subject, epsilon=epsilon, delta=delta))
+    return Plan(tuple(owed), promise.epsilon, promise.delta, note=note)
 
 
 def _for_small_tables(estimator: Any) -> Any:
