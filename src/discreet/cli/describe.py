@@ -9,16 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import (
-    AsJson,
-    Force,
-    ModelFile,
-    OutputFile,
-    check_output,
-    complete_solvers,
-    load_model,
-)
 from discreet.cli.screen import Screen
 
 __all__ = ["explain", "solvers"]
@@ -36,14 +28,14 @@ _ENDINGS = {".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt":
 
 
 def explain(
-    model: ModelFile,
+    model: options.ModelFile,
     form: Annotated[
         Form | None,
         typer.Option("--format", help="By default by the ending of the output's name, else text."),
     ] = None,
-    output: OutputFile = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    output: options.OutputFile = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show a model's privacy card: the guarantee, its conditions, what is public, and the risk.
 
@@ -53,12 +45,12 @@ def explain(
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, model)
+    options.check_output(output, force, model)
     if form is None:
         form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
     if form is None:
         raise Problem(Exit.USAGE, f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
-    encoder, estimator = load_model(model)
+    encoder, estimator = options.load_model(model)
     schema = None if encoder is None else encoder.schema
     content = card.card(estimator.guarantee_, model=estimator, schema=schema, title=model.stem)
     write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
@@ -73,9 +65,9 @@ def explain(
 def solvers(
     name: Annotated[
         str | None,
-        typer.Argument(help="Describe this one.", autocompletion=complete_solvers),
+        typer.Argument(help="Describe this one.", autocompletion=options.complete_solvers),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the solvers, or describe one: its paper, conditions and settings.
 

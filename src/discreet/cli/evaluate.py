@@ -8,8 +8,8 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import AsJson, DataFile, ModelFile, RelationName, load_table_model
 from discreet.cli.screen import Screen
 from discreet.core import Budget, Relation
 
@@ -22,14 +22,14 @@ _EXACT = (
 
 
 def evaluate(
-    model: ModelFile,
-    file: DataFile,
+    model: options.ModelFile,
+    file: options.DataFile,
     epsilon: Annotated[
         float | None,
         typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
     ] = None,
-    relation: RelationName = Relation.ADD_REMOVE,
-    as_json: AsJson = False,
+    relation: options.RelationName = Relation.ADD_REMOVE,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure accuracy, recall and precision (or errors) on a table that has the target.
 
@@ -43,7 +43,7 @@ def evaluate(
 
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
-    encoder, estimator = load_table_model(model)
+    encoder, estimator = options.load_table_model(model)
     schema = encoder.schema
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")

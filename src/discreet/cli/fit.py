@@ -12,16 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import (
-    AsJson,
-    DataFile,
-    Delta,
-    Force,
-    RelationName,
-    check_output,
-    complete_solvers,
-)
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
@@ -37,12 +29,12 @@ LOSSES = {
 
 
 def fit(
-    file: DataFile,
+    file: options.DataFile,
     schema: Annotated[
         Path, typer.Option(help="Schema file of the table (see: discreet schema draft).")
     ],
     epsilon: Annotated[float, typer.Option(help="ε, the privacy budget: smaller is more private.")],
-    delta: Delta,
+    delta: options.Delta,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     target: Annotated[
         str | None, typer.Option(help="Column to predict, if the schema has no target.")
@@ -56,9 +48,9 @@ def fit(
         ),
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="See: discreet solvers.", autocompletion=complete_solvers)
+        str, typer.Option(help="See: discreet solvers.", autocompletion=options.complete_solvers)
     ] = "auto",
-    relation: RelationName = Relation.ADD_REMOVE,
+    relation: options.RelationName = Relation.ADD_REMOVE,
     alpha: Annotated[float, typer.Option(help="Strength of the penalty.")] = 1e-4,
     data_norm: Annotated[
         float | None,
@@ -78,11 +70,11 @@ def fit(
         float,
         typer.Option(help='Share of the budget for columns with bounds = "private", if any.'),
     ] = 0.1,
-    force: Force = False,
+    force: options.Force = False,
     test_seed: Annotated[
         int | None, typer.Option(help="For tests only: fix the noise, so that nothing is private.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit a private model to a table and write it to a file.
 
@@ -97,7 +89,7 @@ def fit(
     from discreet.tables import Schema, read
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, file, schema)
+    options.check_output(output, force, file, schema)
     table = Schema.read(schema)
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)

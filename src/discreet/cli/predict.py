@@ -12,30 +12,22 @@ from typing import Annotated, Any
 
 import typer
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import (
-    AsJson,
-    DataFile,
-    Force,
-    ModelFile,
-    OutputFile,
-    check_output,
-    load_table_model,
-)
 from discreet.cli.screen import Screen
 
 __all__ = ["predict"]
 
 
 def predict(
-    model: ModelFile,
-    file: DataFile,
-    output: OutputFile = None,
+    model: options.ModelFile,
+    file: options.DataFile,
+    output: options.OutputFile = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add a column of probabilities per class.")
     ] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Predict the target of every row of a table; the table needs no target column.
 
@@ -46,8 +38,8 @@ def predict(
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, model, file)
-    encoder, estimator = load_table_model(model)
+    options.check_output(output, force, model, file)
+    encoder, estimator = options.load_table_model(model)
     if probabilities and not hasattr(estimator, "predict_proba"):
         kind = type(estimator).__name__
         raise Problem(Exit.USAGE, f"a {kind} has no probabilities; leave out --probabilities.")

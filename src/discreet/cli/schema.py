@@ -8,16 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import (
-    AsJson,
-    DataFile,
-    Delta,
-    Force,
-    OutputFile,
-    RelationName,
-    check_output,
-)
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
@@ -34,8 +26,8 @@ Task = StrEnum("Task", {"CLASSES": "classes", "NUMBERS": "numbers"})
 
 @app.command()
 def draft(
-    file: DataFile,
-    output: OutputFile = None,
+    file: options.DataFile,
+    output: options.OutputFile = None,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     names_only: Annotated[
         bool, typer.Option("--names-only", help="Read the names of the columns and no cell.")
@@ -44,8 +36,8 @@ def draft(
         float | None,
         typer.Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
     ] = None,
-    delta: Delta = 1e-9,
-    relation: RelationName = Relation.ADD_REMOVE,
+    delta: options.Delta = 1e-9,
+    relation: options.RelationName = Relation.ADD_REMOVE,
     coverage: Annotated[
         float, typer.Option(help="Share of a column's numbers between its estimated bounds.")
     ] = 0.98,
@@ -72,8 +64,8 @@ def draft(
         str | None,
         typer.Option(help="Names of all columns, separated by commas, for a file without header."),
     ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a draft of a schema for a table; bounds and categories are left to fill in.
 
@@ -86,7 +78,7 @@ def draft(
     from discreet.tables.reading import is_parquet
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, file)
+    options.check_output(output, force, file)
     form: dict[str, Any] = {
         "target": target,
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
@@ -126,7 +118,7 @@ def draft(
 @app.command()
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file (TOML).")],
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check a schema file and describe the encoded table. No table is read.
 

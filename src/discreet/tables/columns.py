@@ -37,7 +37,12 @@ class Column:
     """Base class of all kinds of columns."""
 
     kind: ClassVar[str]
+    """Name of the kind in a schema file: that of the class in lower case."""
+
     missing: bool = False
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__.lower()
 
     def feature_names(self, name: str) -> list[str]:
         """Return the names of the encoded columns of a column called ``name``."""
@@ -76,8 +81,6 @@ class Numeric(Column):
     invalid : {"refuse", "missing"}
         Treatment of a cell that is not a number: stop, or count it as missing.
     """
-
-    kind: ClassVar[str] = "numeric"
 
     low: float | None = None
     high: float | None = None
@@ -130,8 +133,6 @@ class Categorical(Column):
         Accept missing cells, and add a column "(missing)" for them.
     """
 
-    kind: ClassVar[str] = "categorical"
-
     values: tuple[str, ...]
     unseen: str = "other"
     missing: bool = False
@@ -163,8 +164,6 @@ class Boolean(Column):
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
-    kind: ClassVar[str] = "boolean"
-
     true: tuple[str, ...] = ("true", "yes", "1", "t", "y")
     false: tuple[str, ...] = ("false", "no", "0", "f", "n")
     missing: bool = False
@@ -195,8 +194,6 @@ class Ordinal(Column):
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
-    kind: ClassVar[str] = "ordinal"
-
     values: tuple[str, ...]
     missing: bool = False
 
@@ -218,8 +215,6 @@ class Ignored(Column):
     reason : str
         Why, for a person who reads the schema.
     """
-
-    kind: ClassVar[str] = "ignored"
 
     reason: str = ""
 

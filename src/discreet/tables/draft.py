@@ -109,13 +109,11 @@ class Layout:
         """True if the names were read from the first line of a text file."""
         return not self.kinds and self.file.header
 
-    def any_cells(self) -> Schema:
-        """Return a schema under which every usable column can be read, whatever its cells."""
-        usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
-        return self.reading({name: Boolean() for name in usable})
-
-    def reading(self, columns: dict[str, Column]) -> Schema:
-        """Return a schema that reads some of the columns and ignores the others."""
+    def reading(self, columns: dict[str, Column] | None = None) -> Schema:
+        """Return a schema that reads some of the columns, or all that hold usable cells."""
+        if columns is None:
+            usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
+            columns = {name: Boolean() for name in usable}
         if not columns:
             raise TableError("No column of this file holds texts, numbers or truth values.")
         return Schema({name: columns.get(name, Ignored()) for name in self.names}, file=self.file)
@@ -263,14 +261,11 @@ def draft(
     with naming(path):
         found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
         found.check_target(target, public=header is True)
-    about, kinds = _ABOUT, dict[str, Kind]()
-    if found.names_in_first_line:
-        about += _FIRST_LINE
+    about, kinds = _ABOUT + _FIRST_LINE * found.names_in_first_line, found.kinds
     if names_only:
-        about += _UNNAMED
-    else:
-        kinds = found.kinds or _guessed_kinds(Path(path), found)
-        about += "" if found.kinds else _GUESSED
+        about, kinds = about + _UNNAMED, {}
+    elif not kinds:
+        about, kinds = about + _GUESSED, _guessed_kinds(Path(path), found)
     plain: dict[str, Any] = {"version": VERSION}
     if settings := to_plain(found.file):
         plain["file"] = settings
@@ -289,7 +284,7 @@ def draft(
 
 def _guessed_kinds(path: Path, found: Layout) -> dict[str, Kind]:
     """Tell numbers from texts by the first records of a text file."""
-    with closing(batches(path, found.any_cells(), target=False, drafting=True)) as records:
+    with closing(batches(path, found.reading(), target=False, drafting=True)) as records:
         first = next(records)
     kinds: dict[str, Kind] = {}
     for name, cells in first.items():

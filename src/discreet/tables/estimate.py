@@ -27,7 +27,6 @@ from discreet.core import (
     Budget,
     Laplace,
     PermuteAndFlip,
-    Relation,
 )
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.filters import Mechanism
@@ -93,7 +92,6 @@ class Question:
     """One column that is asked about, and the mechanisms for it."""
 
     name: str
-    is_target: bool
     bounds: PermuteAndFlip | None = None
     histogram: StabilityHistogram | None = None
     limit: Laplace | None = None
@@ -191,7 +189,7 @@ class Estimate:
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
-            records = _batches(path, found.any_cells(), _part(progress, 0.0, 0.5))
+            records = _batches(path, found.reading(), _part(progress, 0.0, 0.5))
             kinds, n_rows = self._vote(records, voted, vote)
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
@@ -203,7 +201,10 @@ class Estimate:
         for question in questions:
             for mechanism, times in question.uses:
                 filter_.charge(mechanism, times)
-        tallies = {question.name: Tally(self._limit(question)) for question in questions}
+        tallies = {
+            each.name: Tally(each.limit and noisy_limit(DISTINCT_LIMIT, each.limit, self._noise))
+            for each in questions
+        }
         if questions:
             as_read: dict[str, Column] = {
                 question.name: Boolean() if question.histogram is not None else Numeric()
@@ -232,7 +233,7 @@ class Estimate:
                 epsilon *= 1 - LIMIT_SHARE
             delta = self.budget.delta * share
             histogram = StabilityHistogram(epsilon, delta, self.budget.relation)
-        return Question(name, is_target, bounds, histogram, limit)
+        return Question(name, bounds, histogram, limit)
 
     def _vote(
         self, records: Iterable[dict[str, Any]], names: Sequence[str], mechanism: Laplace
@@ -244,13 +245,11 @@ class Estimate:
             n_rows += len(next(iter(batch.values())))
             for name in names:
                 margins[name] += number_margin(batch[name])
-        relation = Relation(self.budget.relation)
-        return {
-            name: "numeric"
-            if numeric_vote(margins[name], n_rows, mechanism, relation, self._noise)
-            else "categorical"
-            for name in names
-        }, n_rows
+        kinds = {}
+        for name in names:
+            votes = (margins[name], n_rows, mechanism, self.budget.relation)
+            kinds[name] = "numeric" if numeric_vote(*votes, self._noise) else "categorical"
+        return kinds, n_rows
 
     def _schema(
         self,
@@ -322,12 +321,6 @@ class Estimate:
         low, high = self._bounds(question, tally, n_rows)
         return Target(question.name, low=low, high=high, invalid="middle")
 
-    def _limit(self, question: Question) -> int | None:
-        """Return a noisy limit on the number of distinct texts."""
-        if question.limit is None:
-            return None
-        return noisy_limit(DISTINCT_LIMIT, question.limit, self._noise)
-
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
         bounds, coverage = question.bounds, self.coverage
         return select_bounds_from_counts(tally.cells, n_rows, coverage, bounds, self._noise)
@@ -345,36 +338,28 @@ class Estimate:
                 f"delta={self.budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
                 "publish a whole row under such a guarantee. Use a delta well below 1/n."
             )
-        tails = {
-            question.name: tail_share(self.coverage, n_rows, question.bounds)
-            for question in questions
-            if question.bounds is not None
-        }
-        weak = [
-            question.name
-            for question in questions
-            if tails.get(question.name, 0.0) >= 0.25
-            or (question.histogram is not None and question.histogram.threshold >= n_rows / 2)
-        ]
+        weak, kept = [], {}
+        for question in questions:
+            bounds, histogram = question.bounds, question.histogram
+            tail = 0.0 if bounds is None else tail_share(self.coverage, n_rows, bounds)
+            rare = histogram is not None and histogram.threshold >= n_rows / 2
+            if tail >= 0.25 or rare:
+                weak.append(question.name)
+            elif tail > 1 - self.coverage:  # twice what each side may cut
+                kept[question.name] = round(100 * (1 - 2 * tail))
         if weak:
             texts.append(
                 f"The budget is too small for {counted(n_rows, 'row')} and this many columns: the "
                 f"estimates for {quoted(weak)} are mostly noise. Spend more, or fill in what is "
                 "publicly known and leave the rest out."
             )
-        missed = {
-            name: 1 - 2 * tail
-            for name, tail in tails.items()
-            if tail > 1 - self.coverage and name not in weak  # twice what each side may cut
-        }
-        if missed:
-            shares = sorted({round(100 * share) for share in missed.values()})
-            kept = " to ".join(str(share) for share in dict.fromkeys((shares[0], shares[-1])))
+        if kept:
+            range_ = " to ".join(map(str, sorted({min(kept.values()), max(kept.values())})))
             texts.append(
                 f"coverage={self.coverage:g} is more than the budget can buy for "
-                f"{counted(n_rows, 'row')}: the bounds of {quoted(missed)} will keep about "
-                f"{kept} % of the numbers as they are, and clip the rest. Spend more, "
-                "or fill in bounds that are publicly known."
+                f"{counted(n_rows, 'row')}: the bounds of {quoted(kept)} will keep about {range_} "
+                "% of the numbers as they are, and clip the rest. Spend more, or fill in bounds "
+                "that are publicly known."
             )
         for text in texts:
             warnings.warn(text, UserWarning, stacklevel=4)

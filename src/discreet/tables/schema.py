@@ -114,21 +114,17 @@ class FileFormat:
         check_fields(self, check_text, "delimiter", "quote", "encoding")
         check_fields(self, check_texts, "missing")
         check_fields(self, check_texts, "names", stripped=False)
-        for name, least in (("delimiter", 1), ("quote", 0)):
+        for name, empty in (("delimiter", ""), ("quote", " or empty")):
             value = getattr(self, name)
-            if not least <= len(value) <= 1 or value in ("\n", "\r"):
-                raise ValueError(
-                    f"{name} must be one character{'' if least else ' or empty'}; got {value!r}."
-                )
+            if len(value) > 1 or value in ("\n", "\r") or not (value or empty):
+                raise ValueError(f"{name} must be one character{empty}; got {value!r}.")
         if self.delimiter == self.quote:
             raise ValueError(f"delimiter and quote must differ; both are {self.quote!r}.")
         try:
             "".encode(self.encoding)
         except LookupError:
-            raise ValueError(
-                f'encoding must be one that Python knows, like "utf-8" or "latin-1"; '
-                f"got {self.encoding!r}."
-            ) from None
+            known = 'one that Python knows, like "utf-8" or "latin-1"'
+            raise ValueError(f"encoding must be {known}; got {self.encoding!r}.") from None
         if self.names and self.header:
             raise ValueError("names is for files without a header; write header = false too.")
 
@@ -194,10 +190,7 @@ class Target:
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels in sorted order; the code of a class is its index here."""
-        if self.classes is None:
-            return ()
-        other = () if self.other is None else (self.other,)
-        return tuple(sorted({*self.classes, *other}))
+        return tuple(sorted({*(self.classes or ()), self.other} - {None}))
 
 
 def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
@@ -269,11 +262,11 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _FrozenMapping(self.columns))
-        for name, column in self.columns.items():
+        for name, each in self.columns.items():
             check_text("the name of a column", name)
-            if not isinstance(column, Column):
+            if not isinstance(each, Column):
                 raise ValueError(
-                    f"column {name!r} must be a Numeric, Categorical, …; got {column!r}."
+                    f"column {name!r} must be a Numeric, Categorical, …; got {each!r}."
                 )
         if not self.used:
             raise ValueError("there must be a column that is not ignored.")
@@ -308,8 +301,7 @@ class Schema:
     @property
     def feature_names(self) -> list[str]:
         """Names of the encoded columns."""
-        named = (column.feature_names(name) for name, column in self.columns.items())
-        return [name for names in named for name in names]
+        return [each for name, column in self.used.items() for each in column.feature_names(name)]
 
     @property
     def width(self) -> int:
@@ -355,15 +347,10 @@ class Schema:
         return isinstance(self.columns.get(name), Numeric)
 
     def with_target(self, name: str) -> Schema:
-        """Return the same schema with one of its columns as the target.
+        """Return the same schema with one of its columns as the target; an old target is ignored.
 
         Texts become classes, and a number keeps its bounds (on the linear scale). A cell that is
         missing or not listed is refused in a target.
-
-        Parameters
-        ----------
-        name : str
-            The column. If the schema has another target, that column is ignored from now on.
         """
         if self.target is not None and self.target.column == name:
             return self
@@ -394,20 +381,10 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], name: str = "schema") -> Schema:
-        """Make a schema from plain data.
+        """Make a schema from plain data, as `to_dict` returns it; ``name`` is for errors.
 
-        Parameters
-        ----------
-        data : mapping
-            As `to_dict` returns it.
-        name : str
-            Name of the schema in an error, that of its file for example.
-
-        Raises
-        ------
-        TableError
-            Lists everything that is wrong: who fills in forty bounds should not have to run forty
-            times.
+        One `TableError` lists everything that is wrong: who fills in forty bounds should not have
+        to run forty times.
         """
         _check_version(data, name)
         known = ("file", "target", "columns", "spent")
@@ -421,12 +398,9 @@ class Schema:
         kinds = {"file": FileFormat, "target": Target, "spent": Spent}
         wanted = [(key, key, kind, data[key]) for key, kind in kinds.items() if key in data]
         if isinstance(listed, Mapping):
-            wanted += [
-                (key, f"columns.{key_text(str(key))}", Column, plain)
-                for key, plain in listed.items()
-            ]
-        parts: dict[str, Any] = {}
-        columns: dict[str, Any] = {}
+            for key, plain in listed.items():
+                wanted.append((key, f"columns.{key_text(str(key))}", Column, plain))
+        parts, columns = dict[str, Any](), dict[str, Any]()
         for key, where, kind, plain in wanted:
             try:
                 (columns if kind is Column else parts)[key] = from_plain(kind, plain)
@@ -440,10 +414,9 @@ class Schema:
                 return cls(columns, **parts)
             except ValueError as problem:
                 problems.append(str(problem))
-        if len(problems) == 1:
-            raise TableError(f"{name}: {problems[0]}")
-        listing = "\n".join(f"  - {problem}" for problem in problems)
-        raise TableError(f"{name}: {len(problems)} problems\n{listing}")
+        if len(problems) > 1:
+            problems = [f"{len(problems)} problems", *problems]
+        raise TableError(f"{name}: " + "\n  - ".join(problems))
 
     def to_toml(self) -> str:
         """Return the text of a schema file, for a person to read and to change."""
@@ -469,9 +442,8 @@ class Schema:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a schema file; an existing one is replaced as a whole or not at all."""
-        text = self.to_toml()
         with replacing(path) as stream:
-            stream.write(text)
+            stream.write(self.to_toml())
 
 
 def _check_version(data: Any, name: str) -> None:
@@ -497,8 +469,8 @@ def _as_target(name: str, column: Column) -> Target:
         # Case does not matter in a Boolean, but it does in a class: list the usual spellings.
         classes = {}
         for label, texts in (("false", column.false), ("true", column.true)):
-            written = [(text, text.lower(), text.upper(), text.capitalize()) for text in texts]
-            classes[label] = tuple(dict.fromkeys(text for ways in written for text in ways))
+            written = ((text, text.lower(), text.upper(), text.capitalize()) for text in texts)
+            classes[label] = tuple(dict.fromkeys(chain.from_iterable(written)))
         return Target(name, classes)
     if isinstance(column, Categorical | Ordinal):
         return Target(name, column.values)

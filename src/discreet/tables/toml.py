@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from discreet.tables.columns import KINDS, Column, Numeric, nearest, quoted
 
@@ -20,6 +20,7 @@ _LINE = 96
 """Letters of a line beyond which a list is wrapped."""
 
 Made = TypeVar("Made")
+Gaps: TypeAlias = Mapping[tuple[str, ...], Sequence[str]]
 
 
 def to_plain(part: Any) -> dict[str, Any]:
@@ -80,15 +81,8 @@ def _default(item: Field[Any]) -> Any:
     return item.default if item.default_factory is MISSING else item.default_factory()
 
 
-def toml_text(
-    about: str,
-    plain: Mapping[str, Any],
-    gaps: Mapping[tuple[str, ...], Sequence[str]] | None = None,
-) -> str:
-    """Write plain data as a TOML file, after a comment ``about`` it.
-
-    ``gaps`` are comments at the end of a table, by its path, such as ``("columns", "age")``.
-    """
+def toml_text(about: str, plain: Mapping[str, Any], gaps: Gaps | None = None) -> str:
+    """Write plain data as a TOML file; ``gaps`` are comments at the end of a table, by its path."""
     import tomlkit
 
     document = tomlkit.document()
@@ -106,12 +100,7 @@ def key_text(key: str) -> str:
     return tomlkit.key(key).as_string()
 
 
-def _fill(
-    container: Any,
-    plain: Mapping[str, Any],
-    path: tuple[str, ...],
-    gaps: Mapping[tuple[str, ...], Sequence[str]],
-) -> None:
+def _fill(container: Any, plain: Mapping[str, Any], path: tuple[str, ...], gaps: Gaps) -> None:
     """Add values, then comments, then inner tables, as the format demands."""
     import tomlkit
 
