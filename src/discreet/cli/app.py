@@ -18,8 +18,7 @@ from discreet.errors import PrivacyLeakWarning
 
 __all__ = ["GROUP", "run"]
 
-GROUP = "discreet.commands"
-"""Entry-point group in which other packages register commands."""
+GROUP = "discreet.commands"  # entry points with which other packages register commands
 
 _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "schema": schema.app,
@@ -41,8 +40,7 @@ def _version(show: bool) -> None:
 
 def _main(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass

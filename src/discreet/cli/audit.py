@@ -22,19 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
+# Trials per attack: the least in any case; by default between the other two.
 FEWEST, USUAL, MOST = 100, 10_000, 1_000_000
-"""Trials per attack: the least in any case; by default between the other two."""
-
-MINUTES_FOR_ALL = 15.0
-"""Default time for all attacks."""
-
-LEAST_SECONDS = 4.0
-"""Least useful time of an attack, most of it for choosing the event."""
-
-_ENDINGS = (".svg", ".html", ".htm")
-_SHARE_OF_TIME = 0.85
-"""Share for trials; the rest of the time is for choosing the event and for counting."""
+MINUTES_FOR_ALL = 15.0  # by default
+LEAST_SECONDS = 4.0  # of an attack, most of it for choosing the event
+_SHARE_OF_TIME = 0.85  # for trials; the rest is for choosing the event and for counting
 _LEAST_BATCH_SECONDS = 0.05
+_ENDINGS = (".svg", ".html", ".htm")
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -71,8 +65,7 @@ def audit(
         typer.Option(help="Relation of neighbouring data sets; by default each that is supported."),
     ] = None,
     minutes: Annotated[
-        float | None,
-        typer.Option(help="Time for all attacks together, divided by need."),
+        float | None, typer.Option(help="Time for all attacks together, divided by need.")
     ] = None,
     trials: Annotated[
         int | None,
@@ -104,8 +97,10 @@ def audit(
 
     Example: discreet audit gd --minutes 5 --figure gd.svg
     """
+    from discreet.audit import figure as drawing
     from discreet.audit import report
     from discreet.audit.result import Verdict
+    from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
@@ -166,7 +161,9 @@ def audit(
         complete=stopped is None,
     )
     if figure is not None:
-        _draw(done, figure, target)
+        title, is_svg = f"Audit of {Path(target).name}", figure.suffix.lower() == ".svg"
+        with replacing(figure) as stream:
+            stream.write(drawing.figure(done) if is_svg else drawing.page(done, title=title))
         told["figure"] = os.fspath(figure)
     screen.result(told, _shown(screen, done, markdown))
     if figure is not None:
@@ -259,15 +256,6 @@ def _seconds_a_run(attack: Attack, most: float) -> float:
             return min(lasted, before) / batch
         else:
             before = lasted
-
-
-def _draw(done: Sequence[Audit], path: Path, target: str) -> None:
-    from discreet.audit.figure import figure, page
-    from discreet.files import replacing
-
-    is_svg = path.suffix.lower() == ".svg"
-    with replacing(path) as stream:
-        stream.write(figure(done) if is_svg else page(done, title=f"Audit of {Path(target).name}"))
 
 
 def _shown(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:

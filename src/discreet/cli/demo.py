@@ -25,11 +25,10 @@ __all__ = ["demo"]
 EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6
 N_TRAIN, N_TEST, N_COLUMNS, REPEATS = 2_000, 20_000, 10, 10
-ERROR = 0.05
-"""Share of outsiders that an attacker may accuse wrongly, in the words on risk."""
+ERROR = 0.05  # share of outsiders that an attacker may accuse wrongly, in the words on risk
 
+# Colours of the figure; in the page they follow its style sheet, light or dark.
 _COLOURS = {"text": "#333333", "private": "#0072b2", "plain": "#00805c", "majority": "#777777"}
-"""Colours of the figure; in the page they follow its style sheet, light or dark."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +82,13 @@ def demo(
     figure.savefig(picture, dpi=150)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     here = Path(__file__)
+    numbers = {"n_train": N_TRAIN, "n_test": N_TEST, "n_columns": N_COLUMNS, "repeats": REPEATS}
     body = environment.from_string(here.with_name("demo.html").read_text("utf-8")).render(
-        private=private,
-        plain=plain,
-        majority=majority,
-        guarantee=guarantee,
+        {"private": private, "plain": plain, "majority": majority, "guarantee": guarantee},
         one=next(outcome for outcome in private if outcome.epsilon == 1.0),
         figure=_as_svg(figure),
-        n_train=N_TRAIN,
-        n_test=N_TEST,
-        n_columns=N_COLUMNS,
-        repeats=REPEATS,
         error=ERROR,
+        **numbers,
     )
     style = here.with_name("demo.css").read_text("utf-8")
     with replacing(output) as stream:

@@ -16,14 +16,7 @@ from discreet.cli.screen import Screen
 __all__ = ["explain", "solvers"]
 
 
-class Form(StrEnum):
-    """Forms of a privacy card."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
+Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML"])
 _ENDINGS = {".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt": Form.TEXT}
 
 

@@ -46,8 +46,8 @@ class Problem(Exception):
         self.code = code
 
 
+# Output files of the running command, each with its identity before it was written.
 _watched: dict[Path, tuple[int, ...] | None] = {}
-"""Output files of the running command, each with its identity before it was written."""
 
 
 def watch_outputs(*paths: Path) -> None:

@@ -67,8 +67,7 @@ def fit(
         float | None, typer.Option(help="Share of the budget for a private whitening.")
     ] = None,
     bounds_share: Annotated[
-        float,
-        typer.Option(help='Share of the budget for columns with bounds = "private", if any.'),
+        float, typer.Option(help='Share of the budget for columns with bounds = "private", if any.')
     ] = 0.1,
     force: options.Force = False,
     test_seed: Annotated[
@@ -141,6 +140,13 @@ def fit(
     seconds = time.perf_counter() - start
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
     screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
+    guarantee, spent, text = model.guarantee_, table.spent, str(model.guarantee_)
+    if spent is not None and guarantee.private:
+        text += (
+            f"\n\nEstimating the schema from the same rows spent ε = {spent.epsilon:g}, "
+            f"δ = {spent.delta:g} before. Together: ε = {spent.epsilon + guarantee.epsilon:g}, "
+            f"δ = {spent.delta + guarantee.delta:g}."
+        )
     # The model is written and its budget spent: a failure to print must not suggest otherwise.
     with screen.printing_may_fail(f"The model was written to {output}"):
         screen.result(
@@ -149,23 +155,11 @@ def fit(
                 "rows": X.shape[0],
                 "columns": X.shape[1],
                 "seconds": round(seconds, 3),
-                "guarantee": model.guarantee_.to_dict(),
-                "spent_on_schema": table.spent and dataclasses.asdict(table.spent),
+                "guarantee": guarantee.to_dict(),
+                "spent_on_schema": spent and dataclasses.asdict(spent),
             },
-            f"{model.guarantee_}{_total(table.spent, model.guarantee_)}\n\n"
-            f"Model: {output}. Its privacy card: discreet explain {output}",
+            f"{text}\n\nModel: {output}. Its privacy card: discreet explain {output}",
         )
-
-
-def _total(spent: Any, guarantee: Any) -> str:
-    """State the guarantee of the schema's estimates and the model together."""
-    if spent is None or not guarantee.private:
-        return ""
-    return (
-        f"\n\nEstimating the schema from the same rows spent ε = {spent.epsilon:g}, "
-        f"δ = {spent.delta:g} before. Together: ε = {spent.epsilon + guarantee.epsilon:g}, "
-        f"δ = {spent.delta + guarantee.delta:g}."
-    )
 
 
 def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:

@@ -39,8 +39,7 @@ OutputFile = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Folder of data sets; DISCREET_DATA by default."),
+    Path | None, typer.Option("--data-dir", help="Folder of data sets; DISCREET_DATA by default.")
 ]
 
 

@@ -20,8 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Task = StrEnum("Task", {"CLASSES": "classes", "NUMBERS": "numbers"})
-"""Kinds of targets."""
+Task = StrEnum("Task", ["CLASSES", "NUMBERS"])
 
 
 @app.command()

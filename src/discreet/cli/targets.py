@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DELTA", "EPSILON", "Plan", "plan_for"]
 
-EPSILON, DELTA = 1.0, 1e-5
-"""Default guarantee of a solver that is attacked."""
+EPSILON, DELTA = 1.0, 1e-5  # default guarantee of a solver that is attacked
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,7 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
         raise Problem(Exit.USAGE, _unknown(target))
     if given:
         raise Problem(
-            Exit.USAGE,
-            f"{target} is audited for its own guarantee; leave out {', '.join(given)}.",
+            Exit.USAGE, f"{target} is audited for its own guarantee; leave out {', '.join(given)}."
         )
     _, estimator = load_model(path)
     promise = estimator.guarantee_

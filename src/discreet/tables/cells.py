@@ -20,9 +20,7 @@ from discreet.validate import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MISSING, UNLISTED = -1, -2
-"""Codes of cells that are missing or not listed."""
-
+MISSING, UNLISTED = -1, -2  # codes of cells that are missing or not listed
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 
 

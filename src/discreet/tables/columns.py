@@ -24,12 +24,8 @@ from discreet.validate import FloatArray, check_fields, choice, display, flag, n
 
 __all__ = ["KINDS", "Boolean", "Categorical", "Column", "Ignored", "Numeric", "Ordinal"]
 
-MISSING, OTHER = "(missing)", "(other)"
-"""Names of the encoded columns for cells that are missing or not listed."""
-
-SPACES = " \t\n\r\v\f\u00a0"
-"""Characters stripped from both ends of a cell before it is compared with a listed text."""
-
+MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
+SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
 
 
@@ -228,7 +224,6 @@ class Ignored(Column):
 KINDS: dict[str, type[Column]] = {
     column.kind: column for column in (Numeric, Categorical, Boolean, Ordinal, Ignored)
 }
-"""Every kind of column, by its name in a schema file."""
 
 
 def strip(text: str) -> str:

@@ -25,14 +25,11 @@ from discreet.tables.text_stream import TextStream
 
 __all__ = ["cleaned", "columns_to_read", "text_batches"]
 
-FIRST_BLOCK = 1 << 20
-"""Bytes that Arrow parses at a time, as long as every record fits."""
+FIRST_BLOCK = 1 << 20  # bytes that Arrow parses at a time, as long as every record fits
+LONGEST_RECORD = 1 << 26  # bytes beyond which a record is taken for a quote that is never closed
 
-LONGEST_RECORD = 1 << 26
-"""Bytes beyond which a record is taken for a quote that is never closed."""
-
+# Every cell of the record that is added at the end. No file can hold it: NUL bytes are refused.
 LAST_CELL = "\x00"
-"""Every cell of the record that is added at the end. No file can hold it: NUL bytes are refused."""
 
 _DELIMITERS = {",": '","', ";": '";"', "\t": '"\\t"', "|": '"|"', " ": '" "'}
 

@@ -38,9 +38,7 @@ __all__ = ["Layout", "draft", "draft_private", "layout"]
 
 Kind = Literal["numeric", "categorical", "boolean", "ignored"]
 
-FIRST_RECORDS = 1000
-"""Records of a text file from which the kinds of its columns are guessed."""
-
+FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed
 _DELIMITERS = (",", ";", "\t", "|")
 
 _ABOUT = """\

@@ -24,11 +24,10 @@ from discreet.tables.schema import Schema
 
 __all__ = ["Encoder", "GrowingArray", "GrowingRows"]
 
-LARGEST_SMALL_INDEX = int(np.iinfo(np.int32).max)
-"""Entries beyond which the start of a row no longer fits 32 bits."""
+LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 
+# Entries of one group: the column that each row fills, and the number (arrays, or scalars).
 Entries: TypeAlias = tuple[Any, Any]
-"""Entries of one group: the column that each row fills, and the number (arrays, or scalars)."""
 
 
 class Encoder:
@@ -41,10 +40,15 @@ class Encoder:
     and the rule, and neither the cell nor the row. Numbers stay within [0, 1] in either ``dtype``.
     """
 
-    def __init__(self, schema: Schema, sparse: bool = False, dtype: DTypeLike = "float32") -> None:
+    def __init__(
+        self, schema: Schema, sparse: bool | str = False, dtype: DTypeLike = "float32"
+    ) -> None:
+        if sparse != "auto" and not isinstance(sparse, (bool, np.bool_)):
+            raise ValueError(f'sparse must be True, False or "auto"; got {sparse!r}.')
         if dtype not in ("float32", "float64", np.float32, np.float64):
             raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
-        self.schema, self.sparse, self.dtype = schema, sparse, np.dtype(dtype)
+        self.sparse = schema.is_wide if sparse == "auto" else bool(sparse)
+        self.schema, self.dtype = schema, np.dtype(dtype)
         self._groups: list[_Group] = []
         at = 0
         for name, column in schema.used.items():

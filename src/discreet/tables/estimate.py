@@ -21,13 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import (
-    Account,
-    Accountant,
-    Budget,
-    Laplace,
-    PermuteAndFlip,
-)
+from discreet.core import Account, Accountant, Budget, Laplace, PermuteAndFlip
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.filters import Mechanism
 from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
@@ -59,27 +53,16 @@ Task = Literal["classes", "numbers"]
 
 Progress: TypeAlias = Callable[[float], None] | None
 
-DISTINCT_LIMIT = 50_000
-"""Distinct texts, about, beyond which a column is taken for names or free text."""
+DISTINCT_LIMIT = 50_000  # distinct texts, about, beyond which a column holds names or free text
+LONGEST_TEXT = 200  # letters beyond which a cell counts nowhere, which keeps memory bounded
 
-VOTE_SHARE = 1 / 8
-"""Share of a column's ε for the vote whether it holds numbers: a clear majority needs little."""
+# Shares of a column's ε for the vote whether it holds numbers (a clear majority needs little), and
+# of the rest for the question whether it holds too many distinct texts.
+VOTE_SHARE, LIMIT_SHARE = 1 / 8, 1 / 16
 
-LIMIT_SHARE = 1 / 16
-"""Share of the rest for the question whether a column holds too many distinct texts."""
-
-CLASSES_COVER = 0.99
-"""A target that reads as numbers has classes if those found hold this share of the rows; two
-standard deviations of the noise in that sum are allowed for."""
-
-LEAST_COVER = 0.9
-"""Whatever the noise, they must hold this share."""
-
-MOST_CLASSES = 100
-"""More values than these are not taken for classes of a target that reads as numbers."""
-
-LONGEST_TEXT = 200
-"""Letters beyond which a cell is no category; it counts nowhere, which keeps memory bounded."""
+# A target that reads as numbers has classes if there are this many at most, and they hold this
+# share of the rows: less two standard deviations of the noise in that sum, but at least the last.
+MOST_CLASSES, CLASSES_COVER, LEAST_COVER = 100, 0.99, 0.9
 
 _ROUNDING = 1 - 2.0**-36  # parts of a budget are rounded; their sum must not exceed it
 _RARE = "no category was frequent enough to be released; list them if they are public"
@@ -189,7 +172,7 @@ class Estimate:
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
-            records = _batches(path, found.reading(), _part(progress, 0.0, 0.5))
+            records = _batches(path, found.reading(), progress, 0.0, 0.5)
             kinds, n_rows = self._vote(records, voted, vote)
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
@@ -210,8 +193,8 @@ class Estimate:
                 question.name: Boolean() if question.histogram is not None else Numeric()
                 for question in questions
             }
-            second = _part(progress, 0.5 if needs_vote else 0.0)
-            for batch in _batches(path, found.reading(as_read), second):
+            start = 0.5 if needs_vote else 0.0
+            for batch in _batches(path, found.reading(as_read), progress, start, 1.0):
                 for question in questions:
                     tallies[question.name].add(question, batch[question.name])
         self._warn(questions, n_rows)
@@ -380,13 +363,10 @@ def _bits(random_state: Any) -> Bits:
     return SeededBits(int(state.randint(0, 2**31 - 1)))
 
 
-def _batches(path: Path, schema: Schema, progress: Progress) -> Iterable[dict[str, Any]]:
-    with closing(batches(path, schema, target=False, progress=progress, drafting=True)) as records:
+def _batches(
+    path: Path, schema: Schema, progress: Progress, start: float, end: float
+) -> Iterable[dict[str, Any]]:
+    """Yield the records in one pass, which is shown as part of the whole."""
+    part = progress and (lambda share: progress(start + share * (end - start)))
+    with closing(batches(path, schema, target=False, progress=part, drafting=True)) as records:
         yield from records
-
-
-def _part(progress: Progress, start: float, end: float = 1.0) -> Progress:
-    """Return a callback for one pass that shows it as part of the whole."""
-    if progress is None:
-        return None
-    return lambda share: progress(start + share * (end - start))

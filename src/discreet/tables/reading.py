@@ -25,17 +25,14 @@ from discreet.tables.schema import Schema
 
 __all__ = ["Encoded", "batches", "is_parquet", "naming", "opened_parquet", "read"]
 
-PARQUET_BATCH = 1 << 15
-"""Rows of a Parquet file that are decoded at a time."""
-
+PARQUET_BATCH = 1 << 15  # rows that are decoded at a time
 _PARQUET = b"PAR1"
 _DAMAGED = "is cut off or damaged. Copy it again."
-_NOT_TABLES = {
+_NOT_TABLES = {  # problems with a file, by its first bytes
     b"": "is empty. Choose the file that holds the records.",
     b"PK\x03\x04": "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV.",
     b"\xd0\xcf\x11\xe0": "is an old Excel workbook (.xls). Save the sheet as CSV.",
 }
-"""Problems with a file, by its first bytes."""
 
 
 class Encoded(NamedTuple):
@@ -94,9 +91,8 @@ def read(
     and bounds are the schema's. That every record fits the schema is assumed to be public: a file
     is read as a whole or refused with a message that shows no cell.
     """
-    is_sparse = schema.is_wide if sparse == "auto" else bool(sparse)
-    encoder = Encoder(schema, sparse=is_sparse, dtype=dtype)
-    rows = GrowingRows(schema.width, sparse=is_sparse, dtype=dtype)
+    encoder = Encoder(schema, sparse, dtype)
+    rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=dtype)
     labels: GrowingArray | None = None
     with closing(batches(path, schema, target=target, progress=progress)) as records:
         for batch in records:

@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileFormat", "Schema", "Spent", "Target"]
 
-VERSION = 1
-"""Version of schema files."""
-
+VERSION = 1  # of schema files
 _ABOUT = """\
 Schema of a table, for discreet: what is publicly known about each column.
 Bounds, categories and classes come from a codebook or a form, never from looking at the rows."""
@@ -347,10 +345,15 @@ class Schema:
         return isinstance(self.columns.get(name), Numeric)
 
     def with_target(self, name: str) -> Schema:
-        """Return the same schema with one of its columns as the target; an old target is ignored.
+        """Return the same schema with one of its columns as the target.
 
         Texts become classes, and a number keeps its bounds (on the linear scale). A cell that is
         missing or not listed is refused in a target.
+
+        Parameters
+        ----------
+        name : str
+            The column. If the schema has another target, that column is ignored from now on.
         """
         if self.target is not None and self.target.column == name:
             return self
@@ -381,10 +384,20 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], name: str = "schema") -> Schema:
-        """Make a schema from plain data, as `to_dict` returns it; ``name`` is for errors.
+        """Make a schema from plain data.
 
-        One `TableError` lists everything that is wrong: who fills in forty bounds should not have
-        to run forty times.
+        Parameters
+        ----------
+        data : mapping
+            As `to_dict` returns it.
+        name : str
+            Name of the schema in an error, that of its file for example.
+
+        Raises
+        ------
+        TableError
+            Lists everything that is wrong: who fills in forty bounds should not have to run forty
+            times.
         """
         _check_version(data, name)
         known = ("file", "target", "columns", "spent")

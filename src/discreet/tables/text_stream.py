@@ -20,8 +20,7 @@ from discreet.tables.schema import FileFormat
 
 __all__ = ["TextStream"]
 
-LONGEST_HEADER = 1 << 22
-"""Letters after which the end of the first record is not searched for any more."""
+LONGEST_HEADER = 1 << 22  # letters after which the end of the first record is not searched for
 
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _MARKS = {

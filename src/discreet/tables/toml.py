@@ -16,9 +16,7 @@ _FILL_IN_BOUNDS = (
     'bounds = "private" to spend part of the fit\'s budget on them.'
 )
 
-_LINE = 96
-"""Letters of a line beyond which a list is wrapped."""
-
+_LINE = 96  # letters beyond which a list is wrapped
 Made = TypeVar("Made")
 Gaps: TypeAlias = Mapping[tuple[str, ...], Sequence[str]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -113,10 +113,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         """Check the settings; nothing has been read yet."""
         if not isinstance(self.schema, Schema):
             raise ValueError(f"schema must be a Schema; got {type(self.schema).__name__}.")
-        if self.sparse != "auto" and not isinstance(self.sparse, (bool, np.bool_)):
-            raise ValueError(f'sparse must be True, False or "auto"; got {self.sparse!r}.')
-        sparse = self.schema.is_wide if self.sparse == "auto" else bool(self.sparse)
-        return Encoder(self.schema, sparse, self.dtype)
+        return Encoder(self.schema, self.sparse, self.dtype)
 
     def _check_names(self, columns: dict[Any, Any]) -> None:
         """Refuse a table that lacks a column, or has another than the schema's and the target."""
@@ -179,17 +176,15 @@ def as_arrow(values: Any, name: str) -> Any:
 
 def _text(value: Any) -> Any:
     """Return the text of a cell in a column of mixed types, as Arrow would write it."""
-    if isinstance(value, str):
-        return value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return str(int(value))
-    if isinstance(value, (Real, decimal.Decimal)):
-        number = float(value)
-        if np.isnan(number):
-            return None
-        return str(int(number)) if number.is_integer() else repr(number)
-    return str(value) if isinstance(value, datetime.date) else NotImplemented
+    if isinstance(value, (str, Integral, datetime.date)):
+        return str(value)
+    if not isinstance(value, (Real, decimal.Decimal)):
+        return NotImplemented
+    number = float(value)
+    if np.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() else repr(number)
