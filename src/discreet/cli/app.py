@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import discreet
-from discreet.cli import audit, demo, describe, evaluate, fit, predict, schema
+from discreet.cli import audit, demo, describe, fit, predict, schema
 from discreet.cli.exits import Exit, Problem, describe_error, watch_outputs
 from discreet.cli.screen import Screen
 from discreet.errors import PrivacyLeakWarning
@@ -24,7 +24,7 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "schema": schema.app,
     "fit": fit.fit,
     "predict": predict.predict,
-    "evaluate": evaluate.evaluate,
+    "evaluate": predict.evaluate,
     "explain": describe.explain,
     "audit": audit.audit,
     "solvers": describe.solvers,

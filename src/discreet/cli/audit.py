@@ -144,7 +144,7 @@ def audit(
         if not done:
             raise
         stopped = error
-    told = report.document(
+    data = report.document(
         done,
         settings={
             "target": target,
@@ -164,8 +164,8 @@ def audit(
         title, is_svg = f"Audit of {Path(target).name}", figure.suffix.lower() == ".svg"
         with replacing(figure) as stream:
             stream.write(drawing.figure(done) if is_svg else drawing.page(done, title=title))
-        told["figure"] = os.fspath(figure)
-    screen.result(told, _shown(screen, done, markdown))
+        data["figure"] = os.fspath(figure)
+    screen.result(data, _shown(screen, done, markdown))
     if figure is not None:
         screen.note(f"Figure: {figure}")
     if isinstance(stopped, KeyboardInterrupt):
@@ -208,10 +208,10 @@ def _attack_all(
             left = _SHARE_OF_TIME * (end - time.perf_counter())
             count = max(FEWEST, int(count * min(1.0, max(0.0, left) / sum(lasting[k:]))))
 
-        def told(runs: int, of: int, before: int = k) -> None:
+        def show(runs: int, of: int, before: int = k) -> None:
             bar((before + runs / of) / len(attacks))
 
-        done.append(run(attack, trials=count, confidence=confidence, progress=told))
+        done.append(run(attack, trials=count, confidence=confidence, progress=show))
 
 
 def _trials_that_tell(attack: Attack, confidence: float) -> int:

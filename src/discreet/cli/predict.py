@@ -1,4 +1,4 @@
-"""``discreet predict``: predictions for the rows of a table."""
+"""``discreet predict`` and ``discreet evaluate``: a model applied to the rows of a table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from rich.table import Table
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
+from discreet.core import Budget, Relation
 
-__all__ = ["predict"]
+__all__ = ["evaluate", "predict"]
+
+_EXACT = (
+    "These figures are exact: they are a release about the rows of this table, with no privacy at "
+    "all. Show them only if those rows are public, or pass --epsilon to have them with noise."
+)
 
 
 def predict(
@@ -75,3 +83,81 @@ def _rows(
         if probabilities:
             columns += estimator.predict_proba(X).T.tolist()
         yield from zip(*columns, strict=True)
+
+
+def evaluate(
+    model: options.ModelFile,
+    file: options.DataFile,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
+    ] = None,
+    relation: options.RelationName = Relation.ADD_REMOVE,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure accuracy, recall and precision (or errors) on a table that has the target.
+
+    An exact accuracy on private rows is itself a release. With --epsilon the counts behind it are
+    released with noise, and the guarantee for them is printed; it adds to that of any other release
+    about the same rows.
+
+    Example: discreet evaluate visits.json held-out.csv --epsilon 0.1
+    """
+    from discreet.tables import read
+
+    screen = Screen(as_json=as_json)
+    budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
+    encoder, estimator = options.load_table_model(model)
+    schema = encoder.schema
+    if schema.target is None:
+        raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
+    with screen.bar(f"reading {file.name}") as bar:
+        X, y = read(file, schema, progress=bar)
+    if budget is None:
+        screen.warn("Not private", _EXACT)
+    scores, measures = _score(estimator, X, y, schema.target, budget)
+    guarantee, of_classes = scores.guarantee, schema.target.is_classification
+    how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
+    table = Table(title=f"Evaluation on {X.shape[0]:,} rows ({how})", show_header=False)
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    for name, value in measures.items():
+        table.add_row(name, f"{value:.4f}" if of_classes else f"{value:.6g}")
+    data: dict[str, Any] = {
+        "rows": X.shape[0],
+        **{name.replace(" ", "_"): None if np.isnan(v) else v for name, v in measures.items()},
+        "private": guarantee is not None,
+        "guarantee": guarantee and guarantee.to_dict(),
+    }
+    if of_classes:
+        data |= {"labels": list(scores.labels), "counts": scores.counts.tolist()}
+    screen.result(data, table)
+    if guarantee is not None:
+        screen.note(
+            f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
+            f"{guarantee.relation.words}; the number of rows is treated as public. Its ε adds to "
+            "that of every other release about the same rows."
+        )
+
+
+def _score(
+    estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None
+) -> tuple[Any, dict[str, float]]:
+    """Score a model on encoded rows; with a budget, through noisy counts or sums."""
+    from discreet.estimators.scoring import score_classifier, score_regressor
+
+    if not target.is_classification:
+        scores = score_regressor(estimator, X, y, (target.low, target.high), budget)
+        return scores, {
+            "mean absolute error": scores.mean_absolute_error,
+            "root mean squared error": scores.root_mean_squared_error,
+        }
+    scores = score_classifier(estimator, X, estimator.classes_[y], budget)
+    measures = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
+    hits = np.diag(scores.counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        recalls, precisions = hits / scores.counts.sum(1), hits / scores.counts.sum(0)
+    for label, recall, precision in zip(scores.labels, recalls, precisions, strict=True):
+        measures |= {f"recall of {label}": float(recall)}
+        measures |= {f"precision of {label}": float(precision)}
+    return scores, measures

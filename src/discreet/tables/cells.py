@@ -55,7 +55,7 @@ def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> Flo
         found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     else:
         return None
-    as_numbers = [float(marker) for marker in markers if is_number_text(marker)]
+    as_numbers = [float(marker) for marker in markers if _is_number_text(marker)]
     if found is not None and as_numbers:
         found = np.where(np.isin(found, as_numbers), np.nan, found)
     return found
@@ -140,7 +140,7 @@ class Lookup:
                 distinct = distinct.cast(pa.float64())
             numeric = distinct.to_numpy(zero_copy_only=False)
             absent = absent | np.isnan(numeric)
-            as_numbers = [float(key) if is_number_text(key) else np.nan for key in self._keys]
+            as_numbers = [float(key) if _is_number_text(key) else np.nan for key in self._keys]
             with np.errstate(over="ignore"):
                 # 0.1 stored in single precision is the number nearest to 0.1 there.
                 rounded = np.array(as_numbers).astype(numeric.dtype).astype(np.float64)
@@ -217,14 +217,13 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | 
     return texts.fill_null("nan").to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def is_number_text(text: str) -> bool:
-    """Return True if a text writes a number."""
+def _is_number_text(text: str) -> bool:
     return re.fullmatch(_NUMBER, text, re.ASCII) is not None
 
 
 def _whole_text(text: str) -> str | None:
     """Return the usual text of a whole number ("3" for "3.0" or "03"), or None."""
-    if not is_number_text(text):
+    if not _is_number_text(text):
         return None
     try:
         return str(int(text))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from discreet.core import Accountant, Budget, Relation
 from discreet.errors import TableError
-from discreet.tables.cells import arrow, is_number_text, number_margin
+from discreet.tables.cells import arrow, number_margin
 from discreet.tables.columns import (
     Boolean,
     Column,
@@ -50,17 +50,14 @@ Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's b
 "categorical" (values; unseen = "other", "zeros" or "refuse" is for texts that are not listed),
 "boolean", "ordinal" (values, in order) and "ignored"."""
 
-_FIRST_LINE = """\
-
+_FIRST_LINE = """
 The names of the columns are the first line of the file, which becomes public with this schema."""
 
-_GUESSED = f"""\
-
+_GUESSED = f"""
 Which columns hold numbers was guessed from the first {FIRST_RECORDS} records of the file. That is
 a look at the data, which no budget covers: check every kind against the codebook."""
 
-_UNNAMED = """\
-
+_UNNAMED = """
 Only the names of the columns were read. Fill in the kind of each."""
 
 _MISSING = "missing = true     # if cells may be empty"
@@ -154,13 +151,20 @@ def layout(
     if twice := repeated(found.names):
         which = "" if found.names_in_first_line else f": {quoted(twice)}"
         raise TableError(f"has columns of the same name{which}. Rename them.")
-    if found.names_in_first_line and header is None and any(map(is_number_text, found.names)):
+    if found.names_in_first_line and header is None and any(map(_is_number, found.names)):
         raise TableError(
             "the first line holds a number, so it seems to be a record and not the names of the "
             "columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if it does "
             "hold the names, pass --header (header=True)."
         )
     return found
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
