@@ -368,7 +368,6 @@ def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
     rows = ["1", "1.0", "x", "", "2.5", "nan", "1e3", "x"]
     question = estimate.Question(
         "a",
-        True,
         PermuteAndFlip(1.0, monotone=False),
         StabilityHistogram(1.0, 1e-6, "add_remove"),
     )

@@ -11,29 +11,25 @@ from typing import Annotated, Any
 import typer
 
 import discreet
-from discreet.cli import audit, demo, describe, evaluate, fit, predict, schema
+from discreet.cli import audit, demo, describe, fit, predict, schema
 from discreet.cli.exits import Exit, Problem, describe_error, watch_outputs
 from discreet.cli.screen import Screen
 from discreet.errors import PrivacyLeakWarning
 
 __all__ = ["GROUP", "run"]
 
-GROUP = "discreet.commands"
-"""Entry-point group in which other packages register commands."""
+GROUP = "discreet.commands"  # entry points with which other packages register commands
 
 _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "schema": schema.app,
     "fit": fit.fit,
     "predict": predict.predict,
-    "evaluate": evaluate.evaluate,
+    "evaluate": predict.evaluate,
     "explain": describe.explain,
     "audit": audit.audit,
     "solvers": describe.solvers,
     "demo": demo.demo,
 }
-
-_TITLES = {PrivacyLeakWarning: "Not private"}
-"""Titles of the panels of warnings."""
 
 
 def _version(show: bool) -> None:
@@ -44,8 +40,7 @@ def _version(show: bool) -> None:
 
 def _main(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass
@@ -112,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_args, **_rest: screen.warn(
-                _TITLES.get(category, "Warning"), str(message)
+                "Not private" if category is PrivacyLeakWarning else "Warning", str(message)
             )
             outcome = _application(arguments, screen)(list(arguments), standalone_mode=False)
         if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
@@ -125,7 +120,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return int(Exit.UNEXPECTED)
     except BaseException as error:  # every failure has a code and a text without data
-        if _is_usage(error):
+        if hasattr(error, "format_message"):  # wrong usage; the class of Typer is not public
             screen.usage(error)
             return int(Exit.USAGE)
         stopped = isinstance(error, typer.Abort)
@@ -135,8 +130,3 @@ def run(arguments: Sequence[str]) -> int:
         else:
             screen.error(code, text)
         return int(code)
-
-
-def _is_usage(error: BaseException) -> bool:
-    """Return True if the command line was wrong (Typer has such a class, but not a public one)."""
-    return callable(getattr(error, "format_message", None))

@@ -25,11 +25,10 @@ __all__ = ["demo"]
 EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6
 N_TRAIN, N_TEST, N_COLUMNS, REPEATS = 2_000, 20_000, 10, 10
-ERROR = 0.05
-"""Share of outsiders that an attacker may accuse wrongly, in the words on risk."""
+ERROR = 0.05  # share of outsiders that an attacker may accuse wrongly, in the words on risk
 
+# Colours of the figure; in the page they follow its style sheet, light or dark.
 _COLOURS = {"text": "#333333", "private": "#0072b2", "plain": "#00805c", "majority": "#777777"}
-"""Colours of the figure; in the page they follow its style sheet, light or dark."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,7 @@ class Outcome:
 
     @property
     def caught(self) -> float | None:
-        """Largest share of members that an attack finds who wrongly accuses `ERROR` of outsiders.
-
-        Both bounds follow from the definition of (ε, δ)-differential privacy.
-        """
+        """Largest share of members found, by (ε, δ)-DP, if `ERROR` of outsiders are accused."""
         if self.epsilon is None:
             return None
         by_outsiders = math.exp(self.epsilon) * ERROR + DELTA
@@ -85,20 +81,16 @@ def demo(
     figure = _draw(private, plain, majority)
     figure.savefig(picture, dpi=150)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    body = environment.from_string(Path(__file__).with_name("demo.html").read_text("utf-8")).render(
-        private=private,
-        plain=plain,
-        majority=majority,
-        guarantee=guarantee,
+    here = Path(__file__)
+    numbers = {"n_train": N_TRAIN, "n_test": N_TEST, "n_columns": N_COLUMNS, "repeats": REPEATS}
+    body = environment.from_string(here.with_name("demo.html").read_text("utf-8")).render(
+        {"private": private, "plain": plain, "majority": majority, "guarantee": guarantee},
         one=next(outcome for outcome in private if outcome.epsilon == 1.0),
         figure=_as_svg(figure),
-        n_train=N_TRAIN,
-        n_test=N_TEST,
-        n_columns=N_COLUMNS,
-        repeats=REPEATS,
         error=ERROR,
+        **numbers,
     )
-    style = Path(__file__).with_name("demo.css").read_text("utf-8")
+    style = here.with_name("demo.css").read_text("utf-8")
     with replacing(output) as stream:
         stream.write(document("What does a privacy budget buy?", body, style=style))
     screen.result(None, f"Figure: {picture}\nPage: {output} (open it in a browser)")
@@ -123,10 +115,8 @@ def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome, Any]:
             return model.fit(*_generate(repeat, N_TRAIN))
 
     kinds = [(f"private, ε = {epsilon:g}", "auto", epsilon) for epsilon in EPSILONS]
-    kinds += [
-        ("no privacy", "nonprivate", 1.0),
-        ("always the most frequent label", "majority", 1.0),
-    ]
+    kinds.append(("no privacy", "nonprivate", 1.0))
+    kinds.append(("always the most frequent label", "majority", 1.0))
     test = _generate(REPEATS, N_TEST)
     outcomes, guarantee = [], None
     columns = (TextColumn("{task.description:30}"), BarColumn(), TimeElapsedColumn())

@@ -9,60 +9,42 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import (
-    AsJson,
-    Force,
-    ModelFile,
-    OutputFile,
-    check_output,
-    complete_solvers,
-)
 from discreet.cli.screen import Screen
 
 __all__ = ["explain", "solvers"]
 
 
-class Form(StrEnum):
-    """Forms of a privacy card."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
+Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML"])
 _ENDINGS = {".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt": Form.TEXT}
 
 
 def explain(
-    model: ModelFile,
+    model: options.ModelFile,
     form: Annotated[
         Form | None,
         typer.Option("--format", help="By default by the ending of the output's name, else text."),
     ] = None,
-    output: OutputFile = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    output: options.OutputFile = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show a model's privacy card: the guarantee, its conditions, what is public, and the risk.
 
     Example: discreet explain visits.json --output card.html
     """
-    from sklearn.pipeline import Pipeline
-
-    from discreet import card, load
+    from discreet import card
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, model)
+    options.check_output(output, force, model)
     if form is None:
         form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
     if form is None:
-        known = ", ".join(_ENDINGS)
-        raise Problem(Exit.USAGE, f"{output}: name it {known}, or pass --format.")
-    loaded = load(model)
-    estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
-    schema = loaded[0].schema if isinstance(loaded, Pipeline) else None
+        raise Problem(Exit.USAGE, f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
+    encoder, estimator = options.load_model(model)
+    schema = None if encoder is None else encoder.schema
     content = card.card(estimator.guarantee_, model=estimator, schema=schema, title=model.stem)
     write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
     if output is None:
@@ -76,9 +58,9 @@ def explain(
 def solvers(
     name: Annotated[
         str | None,
-        typer.Argument(help="Describe this one.", autocompletion=complete_solvers),
+        typer.Argument(help="Describe this one.", autocompletion=options.complete_solvers),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the solvers, or describe one: its paper, conditions and settings.
 
@@ -93,12 +75,13 @@ def solvers(
         described = describe(name)
         screen.result(_plain(described), str(described))
         return
-    all_of_them = {each: describe(each) for each in names()}
     table = Table(title="Solvers (describe one with: discreet solvers NAME)")
-    table.add_column("name", no_wrap=True)
-    for heading in ("method", "relations", "budgets", "losses"):
-        table.add_column(heading)
-    for each, described in all_of_them.items():
+    for heading in ("name", "method", "relations", "budgets", "losses"):
+        table.add_column(heading, no_wrap=heading == "name")
+    listed = []
+    for each in names():
+        described = describe(each)
+        listed.append({**_plain(described), "name": each, "method": described.name})
         if each == "auto":
             table.add_row(each, "Chooses a preparation and a solver by public numbers (default).")
         elif each != described.name:
@@ -108,7 +91,6 @@ def solvers(
             table.add_row(each, described.summary, relations, described.budgets, described.losses)
         else:
             table.add_row(each, described.summary, "NOT PRIVATE", "none", described.losses)
-    listed = [{**_plain(of), "name": each, "method": of.name} for each, of in all_of_them.items()]
     screen.result(listed, table)
 
 

@@ -35,6 +35,9 @@ class Exit(IntEnum):
     INTERRUPTED = 130, "interrupted, no file was written"
 
 
+_CODES = {ModelFileError: Exit.MODEL, TableError: Exit.DATA, PrivacyError: Exit.PRIVACY}
+
+
 class Problem(Exception):
     """A problem that a command found itself; its text is shown as it is."""
 
@@ -43,8 +46,8 @@ class Problem(Exception):
         self.code = code
 
 
+# Output files of the running command, each with its identity before it was written.
 _watched: dict[Path, tuple[int, ...] | None] = {}
-"""Output files of the running command, each with its identity before it was written."""
 
 
 def watch_outputs(*paths: Path) -> None:
@@ -76,21 +79,18 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
         if written:
             return Exit.OK, f"Interrupted, but {' and '.join(written)} had been written in full."
         return Exit.INTERRUPTED, "Interrupted. No file was written."
-    if isinstance(error, ModelFileError):
-        return Exit.MODEL, str(error)
-    if isinstance(error, TableError):
-        return Exit.DATA, str(error)
-    if isinstance(error, PrivacyError):
-        return Exit.PRIVACY, str(error)
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return code, str(error)
     if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError):
         return Exit.DATA, f"{error.filename}: {(error.strerror or 'cannot be read').lower()}."
     if isinstance(error, OSError) and error.strerror:
         return Exit.UNEXPECTED, f"{error.filename or 'the system'}: {error.strerror.lower()}."
-    if isinstance(error, ValueError | ImportError) and _is_ours(error):
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if isinstance(error, ValueError | ImportError) and _is_ours(last):
         return Exit.USAGE, str(error)
     if os.environ.get("DISCREET_DEBUG") == "1":
         return Exit.UNEXPECTED, "".join(traceback.format_exception(error))
-    last = traceback.extract_tb(error.__traceback__)[-1]
     return Exit.UNEXPECTED, (
         f"Unexpected {type(error).__name__} in {os.path.basename(last.filename)}, line "
         f"{last.lineno}. Its text is withheld because it could quote the data; run again with "
@@ -98,11 +98,10 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
     )
 
 
-def _is_ours(error: BaseException) -> bool:
+def _is_ours(last: traceback.FrameSummary) -> bool:
     """Return True if a ``raise`` in discreet made the error, so that its text quotes no data.
 
     A line that calls compiled code is not enough: ``float(cell)`` would quote the cell.
     """
-    last = traceback.extract_tb(error.__traceback__)[-1]
     ours = Path(last.filename).resolve().is_relative_to(Path(discreet.__file__).resolve().parent)
     return ours and (last.line or "").startswith("raise ")

@@ -5,22 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import (
-    AsJson,
-    DataFile,
-    Delta,
-    Force,
-    RelationName,
-    check_output,
-    complete_solvers,
-)
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
@@ -36,12 +29,12 @@ LOSSES = {
 
 
 def fit(
-    file: DataFile,
+    file: options.DataFile,
     schema: Annotated[
         Path, typer.Option(help="Schema file of the table (see: discreet schema draft).")
     ],
     epsilon: Annotated[float, typer.Option(help="ε, the privacy budget: smaller is more private.")],
-    delta: Delta,
+    delta: options.Delta,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     target: Annotated[
         str | None, typer.Option(help="Column to predict, if the schema has no target.")
@@ -55,9 +48,9 @@ def fit(
         ),
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="See: discreet solvers.", autocompletion=complete_solvers)
+        str, typer.Option(help="See: discreet solvers.", autocompletion=options.complete_solvers)
     ] = "auto",
-    relation: RelationName = Relation.ADD_REMOVE,
+    relation: options.RelationName = Relation.ADD_REMOVE,
     alpha: Annotated[float, typer.Option(help="Strength of the penalty.")] = 1e-4,
     data_norm: Annotated[
         float | None,
@@ -74,14 +67,13 @@ def fit(
         float | None, typer.Option(help="Share of the budget for a private whitening.")
     ] = None,
     bounds_share: Annotated[
-        float,
-        typer.Option(help='Share of the budget for columns with bounds = "private", if any.'),
+        float, typer.Option(help='Share of the budget for columns with bounds = "private", if any.')
     ] = 0.1,
-    force: Force = False,
+    force: options.Force = False,
     test_seed: Annotated[
         int | None, typer.Option(help="For tests only: fix the noise, so that nothing is private.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit a private model to a table and write it to a file.
 
@@ -89,11 +81,14 @@ def fit(
 
     Example: discreet fit visits.csv --schema visits.toml --epsilon 1 --delta 1e-6 -o visits.json
     """
-    from discreet import save
+    from sklearn.pipeline import Pipeline
+
+    import discreet
+    from discreet.solvers import resolve
     from discreet.tables import Schema, read
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, file, schema)
+    options.check_output(output, force, file, schema)
     table = Schema.read(schema)
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)
@@ -105,6 +100,13 @@ def fit(
             f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "
             f"add up only under the same relation. Pass --relation {table.spent.relation}.",
         )
+    steps: list[Any] = []
+    if table.unbounded:
+        steps.append(discreet.Bounds(columns=table.unbounded, share=bounds_share))
+    if centre is not None:
+        steps.append(discreet.Centre(share=centre))
+    if whiten is not None:
+        steps.append(discreet.Whiten(share=whiten))
     model = _estimator(
         table,
         loss,
@@ -115,11 +117,12 @@ def fit(
         alpha=alpha,
         fit_intercept=intercept,
         random_state=test_seed,
+        preparation=steps or None,
+        data_norm=data_norm,
     )
-    model.set_params(
-        preparation=_preparation(table, bounds_share, centre, whiten),
-        data_norm=_row_bound(table, model, data_norm, centre, whiten),
-    )
+    needs_norm = resolve(solver).needs_row_bound or centre is not None or whiten is not None
+    if data_norm is None and needs_norm:
+        model.set_params(data_norm=table.max_norm)
     model.check_settings()  # now, before a long file is read
     start = time.perf_counter()
     with screen.bar(f"reading {file.name}") as bar:
@@ -129,12 +132,21 @@ def fit(
     with screen.bar("fitting (share of the budget spent)") as bar:
         model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y)
     model.set_params(progress=None)
-    labels = table.target.labels if table.target.is_classification else None
-    pipeline = _assemble(table, model, labels)
-    save(pipeline, output)
+    if table.target.is_classification:  # it was fitted to codes, which need far less memory
+        model.set_params(classes=list(table.target.labels))
+        model.classes_ = np.array(table.target.labels)
+    encoder = table.transformer(dtype="float32")
+    discreet.save(Pipeline([("table", encoder), ("model", model)]), output)
     seconds = time.perf_counter() - start
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
     screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
+    guarantee, spent, text = model.guarantee_, table.spent, str(model.guarantee_)
+    if spent is not None and guarantee.private:
+        text += (
+            f"\n\nEstimating the schema from the same rows spent ε = {spent.epsilon:g}, "
+            f"δ = {spent.delta:g} before. Together: ε = {spent.epsilon + guarantee.epsilon:g}, "
+            f"δ = {spent.delta + guarantee.delta:g}."
+        )
     # The model is written and its budget spent: a failure to print must not suggest otherwise.
     with screen.printing_may_fail(f"The model was written to {output}"):
         screen.result(
@@ -143,23 +155,11 @@ def fit(
                 "rows": X.shape[0],
                 "columns": X.shape[1],
                 "seconds": round(seconds, 3),
-                "guarantee": model.guarantee_.to_dict(),
-                "spent_on_schema": table.spent and dataclasses.asdict(table.spent),
+                "guarantee": guarantee.to_dict(),
+                "spent_on_schema": spent and dataclasses.asdict(spent),
             },
-            f"{model.guarantee_}{_total(table.spent, model.guarantee_)}\n\n"
-            f"Model: {output}. Its privacy card: discreet explain {output}",
+            f"{text}\n\nModel: {output}. Its privacy card: discreet explain {output}",
         )
-
-
-def _total(spent: Any, guarantee: Any) -> str:
-    """State the guarantee of the schema's estimates and the model together."""
-    if spent is None or not guarantee.private:
-        return ""
-    return (
-        f"\n\nEstimating the schema from the same rows spent ε = {spent.epsilon:g}, "
-        f"δ = {spent.delta:g} before. Together: ε = {spent.epsilon + guarantee.epsilon:g}, "
-        f"δ = {spent.delta + guarantee.delta:g}."
-    )
 
 
 def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
@@ -169,57 +169,20 @@ def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
     if loss is not None and loss not in LOSSES:
         raise Problem(Exit.USAGE, f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
     if table.target.is_classification:
+        kind, estimators = "classes", {"logistic": discreet.LogisticRegression}
+        estimators |= {
+            name: partial(discreet.LinearSVC, loss=name) for name in ("huber", "hinge", "sigmoid")
+        }
         settings["classes"] = list(range(len(table.target.labels)))
-        if loss in (None, "logistic"):
-            return discreet.LogisticRegression(**settings)
-        if loss != "squared":
-            return discreet.LinearSVC(loss=loss, **settings)
     else:
+        kind = "numbers"
+        estimators = {"squared": discreet.LinearRegression, "huber": discreet.HuberRegressor}
         settings["target_bounds"] = (table.target.low, table.target.high)
-        if loss in (None, "squared"):
-            return discreet.LinearRegression(**settings)
-        if loss == "huber":
-            return discreet.HuberRegressor(**settings)
-    kind = "classes" if table.target.is_classification else "numbers"
+    chosen = next(iter(estimators)) if loss is None else loss
+    if chosen in estimators:
+        return estimators[chosen](**settings)
     raise Problem(
         Exit.USAGE,
         f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
         "discreet fit --help.",
     )
-
-
-def _preparation(
-    table: Any, bounds_share: float, centre: float | None, whiten: float | None
-) -> list[Any] | None:
-    """Make the private steps before the fit."""
-    from discreet import Bounds, Centre, Whiten
-
-    steps: list[Any] = []
-    if table.unbounded:
-        steps.append(Bounds(columns=table.unbounded, share=bounds_share))
-    if centre is not None:
-        steps.append(Centre(share=centre))
-    if whiten is not None:
-        steps.append(Whiten(share=whiten))
-    return steps or None
-
-
-def _row_bound(
-    table: Any, model: Any, given: float | None, centre: float | None, whiten: float | None
-) -> float | None:
-    """Return the given bound on a row's norm, or the schema's for solvers that need one."""
-    from discreet.solvers import resolve
-
-    needed = resolve(model.solver).needs_row_bound or centre is not None or whiten is not None
-    return table.max_norm if given is None and needed else given
-
-
-def _assemble(table: Any, model: Any, labels: tuple[str, ...] | None) -> Any:
-    """Put the schema's encoding before the fitted model, and its labels in place of codes."""
-    from sklearn.pipeline import Pipeline
-
-    if labels is not None:
-        model.set_params(classes=list(labels))
-        model.classes_ = np.array(labels)
-    transformer = table.transformer(dtype="float32")
-    return Pipeline([("table", transformer), ("model", model)])

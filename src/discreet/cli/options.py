@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from discreet.cli.exits import Exit, Problem, watch_outputs
 from discreet.core import Relation
-
-__all__ = [
-    "AsJson",
-    "DataDir",
-    "DataFile",
-    "Delta",
-    "Force",
-    "ModelFile",
-    "OutputFile",
-    "RelationName",
-    "check_output",
-    "complete_solvers",
-]
-
-
-def complete_solvers(incomplete: str) -> list[str]:
-    """Complete the name of a solver."""
-    from discreet.solvers import names
-
-    return [name for name in names() if name.startswith(incomplete)]
-
 
 DataFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="CSV (also .gz, .xz, .bz2) or Parquet file.")
@@ -60,8 +39,7 @@ OutputFile = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Folder of data sets; DISCREET_DATA by default."),
+    Path | None, typer.Option("--data-dir", help="Folder of data sets; DISCREET_DATA by default.")
 ]
 
 
@@ -70,17 +48,47 @@ def check_output(output: Path | None, force: bool, *inputs: Path, option: str = 
     if output is None:
         return
     watch_outputs(output)
+    problem = None
     if output.is_dir():
-        raise Problem(Exit.USAGE, f"{option} {output} is a folder; name a file in it.")
-    if not output.parent.is_dir():
-        raise Problem(Exit.USAGE, f"{option} {output}: there is no folder {output.parent}.")
-    if not os.access(output.parent, os.W_OK):
-        raise Problem(Exit.USAGE, f"{option} {output}: the folder may not be written to.")
-    if not output.exists():
-        return
-    if not output.is_file():
-        raise Problem(Exit.USAGE, f"{option} {output} is not a regular file.")
-    if any(given.exists() and output.samefile(given) for given in inputs):
-        raise Problem(Exit.USAGE, f"{option} {output} is also an input; name another file.")
-    if not force:
-        raise Problem(Exit.USAGE, f"{output} exists; pass --force to replace it.")
+        problem = f"{option} {output} is a folder; name a file in it."
+    elif not output.parent.is_dir():
+        problem = f"{option} {output}: there is no folder {output.parent}."
+    elif not os.access(output.parent, os.W_OK):
+        problem = f"{option} {output}: the folder may not be written to."
+    elif output.exists() and not output.is_file():
+        problem = f"{option} {output} is not a regular file."
+    elif any(output.exists() and given.exists() and output.samefile(given) for given in inputs):
+        problem = f"{option} {output} is also an input; name another file."
+    elif output.exists() and not force:
+        problem = f"{output} exists; pass --force to replace it."
+    if problem is not None:
+        raise Problem(Exit.USAGE, problem)
+
+
+def complete_solvers(incomplete: str) -> list[str]:
+    """Complete the name of a solver."""
+    from discreet.solvers import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+def load_model(path: Path) -> tuple[Any, Any]:
+    """Load a model file: the encoder of its table, or None, and the estimator."""
+    from sklearn.pipeline import Pipeline
+
+    from discreet import load
+
+    loaded = load(path)
+    return (loaded[0], loaded[-1]) if isinstance(loaded, Pipeline) else (None, loaded)
+
+
+def load_table_model(path: Path) -> tuple[Any, Any]:
+    """Load a model file and refuse one without a schema, which cannot read tables."""
+    encoder, estimator = load_model(path)
+    if encoder is None:
+        raise Problem(
+            Exit.MODEL,
+            f"{path} holds a model without a schema, so it cannot read files. Load it in Python "
+            "with discreet.load and give it the encoded rows.",
+        )
+    return encoder, estimator

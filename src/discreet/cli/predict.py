@@ -1,33 +1,41 @@
-"""``discreet predict``: predictions for the rows of a table."""
+"""``discreet predict`` and ``discreet evaluate``: a model applied to the rows of a table."""
 
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.table import Table
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import AsJson, DataFile, Force, ModelFile, OutputFile, check_output
 from discreet.cli.screen import Screen
-from discreet.errors import TableError
+from discreet.core import Budget, Relation
 
-__all__ = ["load_table_model", "predict", "scored_batches"]
+__all__ = ["evaluate", "predict"]
+
+_EXACT = (
+    "These figures are exact: they are a release about the rows of this table, with no privacy at "
+    "all. Show them only if those rows are public, or pass --epsilon to have them with noise."
+)
 
 
 def predict(
-    model: ModelFile,
-    file: DataFile,
-    output: OutputFile = None,
+    model: options.ModelFile,
+    file: options.DataFile,
+    output: options.OutputFile = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add a column of probabilities per class.")
     ] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Predict the target of every row of a table; the table needs no target column.
 
@@ -38,71 +46,118 @@ def predict(
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, model, file)
-    pipeline = load_table_model(model)
-    if probabilities and not hasattr(pipeline[-1], "predict_proba"):
-        kind = type(pipeline[-1]).__name__
+    options.check_output(output, force, model, file)
+    encoder, estimator = options.load_table_model(model)
+    if probabilities and not hasattr(estimator, "predict_proba"):
+        kind = type(estimator).__name__
         raise Problem(Exit.USAGE, f"a {kind} has no probabilities; leave out --probabilities.")
+    names = ["prediction"]
+    if probabilities:
+        names += [f"probability {label}" for label in estimator.classes_]
     with screen.bar(f"predicting {file.name}") as bar:
-        blocks = scored_batches(pipeline, file, probabilities, bar)
+        rows = _rows(encoder, estimator, file, probabilities, bar)
         if as_json and output is None:
-            rows = [record for block in blocks for record in _records(block)]
-            screen.result(rows, "")
+            screen.result([dict(zip(names, row, strict=True)) for row in rows], "")
         elif output is None:
             # All of it is computed first: a bad row in the middle must not leave half a result.
-            _write(sys.stdout, list(blocks))
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(chain([names], rows))
+            sys.stdout.write(text.getvalue())
         else:
             with replacing(output) as stream:
-                _write(stream, blocks)
+                csv.writer(stream, lineterminator="\n").writerows(chain([names], rows))
             screen.result({"predictions": str(output)}, f"Predictions: {output}")
 
 
-def load_table_model(path: Path) -> Any:
-    """Load a pipeline from a model file; a model without a schema cannot read tables."""
-    from sklearn.pipeline import Pipeline
-
-    from discreet import load
-
-    loaded = load(path)
-    if not isinstance(loaded, Pipeline):
-        raise Problem(
-            Exit.MODEL,
-            f"{path} holds a model without a schema, so it cannot read files. Load it in Python "
-            "with discreet.load and give it the encoded rows.",
-        )
-    return loaded
-
-
-def scored_batches(
-    pipeline: Any, file: Path, probabilities: bool, progress: Any
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the predictions for one block of rows after the other."""
+def _rows(
+    encoder: Any, estimator: Any, file: Path, probabilities: bool, progress: Any
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the prediction for each row, and the probabilities of the classes."""
     from discreet.tables import batches
+    from discreet.tables.reading import naming
 
-    schema = pipeline[0].schema
-    for batch in batches(file, schema, target=False, progress=progress):
-        try:
-            X = pipeline[0].transform(batch)
-        except TableError as error:
-            raise TableError(f"{file}: {error}") from None
-        columns = {"prediction": pipeline[-1].predict(X)}
+    for batch in batches(file, encoder.schema, target=False, progress=progress):
+        with naming(file):
+            X = encoder.transform(batch)
+        columns = [estimator.predict(X).tolist()]
         if probabilities:
-            shares = pipeline[-1].predict_proba(X)
-            columns |= {
-                f"probability {label}": shares[:, k]
-                for k, label in enumerate(pipeline[-1].classes_)
-            }
-        yield columns
+            columns += estimator.predict_proba(X).T.tolist()
+        yield from zip(*columns, strict=True)
 
 
-def _write(stream: TextIO, blocks: Any) -> None:
-    writer = csv.writer(stream, lineterminator="\n")
-    for number, block in enumerate(blocks):
-        if number == 0:
-            writer.writerow(block)
-        writer.writerows(zip(*(column.tolist() for column in block.values()), strict=True))
+def evaluate(
+    model: options.ModelFile,
+    file: options.DataFile,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
+    ] = None,
+    relation: options.RelationName = Relation.ADD_REMOVE,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure accuracy, recall and precision (or errors) on a table that has the target.
+
+    An exact accuracy on private rows is itself a release. With --epsilon the counts behind it are
+    released with noise, and the guarantee for them is printed; it adds to that of any other release
+    about the same rows.
+
+    Example: discreet evaluate visits.json held-out.csv --epsilon 0.1
+    """
+    from discreet.tables import read
+
+    screen = Screen(as_json=as_json)
+    budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
+    encoder, estimator = options.load_table_model(model)
+    schema = encoder.schema
+    if schema.target is None:
+        raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
+    with screen.bar(f"reading {file.name}") as bar:
+        X, y = read(file, schema, progress=bar)
+    if budget is None:
+        screen.warn("Not private", _EXACT)
+    scores, measures = _score(estimator, X, y, schema.target, budget)
+    guarantee, of_classes = scores.guarantee, schema.target.is_classification
+    how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
+    table = Table(title=f"Evaluation on {X.shape[0]:,} rows ({how})", show_header=False)
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    for name, value in measures.items():
+        table.add_row(name, f"{value:.4f}" if of_classes else f"{value:.6g}")
+    data: dict[str, Any] = {
+        "rows": X.shape[0],
+        **{name.replace(" ", "_"): None if np.isnan(v) else v for name, v in measures.items()},
+        "private": guarantee is not None,
+        "guarantee": guarantee and guarantee.to_dict(),
+    }
+    if of_classes:
+        data |= {"labels": list(scores.labels), "counts": scores.counts.tolist()}
+    screen.result(data, table)
+    if guarantee is not None:
+        screen.note(
+            f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
+            f"{guarantee.relation.text}; the number of rows is treated as public. Its ε adds to "
+            "that of every other release about the same rows."
+        )
 
 
-def _records(block: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    columns = (column.tolist() for column in block.values())
-    return [dict(zip(block, row, strict=True)) for row in zip(*columns, strict=True)]
+def _score(
+    estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None
+) -> tuple[Any, dict[str, float]]:
+    """Score a model on encoded rows; with a budget, through noisy counts or sums."""
+    from discreet.estimators.scoring import score_classifier, score_regressor
+
+    if not target.is_classification:
+        scores = score_regressor(estimator, X, y, (target.low, target.high), budget)
+        return scores, {
+            "mean absolute error": scores.mean_absolute_error,
+            "root mean squared error": scores.root_mean_squared_error,
+        }
+    scores = score_classifier(estimator, X, estimator.classes_[y], budget)
+    measures = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
+    hits = np.diag(scores.counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        recalls, precisions = hits / scores.counts.sum(1), hits / scores.counts.sum(0)
+    for label, recall, precision in zip(scores.labels, recalls, precisions, strict=True):
+        measures |= {f"recall of {label}": float(recall)}
+        measures |= {f"precision of {label}": float(precision)}
+    return scores, measures

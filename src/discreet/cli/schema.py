@@ -8,16 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import (
-    AsJson,
-    DataFile,
-    Delta,
-    Force,
-    OutputFile,
-    RelationName,
-    check_output,
-)
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
@@ -28,20 +20,13 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_FIRST_LINE = "The names of its columns were taken from the first line of the file, as public."
-
-
-class Task(StrEnum):
-    """Kinds of targets."""
-
-    CLASSES = "classes"
-    NUMBERS = "numbers"
+Task = StrEnum("Task", ["CLASSES", "NUMBERS"])
 
 
 @app.command()
 def draft(
-    file: DataFile,
-    output: OutputFile = None,
+    file: options.DataFile,
+    output: options.OutputFile = None,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     names_only: Annotated[
         bool, typer.Option("--names-only", help="Read the names of the columns and no cell.")
@@ -50,8 +35,8 @@ def draft(
         float | None,
         typer.Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
     ] = None,
-    delta: Delta = 1e-9,
-    relation: RelationName = Relation.ADD_REMOVE,
+    delta: options.Delta = 1e-9,
+    relation: options.RelationName = Relation.ADD_REMOVE,
     coverage: Annotated[
         float, typer.Option(help="Share of a column's numbers between its estimated bounds.")
     ] = 0.98,
@@ -78,8 +63,8 @@ def draft(
         str | None,
         typer.Option(help="Names of all columns, separated by commas, for a file without header."),
     ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a draft of a schema for a table; bounds and categories are left to fill in.
 
@@ -87,13 +72,12 @@ def draft(
 
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
+    from discreet import tables
     from discreet.files import replacing
-    from discreet.tables import draft as write_draft
-    from discreet.tables import draft_private
     from discreet.tables.reading import is_parquet
 
     screen = Screen(as_json=as_json)
-    check_output(output, force, file)
+    options.check_output(output, force, file)
     form: dict[str, Any] = {
         "target": target,
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
@@ -103,45 +87,37 @@ def draft(
     }
     spent = None
     if epsilon is None:
-        text = write_draft(file, names_only=names_only, **form)
+        text = tables.draft(file, names_only=names_only, **form)
+    elif names_only:
+        raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
     else:
-        if names_only:
-            raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
+        form |= {"task": task and task.value, "coverage": coverage}
         with screen.bar(f"reading {file.name}") as bar:
-            made = draft_private(
-                file,
-                epsilon,
-                delta,
-                relation,
-                task=None if task is None else task.value,
-                coverage=coverage,
-                progress=bar,
-                **form,
-            )
+            made = tables.draft_private(file, epsilon, delta, relation, progress=bar, **form)
         text, spent = made.to_toml(), made.spent
     if output is None:
         screen.result({"schema": text}, text)
         return
     with replacing(output) as stream:
         stream.write(text)
-    lines = [f"Schema: {output}."]
+    text, cost = f"Schema: {output}.", None
     if spent is None:
-        lines[0] += f" Fill in what it leaves open, then: discreet schema check {output}"
+        text += f" Fill in what it leaves open, then: discreet schema check {output}"
     else:
-        lines[0] += (
+        cost = {"epsilon": spent.epsilon, "delta": spent.delta, "relation": spent.relation}
+        text += (
             f" It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} ({spent.relation}), which adds "
             "to the cost of every fit on the same rows."
         )
     if names is None and header is not False and not is_parquet(file):
-        lines.append(_FIRST_LINE)
-    cost = spent and {"epsilon": spent.epsilon, "delta": spent.delta, "relation": spent.relation}
-    screen.result({"schema": str(output), "spent": cost}, "\n".join(lines))
+        text += "\nThe names of its columns were taken from the first line of the file, as public."
+    screen.result({"schema": str(output), "spent": cost}, text)
 
 
 @app.command()
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file (TOML).")],
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check a schema file and describe the encoded table. No table is read.
 

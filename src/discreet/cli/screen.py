@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TimeElapsedColumn
 
 __all__ = ["Bar", "Screen"]
 
 
-class Bar(Protocol):
-    """A progress bar."""
-
-    def __call__(self, share: float) -> None:
-        """Show that this share of the work is done."""
-        ...
+Bar: TypeAlias = Callable[[float], None]
+"""A progress bar: shows that this share of the work is done."""
 
 
 class Screen:
@@ -42,6 +38,9 @@ class Screen:
         else:
             self.out.print(shown)
 
+    def _json_line(self, data: dict[str, Any]) -> None:
+        sys.stderr.write(json.dumps(data, ensure_ascii=False) + "\n")
+
     def note(self, text: str) -> None:
         """Write a remark for a person."""
         if not self.as_json:
@@ -50,9 +49,7 @@ class Screen:
     def warn(self, title: str, text: str) -> None:
         """Write a warning in a panel that cannot be missed; machines get it as well."""
         if self.as_json:
-            sys.stderr.write(
-                json.dumps({"warning": title, "text": text}, ensure_ascii=False) + "\n"
-            )
+            self._json_line({"warning": title, "text": text})
         else:
             self.people.print(Panel(escape(text), title=escape(title), border_style="yellow"))
 
@@ -66,7 +63,7 @@ class Screen:
     def error(self, code: int, text: str) -> None:
         """Write the reason why the command failed."""
         if self.as_json:
-            sys.stderr.write(json.dumps({"error": text, "exit": code}, ensure_ascii=False) + "\n")
+            self._json_line({"error": text, "exit": code})
         else:
             self.people.print(f"[bold red]Error:[/] {escape(text)}", soft_wrap=not self._wrap)
 
@@ -91,12 +88,7 @@ class Screen:
     @contextmanager
     def bar(self, what: str) -> Iterator[Bar]:
         """Show a progress bar while the block runs, if a person is watching."""
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-        )
+        columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
         hidden = self.as_json or not self.people.is_terminal
         with Progress(*columns, console=self.people, disable=hidden, transient=True) as bars:
             task = bars.add_task(what, total=1.0)
@@ -105,8 +97,6 @@ class Screen:
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Show what takes a while, if a person is watching."""
-        if self.as_json or not self.people.is_terminal:
-            yield
-            return
-        with self.people.status(escape(what)):
+        hidden = self.as_json or not self.people.is_terminal
+        with nullcontext() if hidden else self.people.status(escape(what)):
             yield

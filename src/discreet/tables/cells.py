@@ -20,20 +20,7 @@ from discreet.validate import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "MISSING",
-    "UNLISTED",
-    "Lookup",
-    "arrow",
-    "lenient_numbers",
-    "number_margin",
-    "numbers",
-    "without_markers",
-]
-
-MISSING, UNLISTED = -1, -2
-"""Codes of cells that are missing or not listed."""
-
+MISSING, UNLISTED = -1, -2  # codes of cells that are missing or not listed
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 
 
@@ -52,29 +39,19 @@ def arrow() -> Any:
 def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> FloatArray | None:
     """Return cells as float64, NaN where one is missing; None if any cell is not a number.
 
-    The result may share memory with the cells.
-
-    Parameters
-    ----------
-    cells : pyarrow.Array or ChunkedArray
-        Numbers, truth values, or texts of numbers.
-    markers : iterable of str
-        The texts (or numbers) that mean a missing cell.
-    lenient : bool
-        Count a text that is not a number as missing.
+    ``markers`` mean a missing cell; so does a text that is not a number, if ``lenient``. The result
+    may share memory with the cells.
     """
     pa = arrow()
     markers = list(markers)
     array = _plain(cells)
     if pa.types.is_dictionary(array.type):
         array = _plain(array.cast(array.type.value_type))
-    if pa.types.is_null(array.type):
-        return np.full(len(array), np.nan)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     if _is_text(array.type):
         found = _parsed(array, markers, lenient)
-    elif _is_number(array.type):
+    elif _is_number(array.type) or pa.types.is_null(array.type):
         found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     else:
         return None
@@ -99,21 +76,11 @@ def number_margin(cells: Any) -> int:
 
 
 class Lookup:
-    """Search for cells in a public list of texts.
+    """Search for cells in a public list of texts; ``markers`` mean a missing cell.
 
     Numbers and truth values are compared by their text (3 and 3.0 with "3"), so that a table means
-    the same whether it was stored with types or without.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        The list.
-    markers : iterable of str
-        The texts that mean a missing cell.
-    markers_first : bool
-        Count a text that is both listed and a marker as missing.
-    any_case : bool
-        Ignore upper and lower case.
+    the same whether it was stored with types or without. A text that is both listed and a marker
+    is missing if ``markers_first``; upper and lower case are the same if ``any_case``.
     """
 
     def __init__(
@@ -124,20 +91,15 @@ class Lookup:
         markers_first: bool = False,
         any_case: bool = False,
     ) -> None:
-        texts, markers = list(texts), list(markers)
-        listed, missing = list(range(len(texts))), [MISSING] * len(markers)
-        # The first text that matches decides.
-        if markers_first:
-            self._keys, self._codes = [*markers, *texts], np.array([*missing, *listed], np.int32)
-        else:
-            self._keys, self._codes = [*texts, *markers], np.array([*listed, *missing], np.int32)
+        listed = [(text, code) for code, text in enumerate(texts)]
+        missing = [(text, MISSING) for text in markers]
+        pairs = missing + listed if markers_first else listed + missing  # the first match decides
+        self._keys = [text for text, _ in pairs]
+        self._codes = np.array([code for _, code in pairs], np.int32)
         self._any_case = any_case
 
     def codes(self, cells: Any, where: str) -> NDArray[np.int32]:
-        """Return the index of each cell in the list, or `MISSING` or `UNLISTED`.
-
-        Cells may be of any type that has a text; ``where`` names the column in an error.
-        """
+        """Return the index of each cell in the list, or `MISSING` or `UNLISTED`."""
         pa = arrow()
         array = _plain(cells)
         if pa.types.is_null(array.type):
@@ -157,46 +119,36 @@ class Lookup:
         return found[indices.to_numpy(zero_copy_only=False)]
 
     def _codes_of(self, distinct: pa.Array) -> NDArray[np.int32]:
-        """Return the codes of distinct cells."""
-        pa = arrow()
-        kind = distinct.type
-        if _is_text(kind):
-            texts = _trimmed(distinct)
-            found = self._match(texts, self._keys)
-            if self._any_case:
-                lower = pa.compute.utf8_lower
-                keys = lower(pa.array(self._keys, pa.string())).to_pylist()
-                found = np.where(found == UNLISTED, self._match(lower(texts), keys), found)
-        elif pa.types.is_boolean(kind):
-            texts = distinct.cast(pa.string())
-            found = self._match(texts, self._keys)
-            keys = [key.lower() for key in self._keys]
-            found = np.where(found == UNLISTED, self._match(texts, keys), found)
-        elif _is_number(kind):
-            found = self._match_numbers(distinct)
-        else:
-            found = self._match(distinct.cast(pa.string()), self._keys)
-        return np.where(_is_null(distinct), np.int32(MISSING), found)
+        """Return the codes of distinct cells, by their text first.
 
-    def _match_numbers(self, distinct: pa.Array) -> NDArray[np.int32]:
-        """Compare by text first, then by value, so that 3 finds "3.0" unless "3" is listed."""
+        Then by text in lower case, or by value, so that 3 finds "3.0" unless "3" is listed.
+        """
         pa = arrow()
-        texts = distinct.cast(pa.string())
+        kind, absent = distinct.type, distinct.is_null().to_numpy(zero_copy_only=False)
+        texts = _trimmed(distinct) if _is_text(kind) else distinct.cast(pa.string())
         found = self._match(texts, self._keys)
-        if pa.types.is_integer(distinct.type):
+        values, keys = texts, None
+        if _is_text(kind) and self._any_case:
+            lower = pa.compute.utf8_lower
+            values, keys = lower(texts), lower(pa.array(self._keys, pa.string())).to_pylist()
+        elif pa.types.is_boolean(kind):
+            keys = [key.lower() for key in self._keys]
+        elif pa.types.is_integer(kind):
             keys = [_whole_text(key) for key in self._keys]
-            return np.where(found == UNLISTED, self._match(texts, keys), found)
-        if pa.types.is_decimal(distinct.type):
-            distinct = distinct.cast(pa.float64())
-        numeric = distinct.to_numpy(zero_copy_only=False)
-        keys = [float(key) if _is_number_text(key) else np.nan for key in self._keys]
-        with np.errstate(over="ignore"):
-            # 0.1 stored in single precision is the number nearest to 0.1 there.
-            rounded = np.array(keys).astype(numeric.dtype).astype(np.float64)
-        keys = [key if np.isfinite(key) else None for key in rounded.tolist()]
-        by_value = self._match(pa.array(numeric.astype(np.float64)), keys)
-        found = np.where(found == UNLISTED, by_value, found)
-        return np.where(np.isnan(numeric), np.int32(MISSING), found)
+        elif _is_number(kind):
+            if pa.types.is_decimal(kind):
+                distinct = distinct.cast(pa.float64())
+            numeric = distinct.to_numpy(zero_copy_only=False)
+            absent = absent | np.isnan(numeric)
+            as_numbers = [float(key) if _is_number_text(key) else np.nan for key in self._keys]
+            with np.errstate(over="ignore"):
+                # 0.1 stored in single precision is the number nearest to 0.1 there.
+                rounded = np.array(as_numbers).astype(numeric.dtype).astype(np.float64)
+            values = pa.array(numeric.astype(np.float64))
+            keys = [key if np.isfinite(key) else None for key in rounded.tolist()]
+        if keys is not None:
+            found = np.where(found == UNLISTED, self._match(values, keys), found)
+        return np.where(absent, np.int32(MISSING), found)
 
     def _match(self, values: pa.Array, keys: Sequence[Any]) -> NDArray[np.int32]:
         """Return the codes of values by keys of their type; a key that is None matches nothing."""
@@ -235,10 +187,6 @@ def _is_text(kind: Any) -> bool:
 def _is_number(kind: Any) -> bool:
     types = arrow().types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-
-def _is_null(array: pa.Array) -> NDArray[np.bool_]:
-    return array.is_null().to_numpy(zero_copy_only=False)
 
 
 def _trimmed(texts: pa.Array) -> pa.Array:
@@ -285,11 +233,7 @@ def _whole_text(text: str) -> str | None:
 
 
 def without_markers(cells: Any, markers: Iterable[str], quote: str, where: str) -> Any:
-    """Strip the spaces around texts, and make those that mean a missing cell null.
-
-    Cells of other types are returned as they are. ``quote`` is the quote character of the file, and
-    ``where`` names file and column in an error.
-    """
+    """Strip the spaces around texts, and make those that mean a missing cell null."""
     pa = arrow()
     compute = pa.compute
     coded = pa.types.is_dictionary(cells.type)

@@ -24,12 +24,8 @@ from discreet.validate import FloatArray, check_fields, choice, display, flag, n
 
 __all__ = ["KINDS", "Boolean", "Categorical", "Column", "Ignored", "Numeric", "Ordinal"]
 
-MISSING, OTHER = "(missing)", "(other)"
-"""Names of the encoded columns for cells that are missing or not listed."""
-
-SPACES = " \t\n\r\v\f\u00a0"
-"""Characters stripped from both ends of a cell before it is compared with a listed text."""
-
+MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
+SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
 
 
@@ -37,7 +33,12 @@ class Column:
     """Base class of all kinds of columns."""
 
     kind: ClassVar[str]
+    """Name of the kind in a schema file: that of the class in lower case."""
+
     missing: bool = False
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__.lower()
 
     def feature_names(self, name: str) -> list[str]:
         """Return the names of the encoded columns of a column called ``name``."""
@@ -76,8 +77,6 @@ class Numeric(Column):
     invalid : {"refuse", "missing"}
         Treatment of a cell that is not a number: stop, or count it as missing.
     """
-
-    kind: ClassVar[str] = "numeric"
 
     low: float | None = None
     high: float | None = None
@@ -130,8 +129,6 @@ class Categorical(Column):
         Accept missing cells, and add a column "(missing)" for them.
     """
 
-    kind: ClassVar[str] = "categorical"
-
     values: tuple[str, ...]
     unseen: str = "other"
     missing: bool = False
@@ -163,8 +160,6 @@ class Boolean(Column):
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
-    kind: ClassVar[str] = "boolean"
-
     true: tuple[str, ...] = ("true", "yes", "1", "t", "y")
     false: tuple[str, ...] = ("false", "no", "0", "f", "n")
     missing: bool = False
@@ -195,8 +190,6 @@ class Ordinal(Column):
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
-    kind: ClassVar[str] = "ordinal"
-
     values: tuple[str, ...]
     missing: bool = False
 
@@ -219,8 +212,6 @@ class Ignored(Column):
         Why, for a person who reads the schema.
     """
 
-    kind: ClassVar[str] = "ignored"
-
     reason: str = ""
 
     def __post_init__(self) -> None:
@@ -233,7 +224,6 @@ class Ignored(Column):
 KINDS: dict[str, type[Column]] = {
     column.kind: column for column in (Numeric, Categorical, Boolean, Ordinal, Ignored)
 }
-"""Every kind of column, by its name in a schema file."""
 
 
 def strip(text: str) -> str:

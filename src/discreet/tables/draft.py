@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +27,8 @@ from discreet.tables.columns import (
     repeated,
     strip,
 )
-from discreet.tables.csv_files import check_form
 from discreet.tables.estimate import Estimate, Task
-from discreet.tables.reading import batches, is_parquet
+from discreet.tables.reading import batches, is_parquet, naming, opened_parquet
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.text_stream import TextStream
 from discreet.tables.toml import to_plain, toml_text
@@ -39,9 +38,7 @@ __all__ = ["Layout", "draft", "draft_private", "layout"]
 
 Kind = Literal["numeric", "categorical", "boolean", "ignored"]
 
-FIRST_RECORDS = 1000
-"""Records of a text file from which the kinds of its columns are guessed."""
-
+FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed
 _DELIMITERS = (",", ";", "\t", "|")
 
 _ABOUT = """\
@@ -53,17 +50,14 @@ Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's b
 "categorical" (values; unseen = "other", "zeros" or "refuse" is for texts that are not listed),
 "boolean", "ordinal" (values, in order) and "ignored"."""
 
-_FIRST_LINE = """\
-
+_FIRST_LINE = """
 The names of the columns are the first line of the file, which becomes public with this schema."""
 
-_GUESSED = f"""\
-
+_GUESSED = f"""
 Which columns hold numbers was guessed from the first {FIRST_RECORDS} records of the file. That is
 a look at the data, which no budget covers: check every kind against the codebook."""
 
-_UNNAMED = """\
-
+_UNNAMED = """
 Only the names of the columns were read. Fill in the kind of each."""
 
 _MISSING = "missing = true     # if cells may be empty"
@@ -93,45 +87,33 @@ _TARGET_GAPS = (
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a file, known before a record is read.
+    """Columns of a file, in order, known before a record is read.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Its columns, in order.
-    file : FileFormat
-        Form of a text file.
-    kinds : dict of str to str
-        Kinds of the columns of a Parquet file; empty for a text file, which does not state them.
-    reasons : dict of str to str
-        Why a column cannot be used.
-    n_rows : int or None
-        The number of rows, if the file states it.
+    A text file states neither the kinds of its columns nor the number of rows; ``reasons`` say why
+    a column of a Parquet file cannot be used.
     """
 
     names: tuple[str, ...]
     file: FileFormat
-    kinds: dict[str, Kind]
-    reasons: dict[str, str]
-    n_rows: int | None
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    n_rows: int | None = None
 
     @property
     def names_in_first_line(self) -> bool:
         """True if the names were read from the first line of a text file."""
         return not self.kinds and self.file.header
 
-    def any_cells(self) -> Schema:
-        """Return a schema under which every usable column can be read, whatever its cells."""
-        usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
-        return self.reading({name: Boolean() for name in usable})
-
-    def reading(self, columns: dict[str, Column]) -> Schema:
-        """Return a schema that reads some of the columns and ignores the others."""
+    def reading(self, columns: dict[str, Column] | None = None) -> Schema:
+        """Return a schema that reads some of the columns, or all that hold usable cells."""
+        if columns is None:
+            usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
+            columns = {name: Boolean() for name in usable}
         if not columns:
             raise TableError("No column of this file holds texts, numbers or truth values.")
         return Schema({name: columns.get(name, Ignored()) for name in self.names}, file=self.file)
 
-    def check_target(self, target: str | None, where: str, *, public: bool) -> None:
+    def check_target(self, target: str | None, *, public: bool) -> None:
         """Refuse a target that is not a column; names are shown only if they are public."""
         if target is not None and target not in self.names:
             hint = (
@@ -140,9 +122,9 @@ class Layout:
                 else "the names in the first line are not shown, because it may be a record. If it "
                 "is, pass --no-header (header=False in Python)."
             )
-            raise TableError(f"{where}: there is no column {target!r} to predict; {hint}")
+            raise TableError(f"there is no column {target!r} to predict; {hint}")
         if target in self.reasons:
-            raise TableError(f"{where}: {target!r} cannot be predicted: {self.reasons[target]}.")
+            raise TableError(f"{target!r} cannot be predicted: {self.reasons[target]}.")
 
 
 def layout(
@@ -153,10 +135,7 @@ def layout(
     header: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> Layout:
-    """Read the names of a file's columns and, from Parquet, their types; no record.
-
-    The parameters are those of `draft`.
-    """
+    """Read the names of a file's columns and, from Parquet, their types; no record."""
     arrow()
     plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
     if header is not None:
@@ -171,14 +150,21 @@ def layout(
     found = _parquet_layout(path) if is_parquet(path) else _text_layout(path, formats)
     if twice := repeated(found.names):
         which = "" if found.names_in_first_line else f": {quoted(twice)}"
-        raise TableError(f"{path}: has columns of the same name{which}. Rename them.")
+        raise TableError(f"has columns of the same name{which}. Rename them.")
     if found.names_in_first_line and header is None and any(map(_is_number, found.names)):
         raise TableError(
-            f"{path}: the first line holds a number, so it seems to be a record and not the names "
-            "of the columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if "
-            "it does hold the names, pass --header (header=True)."
+            "the first line holds a number, so it seems to be a record and not the names of the "
+            "columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if it does "
+            "hold the names, pass --header (header=True)."
         )
     return found
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
@@ -188,64 +174,47 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
     for candidate in formats:
         with TextStream(path, candidate, drafting=True) as stream:
             fields = tuple(strip(field) for field in stream.first_record() or ())
-            if stream.problem is not None:
-                raise TableError(f"{path}: {stream.problem}")
+            stream.check()
         if candidate.names and len(fields) == len(candidate.names):
-            return Layout(candidate.names, candidate, {}, {}, None)
+            return Layout(candidate.names, candidate)
         if len(fields) > len(best):
             best, chosen = fields, candidate
-    check_form(stream, path)
+    stream.check_form()
     if not best:
-        raise TableError(f"{path}: is empty. Choose the file that holds the records.")
+        raise TableError("is empty. Choose the file that holds the records.")
     if chosen.names:
         raise TableError(
-            f"{path}: its first line has {counted(len(best), 'field')}, but names lists "
+            f"its first line has {counted(len(best), 'field')}, but names lists "
             f"{len(chosen.names)}. Name every column, and check the delimiter."
         )
     if not chosen.header:
         best = tuple(f"column_{number}" for number in range(1, len(best) + 1))
         chosen = replace(chosen, names=best)
-    return Layout(best, chosen, {}, {}, None)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return Layout(best, chosen)
 
 
 def _parquet_layout(path: Path) -> Layout:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    metadata, fields = None, None
-    with suppress(pa.ArrowException, OSError):
-        metadata = pq.read_metadata(path)
-        fields = metadata.schema.to_arrow_schema()
-    if metadata is None or fields is None:
-        raise TableError(f"{path}: is cut off or damaged. Copy it again.")
-    kinds = {field.name: _kind_of(field.type) for field in fields}
-    reasons = {
-        field.name: f"cells of type {field.type} are not read"
-        for field in fields
-        if kinds[field.name] == "ignored"
-    }
-    return Layout(tuple(fields.names), FileFormat(), kinds, reasons, metadata.num_rows)
-
-
-def _kind_of(arrow_type: Any) -> Kind:
     from pyarrow import types
 
-    inner = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
-    if types.is_boolean(inner):
-        return "boolean"
-    if types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner):
-        return "numeric"
-    if types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner):
-        return "categorical"
-    return "ignored"
+    with opened_parquet(path) as file:
+        fields, n_rows = file.schema_arrow, file.metadata.num_rows
+    tests: dict[Kind, tuple[Any, ...]] = {
+        "boolean": (types.is_boolean,),
+        "numeric": (types.is_integer, types.is_floating, types.is_decimal),
+        "categorical": (types.is_string, types.is_large_string, types.is_string_view),
+    }
+    kinds: dict[str, Kind] = dict.fromkeys(fields.names, "ignored")
+    for each in fields:
+        inner = each.type.value_type if types.is_dictionary(each.type) else each.type
+        for kind, kind_tests in tests.items():
+            if any(test(inner) for test in kind_tests):
+                kinds[each.name] = kind
+    reasons = {
+        each.name: f"cells of type {each.type} are not read"
+        for each in fields
+        if kinds[each.name] == "ignored"
+    }
+    return Layout(tuple(fields.names), FileFormat(), kinds, reasons, n_rows)
 
 
 def draft(
@@ -291,46 +260,40 @@ def draft(
     text file's columns are guessed from its first records, which the text says; with
     ``names_only`` no record is read.
     """
-    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
-    found.check_target(target, os.fspath(path), public=header is True)
-    about, kinds = _ABOUT, dict[str, Kind]()
-    if found.names_in_first_line:
-        about += _FIRST_LINE
+    with naming(path):
+        found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+        found.check_target(target, public=header is True)
+    about, kinds = _ABOUT + _FIRST_LINE * found.names_in_first_line, found.kinds
     if names_only:
-        about += _UNNAMED
-    else:
-        kinds = found.kinds or _guessed_kinds(Path(path), found)
-        about += "" if found.kinds else _GUESSED
+        about, kinds = about + _UNNAMED, {}
+    elif not kinds:
+        about, kinds = about + _GUESSED, _guessed_kinds(Path(path), found)
     plain: dict[str, Any] = {"version": VERSION}
     if settings := to_plain(found.file):
         plain["file"] = settings
     if target is not None:
         plain["target"] = {"column": target}
     gaps = {("target",): _TARGET_GAPS}
-    plain["columns"] = columns = {}
-    for name in found.names:
-        if name == target:
-            continue
-        kind = kinds.get(name)
-        columns[name] = {} if kind is None else {"kind": kind}
+    plain["columns"] = columns = {name: {} for name in found.names if name != target}
+    for name, column in columns.items():
+        if kind := kinds.get(name):
+            column["kind"] = kind
         if kind == "ignored":
-            columns[name]["reason"] = found.reasons[name]
+            column["reason"] = found.reasons[name]
         gaps["columns", name] = _GAPS[kind]
     return toml_text(about, plain, gaps)
 
 
 def _guessed_kinds(path: Path, found: Layout) -> dict[str, Kind]:
     """Tell numbers from texts by the first records of a text file."""
-    records = batches(path, found.any_cells(), target=False, drafting=True)
-    with closing(records):
-        first = next(iter(records))
-    cells = {name: values.slice(0, FIRST_RECORDS) for name, values in first.items()}
-    return {
-        name: "numeric"
-        if number_margin(values) == len(values) - values.null_count > 0
-        else "categorical"
-        for name, values in cells.items()
-    }
+    with closing(batches(path, found.reading(), target=False, drafting=True)) as records:
+        first = next(records)
+    kinds: dict[str, Kind] = {}
+    for name, cells in first.items():
+        values = cells.slice(0, FIRST_RECORDS)
+        is_numeric = number_margin(values) == len(values) - values.null_count > 0
+        kinds[name] = "numeric" if is_numeric else "categorical"
+    return kinds
 
 
 def draft_private(
@@ -410,12 +373,13 @@ def draft_private(
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
     estimate = Estimate(budget, coverage, accountant, random_state, task)
-    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
-    if found.names_in_first_line and header is None:
-        raise ValueError(
-            f"{os.fspath(path)}: the first line of a text file would become public, as the names "
-            "of the columns, and no budget covers that. If it holds their names, pass --header "
-            "(header=True in Python); if it is a record, --no-header or --names a,b,…"
-        )
-    found.check_target(target, os.fspath(path), public=False)
+    with naming(path):
+        found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+        if found.names_in_first_line and header is None:
+            raise ValueError(
+                f"{os.fspath(path)}: the first line of a text file would become public, as the "
+                "names of the columns, and no budget covers that. If it holds their names, pass "
+                "--header (header=True in Python); if it is a record, --no-header or --names a,b,…"
+            )
+        found.check_target(target, public=False)
     return estimate.run(Path(path), found, target, progress)

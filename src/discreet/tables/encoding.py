@@ -19,51 +19,41 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.errors import TableError
 from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
-from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
+from discreet.tables.columns import Boolean, Categorical, Numeric, Ordinal
 from discreet.tables.schema import Schema
 
 __all__ = ["Encoder", "GrowingArray", "GrowingRows"]
 
-LARGEST_SMALL_INDEX = int(np.iinfo(np.int32).max)
-"""Entries beyond which the start of a row no longer fits 32 bits."""
+LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 
+# Entries of one group: the column that each row fills, and the number (arrays, or scalars).
 Entries: TypeAlias = tuple[Any, Any]
-"""Entries of one group: the column that each row fills, and the number (arrays, or scalars)."""
 
 
 class Encoder:
-    """Encoder of batches of records by a schema.
-
-    Parameters
-    ----------
-    schema : Schema
-        Content of each column.
-    sparse : bool
-        Return a CSR array (int32 indices where they suffice), or a dense one.
-    dtype : {"float32", "float64"}
-        The type of the numbers. They stay within [0, 1] in either.
+    """Encoder of batches of records by a schema, as a dense array or a CSR one.
 
     Notes
     -----
     *Privacy.* Each row is encoded by itself, by a public rule, so neighbouring tables become
     neighbouring tables. A cell that breaks the schema raises a `TableError` which names the column
-    and the rule, and neither the cell nor the row.
+    and the rule, and neither the cell nor the row. Numbers stay within [0, 1] in either ``dtype``.
     """
 
-    def __init__(self, schema: Schema, sparse: bool = False, dtype: DTypeLike = "float32") -> None:
-        self.schema = schema
-        self.sparse = sparse
+    def __init__(
+        self, schema: Schema, sparse: bool | str = False, dtype: DTypeLike = "float32"
+    ) -> None:
+        if sparse != "auto" and not isinstance(sparse, (bool, np.bool_)):
+            raise ValueError(f'sparse must be True, False or "auto"; got {sparse!r}.')
         if dtype not in ("float32", "float64", np.float32, np.float64):
             raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
-        self.dtype = np.dtype(dtype)
+        self.sparse = schema.is_wide if sparse == "auto" else bool(sparse)
+        self.schema, self.dtype = schema, np.dtype(dtype)
         self._groups: list[_Group] = []
         at = 0
-        for name, column in schema.columns.items():
-            if not isinstance(column, Ignored):
-                self._groups.append(_Group(name, column, schema.file.missing, at))
+        for name, column in schema.used.items():
+            self._groups.append(_Group(name, column, schema.file.missing, at))
             at += column.width
-        self._target: Lookup | None = None
-        self._class_of: NDArray[Any] | None = None
         target = schema.target
         if target is not None and target.classes is not None:
             labels = {label: code for code, label in enumerate(target.labels)}
@@ -76,59 +66,50 @@ class Encoder:
             self._target = Lookup(texts, schema.file.missing)
 
     def encode(self, batch: Mapping[str, Any]) -> NDArray[Any] | sp.csr_array:
-        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers.
-
-        Columns that the schema ignores or does not know are not read.
-        """
+        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers."""
         absent = [repr(group.name) for group in self._groups if group.name not in batch]
         if absent:
             raise TableError(f"the table has no column {', '.join(absent)}.")
-        columns = {group.name: batch[group.name] for group in self._groups}
-        lengths = {len(values) for values in columns.values()}
+        lengths = {len(batch[group.name]) for group in self._groups}
         if len(lengths) > 1:
             raise TableError("the columns of a table must be of one length.")
-        return (self._csr if self.sparse else self._dense)(columns, lengths.pop())
+        return (self._csr if self.sparse else self._dense)(batch, lengths.pop())
 
     def encode_target(self, values: Any) -> NDArray[Any]:
         """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers."""
         target = self.schema.target
         if target is None:
             raise ValueError("the schema names no target; give it one with schema.with_target(…).")
-        where = f"column {target.column!r}"
-        if self._target is None or self._class_of is None:
+        where = f"column {target.column!r}: a cell of the target is"
+        if target.classes is None:
             tolerant = target.invalid == "middle"
             found = numbers(values, self.schema.file.missing, lenient=tolerant)
             if found is None:
                 raise TableError(
-                    f"{where}: a cell of the target is not a number; correct such rows or leave "
-                    "them out, or give the target classes in place of low and high in the schema."
+                    f"{where} not a number; correct such rows or leave them out, or give the "
+                    "target classes in place of low and high in the schema."
                 )
             absent = np.isnan(found)
-            if absent.any() and not tolerant:
-                raise TableError(f"{where}: a cell of the target is missing; leave such rows out.")
-            assert target.low is not None
-            assert target.high is not None
             found = np.clip(found, target.low, target.high)
             found[absent] = target.low + (target.high - target.low) / 2
-            return found
-        codes = self._class_of[self._target.codes(values, where)]
-        if target.other is not None:
-            codes[codes == MISSING] = target.labels.index(target.other)
-        elif np.any(codes == MISSING):
-            raise TableError(f"{where}: a cell of the target is missing; leave such rows out.")
-        if np.any(codes == UNLISTED):
+        else:
+            tolerant = target.other is not None
+            found = self._class_of[self._target.codes(values, f"column {target.column!r}")]
+            absent = found == MISSING
+            if tolerant:
+                found[absent] = target.labels.index(target.other)
+        if absent.any() and not tolerant:
+            raise TableError(f"{where} missing; leave such rows out.")
+        if target.classes is not None and np.any(found == UNLISTED):
             raise TableError(
-                f"{where}: a cell of the target is not in any class; correct such rows or leave "
-                "them out, or in the schema add their text to classes, or write "
-                'other = "…", the label for all other texts.'
+                f"{where} not in any class; correct such rows or leave them out, or in the schema "
+                'add their text to classes, or write other = "…", the label for all other texts.'
             )
-        return codes
+        return found
 
     def _dense(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[Any]:
-        width = self.schema.width
-        out = np.zeros((n_rows, width), dtype=self.dtype)
-        flat = out.reshape(-1)
-        starts = np.arange(n_rows, dtype=np.int64) * width
+        out = np.zeros((n_rows, self.schema.width), dtype=self.dtype)
+        flat, starts = out.reshape(-1), np.arange(n_rows, dtype=np.int64) * self.schema.width
         for group in self._groups:
             places, values = group.entries(columns[group.name], self.dtype)
             if np.ndim(places) == 0:
@@ -175,14 +156,13 @@ class _Group:
     def entries(self, cells: Any, dtype: np.dtype[Any]) -> Entries:
         """Return the column of the group that each row fills, and the number."""
         if isinstance(self.column, Numeric):
-            return self._numeric(self.column, cells, dtype)
+            return self._numeric(cells, dtype)
         codes = self._lookup.codes(cells, self._where)
         complete = codes.min(initial=0) >= 0
         absent = codes == MISSING
-        if not (complete or self.column.missing) and absent.any():
-            raise self._missing_error()
+        self._check_missing(absent)
         if isinstance(self.column, Categorical):
-            return self._categorical(self.column, codes, dtype)
+            return self._categorical(codes, dtype)
         if not complete and np.any(codes == UNLISTED):
             raise TableError(
                 f'{self._where}: a cell is not one of the listed texts (kind = "{self.column.kind}"'
@@ -194,10 +174,8 @@ class _Group:
         values = np.append(self._numbers, [0.0, 1.0])[codes]
         return absent * np.int32(self._missing_at), values
 
-    def _categorical(
-        self, column: Categorical, codes: NDArray[Any], dtype: np.dtype[Any]
-    ) -> Entries:
-        unlisted = codes == UNLISTED
+    def _categorical(self, codes: NDArray[Any], dtype: np.dtype[Any]) -> Entries:
+        column, unlisted = self.column, codes == UNLISTED
         values: Any = dtype.type(1)
         if unlisted.any():
             if column.unseen == "refuse":
@@ -212,7 +190,8 @@ class _Group:
         place_of[MISSING] = self._missing_at
         return place_of[codes], values
 
-    def _numeric(self, column: Numeric, cells: Any, dtype: np.dtype[Any]) -> Entries:
+    def _numeric(self, cells: Any, dtype: np.dtype[Any]) -> Entries:
+        column = self.column
         found = numbers(cells, self._markers, lenient=column.invalid == "missing")
         if found is None:
             raise TableError(
@@ -222,10 +201,8 @@ class _Group:
                 "declare the column as another kind."
             )
         absent = np.isnan(found)
-        any_absent = bool(absent.any())
-        if any_absent and not column.missing:
-            raise self._missing_error()
-        if column.low is not None and column.high is not None:
+        self._check_missing(absent)
+        if column.is_bounded:
             least, most = column.scaled([column.low, column.high])
             values = column.scaled(np.clip(found, column.low, column.high))
             values = (values - least) / (most - least)
@@ -234,16 +211,17 @@ class _Group:
         else:
             largest = np.finfo(dtype).max
             values = np.clip(column.scaled(found), -largest, largest)
-        if not any_absent:
+        if not absent.any():
             return 0, values
         values[absent] = 1.0
         return absent * np.int32(self._missing_at), values
 
-    def _missing_error(self) -> TableError:
-        return TableError(
-            f"{self._where}: a cell is missing; fill such cells in or leave those rows out, or "
-            "allow it in the schema with missing = true, which adds a column that marks them."
-        )
+    def _check_missing(self, absent: NDArray[np.bool_]) -> None:
+        if absent.any() and not self.column.missing:
+            raise TableError(
+                f"{self._where}: a cell is missing; fill such cells in or leave those rows out, or "
+                "allow it in the schema with missing = true, which adds a column that marks them."
+            )
 
 
 class GrowingArray:
@@ -281,12 +259,9 @@ class GrowingRows:
     """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
 
     def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
-        self._width = width
-        self._sparse = sparse
+        self._width, self._sparse, self.n_rows = width, sparse, 0
         self._data = GrowingArray(dtype)
-        self._indices = GrowingArray(np.int32)
-        self._starts = GrowingArray(np.int32)
-        self.n_rows = 0
+        self._indices, self._starts = GrowingArray(np.int32), GrowingArray(np.int32)
 
     def append(self, block: Any) -> None:
         """Add a block of rows, dense or CSR like the matrix."""

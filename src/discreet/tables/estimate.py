@@ -21,15 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import (
-    Account,
-    Accountant,
-    Budget,
-    Laplace,
-    PermuteAndFlip,
-    PrivacyFilter,
-    Relation,
-)
+from discreet.core import Account, Accountant, Budget, Laplace, PermuteAndFlip
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.filters import Mechanism
 from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
@@ -50,7 +42,7 @@ from discreet.tables.columns import (
 )
 from discreet.tables.reading import batches
 from discreet.tables.schema import Schema, Spent, Target
-from discreet.validate import choice
+from discreet.validate import choice, number
 
 if TYPE_CHECKING:
     from discreet.tables.draft import Layout
@@ -61,27 +53,16 @@ Task = Literal["classes", "numbers"]
 
 Progress: TypeAlias = Callable[[float], None] | None
 
-DISTINCT_LIMIT = 50_000
-"""Distinct texts, about, beyond which a column is taken for names or free text."""
+DISTINCT_LIMIT = 50_000  # distinct texts, about, beyond which a column holds names or free text
+LONGEST_TEXT = 200  # letters beyond which a cell counts nowhere, which keeps memory bounded
 
-VOTE_SHARE = 1 / 8
-"""Share of a column's ε for the vote whether it holds numbers: a clear majority needs little."""
+# Shares of a column's ε for the vote whether it holds numbers (a clear majority needs little), and
+# of the rest for the question whether it holds too many distinct texts.
+VOTE_SHARE, LIMIT_SHARE = 1 / 8, 1 / 16
 
-LIMIT_SHARE = 1 / 16
-"""Share of the rest for the question whether a column holds too many distinct texts."""
-
-CLASSES_COVER = 0.99
-"""A target that reads as numbers has classes if those found hold this share of the rows; two
-standard deviations of the noise in that sum are allowed for."""
-
-LEAST_COVER = 0.9
-"""Whatever the noise, they must hold this share."""
-
-MOST_CLASSES = 100
-"""More values than these are not taken for classes of a target that reads as numbers."""
-
-LONGEST_TEXT = 200
-"""Letters beyond which a cell is no category; it counts nowhere, which keeps memory bounded."""
+# A target that reads as numbers has classes if there are this many at most, and they hold this
+# share of the rows: less two standard deviations of the noise in that sum, but at least the last.
+MOST_CLASSES, CLASSES_COVER, LEAST_COVER = 100, 0.99, 0.9
 
 _ROUNDING = 1 - 2.0**-36  # parts of a budget are rounded; their sum must not exceed it
 _RARE = "no category was frequent enough to be released; list them if they are public"
@@ -94,7 +75,6 @@ class Question:
     """One column that is asked about, and the mechanisms for it."""
 
     name: str
-    is_target: bool
     bounds: PermuteAndFlip | None = None
     histogram: StabilityHistogram | None = None
     limit: Laplace | None = None
@@ -147,15 +127,7 @@ def text_counts(values: Any) -> Iterable[tuple[str, int]]:
 
 
 class Estimate:
-    """One private draft: checked settings and one budget.
-
-    Parameters
-    ----------
-    budget : Budget
-        Budget of all of it; δ must be positive.
-    coverage, accountant, random_state, task
-        As in `discreet.tables.draft.draft_private`.
-    """
+    """One private draft: checked settings and one budget; see `draft_private`."""
 
     def __init__(
         self,
@@ -163,7 +135,7 @@ class Estimate:
         coverage: float,
         accountant: Accountant | None,
         random_state: Any,
-        task: Task | None = None,
+        task: Task | None,
     ) -> None:
         if task is not None:
             choice("task", task, ("classes", "numbers"))
@@ -173,32 +145,19 @@ class Estimate:
                 "one well below 1/n, for example 1e-9. With delta=0, list the categories in a "
                 "schema of your own."
             )
-        if not 0 < float(coverage) < 1:
-            raise ValueError(
-                f"coverage must be a number in (0, 1); got {coverage!r}. Typical: 0.9 to 0.99."
-            )
         if accountant is not None and not isinstance(accountant, Accountant):
             raise ValueError(f"accountant must be an Accountant or None; got {accountant!r}.")
-        self.budget = budget
-        self.coverage = float(coverage)
-        self.task = task
+        self.budget, self.task = budget, task
+        typical = "Typical: 0.9 to 0.99."
+        self.coverage = number("coverage", coverage, above=0.0, below=1.0, remedy=typical)
         self._account = Account(budget, accountant)
         bits = _bits(random_state)
         self._noise, self._secure = Noise(bits), bits.secure
 
-    def run(
-        self,
-        path: Path,
-        found: Layout,
-        target: str | None,
-        progress: Progress,
-    ) -> Schema:
-        """Ask and answer; see `discreet.tables.draft.draft_private`."""
-        asked = [
-            name
-            for name in found.names
-            if name == target or found.kinds.get(name) not in ("boolean", "ignored")
-        ]
+    def run(self, path: Path, found: Layout, target: str | None, progress: Progress) -> Schema:
+        """Charge for the questions, read the file, and release the answers."""
+        unasked = ("boolean", "ignored")
+        asked = [n for n in found.names if n == target or found.kinds.get(n) not in unasked]
         share = 1 / max(len(asked), 1) * _ROUNDING
         needs_vote = not found.kinds
         # The caller's statement about the target need not be voted on.
@@ -213,7 +172,8 @@ class Estimate:
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
-            kinds, n_rows = self._vote(path, found, voted, vote, _part(progress, 0.0, 0.5))
+            records = _batches(path, found.reading(), progress, 0.0, 0.5)
+            kinds, n_rows = self._vote(records, voted, vote)
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
         questions = [
@@ -221,10 +181,24 @@ class Estimate:
             for name in asked
             if kinds[name] != "ignored"
         ]
-        second = _part(progress, 0.5 if needs_vote else 0.0)
-        answers = self._ask(path, found, questions, filter_, second)
+        for question in questions:
+            for mechanism, times in question.uses:
+                filter_.charge(mechanism, times)
+        tallies = {
+            each.name: Tally(each.limit and noisy_limit(DISTINCT_LIMIT, each.limit, self._noise))
+            for each in questions
+        }
+        if questions:
+            as_read: dict[str, Column] = {
+                question.name: Boolean() if question.histogram is not None else Numeric()
+                for question in questions
+            }
+            start = 0.5 if needs_vote else 0.0
+            for batch in _batches(path, found.reading(as_read), progress, start, 1.0):
+                for question in questions:
+                    tallies[question.name].add(question, batch[question.name])
         self._warn(questions, n_rows)
-        return self._schema(found, target, questions, answers, n_rows)
+        return self._schema(found, target, questions, tallies, n_rows)
 
     def _question(
         self, name: str, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int
@@ -242,58 +216,23 @@ class Estimate:
                 epsilon *= 1 - LIMIT_SHARE
             delta = self.budget.delta * share
             histogram = StabilityHistogram(epsilon, delta, self.budget.relation)
-        return Question(name, is_target, bounds, histogram, limit)
+        return Question(name, bounds, histogram, limit)
 
     def _vote(
-        self,
-        path: Path,
-        found: Layout,
-        names: Sequence[str],
-        mechanism: Laplace,
-        progress: Progress,
+        self, records: Iterable[dict[str, Any]], names: Sequence[str], mechanism: Laplace
     ) -> tuple[dict[str, str], int]:
         """Decide which columns of a text file hold numbers, and count its rows."""
         margins: Counter[str] = Counter()
         n_rows = 0
-        for batch in _batches(path, found.any_cells(), progress):
+        for batch in records:
             n_rows += len(next(iter(batch.values())))
             for name in names:
                 margins[name] += number_margin(batch[name])
-        relation = Relation(self.budget.relation)
-        return {
-            name: "numeric"
-            if numeric_vote(margins[name], n_rows, mechanism, relation, self._noise)
-            else "categorical"
-            for name in names
-        }, n_rows
-
-    def _ask(
-        self,
-        path: Path,
-        found: Layout,
-        questions: list[Question],
-        filter_: PrivacyFilter,
-        progress: Progress,
-    ) -> dict[str, Tally]:
-        """Charge for all questions, then read the file once and collect the counts."""
-        if not questions:
-            return {}
-        tallies = {}
-        for question in questions:
-            for mechanism, times in question.uses:
-                filter_.charge(mechanism, times)
-        for question in questions:
-            limit = question.limit
-            most = noisy_limit(DISTINCT_LIMIT, limit, self._noise) if limit is not None else None
-            tallies[question.name] = Tally(most)
-        as_read: dict[str, Column] = {
-            question.name: Boolean() if question.histogram is not None else Numeric()
-            for question in questions
-        }
-        for batch in _batches(path, found.reading(as_read), progress):
-            for question in questions:
-                tallies[question.name].add(question, batch[question.name])
-        return tallies
+        kinds = {}
+        for name in names:
+            votes = (margins[name], n_rows, mechanism, self.budget.relation)
+            kinds[name] = "numeric" if numeric_vote(*votes, self._noise) else "categorical"
+        return kinds, n_rows
 
     def _schema(
         self,
@@ -319,13 +258,12 @@ class Estimate:
                 columns[name] = Boolean(missing=True)
             else:
                 columns[name] = Ignored(found.reasons[name])
-        spent = Spent(
-            self.budget.epsilon,
-            self.budget.delta,
-            str(self.budget.relation),
-            _what(questions, found),
-            self._secure,
-        )
+        what = [] if found.kinds else ["which columns hold numbers"]
+        for field_name, estimated in (("bounds", "bounds"), ("histogram", "categories")):
+            names = [each.name for each in questions if getattr(each, field_name) is not None]
+            what += [f"{estimated} of {', '.join(names)}"] if names else []
+        epsilon, delta, relation = self.budget.epsilon, self.budget.delta, self.budget.relation
+        spent = Spent(epsilon, delta, str(relation), tuple(what), self._secure)
         if all(isinstance(column, Ignored) for column in columns.values()):
             raise TableError(
                 "Nothing in this file could be estimated within the budget, which is spent: no "
@@ -340,9 +278,7 @@ class Estimate:
             return Numeric(low, high, missing=True, invalid="missing")
         if tally.given_up:
             return Ignored(_MANY)
-        values = tuple(
-            text for text in self._texts(question, tally) if text not in (MISSING, OTHER)
-        )
+        values = [text for text in self._texts(question, tally) if text not in (MISSING, OTHER)]
         return Categorical(values, missing=True) if values else Ignored(_RARE)
 
     def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
@@ -354,10 +290,13 @@ class Estimate:
         """
         asked = question.histogram is not None and not tally.given_up
         classes = self._texts(question, tally) if asked else {}
-        few = 2 <= len(classes) <= MOST_CLASSES
-        if (few and self._cover(question, classes, n_rows)) or (
-            question.bounds is None and len(classes) > 1
-        ):
+        enough = len(classes) > 1
+        if enough and question.bounds is not None:  # numbers, unless nearly all rows are few values
+            assert question.histogram is not None
+            deviation = question.histogram.scale * math.sqrt(2 * len(classes))
+            needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
+            enough = len(classes) <= MOST_CLASSES and sum(classes.values()) >= needed
+        if enough:
             commonest = max(classes, key=lambda label: classes[label])
             return Target(question.name, tuple(classes), other=commonest)
         if question.bounds is None:
@@ -365,70 +304,48 @@ class Estimate:
         low, high = self._bounds(question, tally, n_rows)
         return Target(question.name, low=low, high=high, invalid="middle")
 
-    def _cover(self, question: Question, classes: dict[str, float], n_rows: int) -> bool:
-        """Return True if classes hold nearly all rows, by their noisy counts."""
-        assert question.histogram is not None
-        deviation = question.histogram.scale * math.sqrt(2 * len(classes))
-        needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
-        return sum(classes.values()) >= needed
-
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
-        assert question.bounds is not None
-        return select_bounds_from_counts(
-            tally.cells, n_rows, self.coverage, question.bounds, self._noise
-        )
+        bounds, coverage = question.bounds, self.coverage
+        return select_bounds_from_counts(tally.cells, n_rows, coverage, bounds, self._noise)
 
     def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
-        assert question.histogram is not None
-        texts = list(tally.texts)
-        counts = np.array([tally.texts[text] for text in texts], dtype=np.int64)
-        released = question.histogram.release(texts, counts, self._noise)
+        counts = np.array(list(tally.texts.values()), dtype=np.int64)
+        released = question.histogram.release(list(tally.texts), counts, self._noise)
         return {text: count for text, count in released.items() if "\x00" not in text}
 
     def _warn(self, questions: list[Question], n_rows: int) -> None:
         """Warn of a budget that is too small or too large, by public numbers."""
+        texts = []
         if self.budget.delta * n_rows >= 1:
-            warnings.warn(
+            texts.append(
                 f"delta={self.budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
-                "publish a whole row under such a guarantee. Use a delta well below 1/n.",
-                UserWarning,
-                stacklevel=4,
+                "publish a whole row under such a guarantee. Use a delta well below 1/n."
             )
-        tails = {
-            question.name: tail_share(self.coverage, n_rows, question.bounds)
-            for question in questions
-            if question.bounds is not None
-        }
-        weak = [
-            question.name
-            for question in questions
-            if tails.get(question.name, 0.0) >= 0.25
-            or (question.histogram is not None and question.histogram.threshold >= n_rows / 2)
-        ]
+        weak, kept = [], {}
+        for question in questions:
+            bounds, histogram = question.bounds, question.histogram
+            tail = 0.0 if bounds is None else tail_share(self.coverage, n_rows, bounds)
+            rare = histogram is not None and histogram.threshold >= n_rows / 2
+            if tail >= 0.25 or rare:
+                weak.append(question.name)
+            elif tail > 1 - self.coverage:  # twice what each side may cut
+                kept[question.name] = round(100 * (1 - 2 * tail))
         if weak:
-            warnings.warn(
+            texts.append(
                 f"The budget is too small for {counted(n_rows, 'row')} and this many columns: the "
                 f"estimates for {quoted(weak)} are mostly noise. Spend more, or fill in what is "
-                "publicly known and leave the rest out.",
-                UserWarning,
-                stacklevel=4,
+                "publicly known and leave the rest out."
             )
-        missed = {
-            name: 1 - 2 * tail
-            for name, tail in tails.items()
-            if tail > 1 - self.coverage and name not in weak  # twice what each side may cut
-        }
-        if missed:
-            shares = sorted({round(100 * share) for share in missed.values()})
-            kept = " to ".join(str(share) for share in dict.fromkeys((shares[0], shares[-1])))
-            warnings.warn(
+        if kept:
+            range_ = " to ".join(map(str, sorted({min(kept.values()), max(kept.values())})))
+            texts.append(
                 f"coverage={self.coverage:g} is more than the budget can buy for "
-                f"{counted(n_rows, 'row')}: the bounds of {quoted(missed)} will keep about "
-                f"{kept} % of the numbers as they are, and clip the rest. Spend more, "
-                "or fill in bounds that are publicly known.",
-                UserWarning,
-                stacklevel=4,
+                f"{counted(n_rows, 'row')}: the bounds of {quoted(kept)} will keep about {range_} "
+                "% of the numbers as they are, and clip the rest. Spend more, or fill in bounds "
+                "that are publicly known."
             )
+        for text in texts:
+            warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _bits(random_state: Any) -> Bits:
@@ -446,23 +363,10 @@ def _bits(random_state: Any) -> Bits:
     return SeededBits(int(state.randint(0, 2**31 - 1)))
 
 
-def _batches(path: Path, schema: Schema, progress: Progress) -> Iterable[dict[str, Any]]:
-    with closing(batches(path, schema, target=False, progress=progress, drafting=True)) as records:
+def _batches(
+    path: Path, schema: Schema, progress: Progress, start: float, end: float
+) -> Iterable[dict[str, Any]]:
+    """Yield the records in one pass, which is shown as part of the whole."""
+    part = progress and (lambda share: progress(start + share * (end - start)))
+    with closing(batches(path, schema, target=False, progress=part, drafting=True)) as records:
         yield from records
-
-
-def _part(progress: Progress, start: float, end: float = 1.0) -> Progress:
-    """Return a callback for one pass that shows it as part of the whole."""
-    if progress is None:
-        return None
-    return lambda share: progress(start + share * (end - start))
-
-
-def _what(questions: list[Question], found: Layout) -> tuple[str, ...]:
-    """List the estimates in words."""
-    lists = {
-        "bounds": [q.name for q in questions if q.bounds is not None],
-        "categories": [q.name for q in questions if q.histogram is not None],
-    }
-    kinds = () if found.kinds else ("which columns hold numbers",)
-    return (*kinds, *(f"{kind} of {', '.join(names)}" for kind, names in lists.items() if names))

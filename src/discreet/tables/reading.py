@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,23 +23,23 @@ from discreet.tables.csv_files import cleaned, columns_to_read, text_batches
 from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoded", "batches", "is_parquet", "read"]
+__all__ = ["Encoded", "batches", "is_parquet", "naming", "opened_parquet", "read"]
 
-PARQUET_BATCH = 1 << 15
-"""Rows of a Parquet file that are decoded at a time."""
-
-_PARQUET, _ZIP, _OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+PARQUET_BATCH = 1 << 15  # rows that are decoded at a time
+_PARQUET = b"PAR1"
+_DAMAGED = "is cut off or damaged. Copy it again."
+_NOT_TABLES = {  # problems with a file, by its first bytes
+    b"": "is empty. Choose the file that holds the records.",
+    b"PK\x03\x04": "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV.",
+    b"\xd0\xcf\x11\xe0": "is an old Excel workbook (.xls). Save the sheet as CSV.",
+}
 
 
 class Encoded(NamedTuple):
     """A table that is ready for a fit.
 
-    Attributes
-    ----------
-    X : ndarray or csr_array
-        One row for each record, one column for each of ``schema.feature_names``.
-    y : ndarray or None
-        Indices in ``schema.target.labels``, or the numbers of a numeric target.
+    X has one row for each record and one column for each of ``schema.feature_names``; y has indices
+    in ``schema.target.labels``, or the numbers of a numeric target.
     """
 
     X: NDArray[Any] | sp.csr_array
@@ -91,33 +91,29 @@ def read(
     and bounds are the schema's. That every record fits the schema is assumed to be public: a file
     is read as a whole or refused with a message that shows no cell.
     """
-    is_sparse = schema.is_wide if sparse == "auto" else bool(sparse)
-    encoder = Encoder(schema, sparse=is_sparse, dtype=dtype)
-    rows = GrowingRows(schema.width, sparse=is_sparse, dtype=dtype)
+    encoder = Encoder(schema, sparse, dtype)
+    rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=dtype)
     labels: GrowingArray | None = None
     with closing(batches(path, schema, target=target, progress=progress)) as records:
         for batch in records:
-            X, y, problem = _encoded(encoder, batch, schema.target.column if target else None)
-            if problem is not None:
-                raise TableError(f"{os.fspath(path)}: {problem}")
-            rows.append(X)
-            if y is not None:
-                labels = GrowingArray(y.dtype) if labels is None else labels
-                labels.append(y)
+            with naming(path):
+                if target:
+                    y = encoder.encode_target(batch.pop(schema.target.column))
+                    labels = GrowingArray(y.dtype) if labels is None else labels
+                    labels.append(y)
+                rows.append(encoder.encode(batch))
     arrow().default_memory_pool().release_unused()  # memory for the fit
     return Encoded(rows.finish(), None if labels is None else labels.finish())
 
 
-def _encoded(
-    encoder: Encoder, batch: dict[str, Any], own: str | None
-) -> tuple[Any, Any, str | None]:
-    """Return the encoded records and targets, or the problem with them."""
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the name of a file before the text of a `TableError`."""
     try:
-        values = batch.pop(own) if own is not None else None
-        y = None if values is None else encoder.encode_target(values)
-        return encoder.encode(batch), y, None
+        yield
     except TableError as error:
-        return None, None, str(error)
+        error.args = (f"{os.fspath(path)}: {error}",)
+        raise
 
 
 def batches(
@@ -152,10 +148,11 @@ def batches(
     """
     arrow()
     path = Path(path)
-    if is_parquet(path):
-        yield from _parquet_batches(path, schema, target, progress)
-    else:
-        yield from text_batches(path, schema, target=target, progress=progress, drafting=drafting)
+    with naming(path):
+        if is_parquet(path):
+            yield from _parquet_batches(path, schema, target, progress)
+        else:
+            yield from text_batches(path, schema, target, progress, drafting)
 
 
 def is_parquet(path: Path) -> bool:
@@ -171,22 +168,15 @@ def is_parquet(path: Path) -> bool:
         else:
             with path.open("rb") as file:
                 start = file.read(4)
-            if not start:
-                problem = "is empty. Choose the file that holds the records."
-            elif start == _ZIP:
-                problem = (
-                    "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV."
-                )
-            elif start == _OLD_EXCEL:
-                problem = "is an old Excel workbook (.xls). Save the sheet as CSV."
-            elif start != _PARQUET and path.suffix.lower() in (".parquet", ".pq"):
+            problem = _NOT_TABLES.get(start)
+            if not problem and start != _PARQUET and path.suffix.lower() in (".parquet", ".pq"):
                 problem = "is no Parquet file, or was cut off. Copy it again."
     except FileNotFoundError:
         problem = "there is no such file. Check the path."
     except OSError as error:
         problem = f"cannot be opened ({error.strerror})."
     if problem is not None:
-        raise TableError(f"{path}: {problem}")
+        raise TableError(problem)
     return start == _PARQUET
 
 
@@ -194,50 +184,52 @@ def _parquet_batches(
     path: Path, schema: Schema, target: bool, progress: Callable[[float], None] | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the records of a Parquet file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    damaged = TableError(f"{path}: is cut off or damaged. Copy it again.")
-    file = None
-    with suppress(pa.ArrowException, OSError):
-        # Buffered: columns are read piece by piece, not a whole group of rows at once.
-        file = pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)
-    if file is None:
-        raise damaged
-    with file:
-        names = file.schema_arrow.names
-        wanted = columns_to_read(names, schema, target=target, where=str(path))
-        _check_types(file.schema_arrow, wanted, schema, path)
+    with opened_parquet(path) as file:
+        wanted = columns_to_read(file.schema_arrow.names, schema, target)
+        _check_types(file.schema_arrow, wanted, schema)
         total, done = file.metadata.num_rows, 0
         if not total:
-            raise TableError(f"{path}: has no records. Choose the file that holds them.")
+            raise TableError("has no records. Choose the file that holds them.")
         stream = file.iter_batches(PARQUET_BATCH, columns=wanted, use_threads=False)
         while done < total:
             batch = None
-            with suppress(pa.ArrowException, OSError):
+            with suppress(arrow().ArrowException, OSError):
                 batch = next(stream, None)
             if batch is None:
-                raise damaged
+                raise TableError(_DAMAGED)
             done += batch.num_rows
             if progress is not None:
                 progress(done / total)
-            yield cleaned(batch, wanted, schema, path)
+            yield cleaned(batch, wanted, schema)
 
 
-def _check_types(arrow: Any, wanted: list[str], schema: Schema, path: Path) -> None:
+def opened_parquet(path: Path) -> Any:
+    """Open a Parquet file; Arrow's own error could quote its content."""
+    import pyarrow.parquet as pq
+
+    file = None
+    with suppress(arrow().ArrowException, OSError):
+        # Buffered: columns are read piece by piece, not a whole group of rows at once.
+        file = pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)
+    if file is None:
+        raise TableError(_DAMAGED)
+    return file
+
+
+def _check_types(fields: Any, wanted: list[str], schema: Schema) -> None:
     """Refuse columns whose cells are of a type that the schema's kind cannot hold."""
     from pyarrow import types
 
     never = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     problems = []
     for name in wanted:
-        found = arrow.field(name).type
+        found = fields.field(name).type
         inner = found.value_type if types.is_dictionary(found) else found
         is_time = schema.holds_numbers(name) and types.is_temporal(inner)
         if is_time or any(test(inner) for test in never):
             problems.append(f"column {name!r} is of type {found}")
     if problems:
         raise TableError(
-            f"{path}: {'; '.join(problems)}. A column must hold numbers, or texts and what can be "
-            'written as one: convert it in the file, or set kind = "ignored" in the schema.'
+            f"{'; '.join(problems)}. A column must hold numbers, or texts and what can be written "
+            'as one: convert it in the file, or set kind = "ignored" in the schema.'
         )

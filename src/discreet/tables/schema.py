@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain, compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from discreet.errors import TableError
 from discreet.files import replacing
@@ -32,7 +33,7 @@ from discreet.tables.columns import (
     quoted,
     repeated,
 )
-from discreet.tables.toml import column_from_plain, from_plain, key_text, to_plain, toml_text
+from discreet.tables.toml import from_plain, key_text, to_plain, toml_text
 from discreet.validate import check_fields, choice, flag, number
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileFormat", "Schema", "Spent", "Target"]
 
-VERSION = 1
-"""Version of schema files."""
-
+VERSION = 1  # of schema files
 _ABOUT = """\
 Schema of a table, for discreet: what is publicly known about each column.
 Bounds, categories and classes come from a codebook or a form, never from looking at the rows."""
@@ -53,20 +52,17 @@ The names of the columns are public. What was not known was estimated from the r
 budget under [spent]. Keep that part: every model that is fitted to the same rows adds to it, and
 its privacy card counts both."""
 
-Value = TypeVar("Value")
-Made = TypeVar("Made")
 
-
-class _FrozenMapping(Mapping[str, Value], Generic[Value]):
+class _FrozenMapping(Mapping[str, Any]):
     """A mapping that cannot be changed, and whose order counts.
 
     (`types.MappingProxyType` is no substitute: it can be neither pickled nor copied.)
     """
 
-    def __init__(self, items: Mapping[str, Value]) -> None:
+    def __init__(self, items: Mapping[str, Any]) -> None:
         self._items = dict(items)
 
-    def __getitem__(self, key: str) -> Value:
+    def __getitem__(self, key: str) -> Any:
         return self._items[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -77,8 +73,6 @@ class _FrozenMapping(Mapping[str, Value], Generic[Value]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mapping) and list(self.items()) == list(other.items())
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return repr(self._items)
@@ -118,21 +112,17 @@ class FileFormat:
         check_fields(self, check_text, "delimiter", "quote", "encoding")
         check_fields(self, check_texts, "missing")
         check_fields(self, check_texts, "names", stripped=False)
-        for name, least in (("delimiter", 1), ("quote", 0)):
+        for name, empty in (("delimiter", ""), ("quote", " or empty")):
             value = getattr(self, name)
-            if not least <= len(value) <= 1 or value in ("\n", "\r"):
-                raise ValueError(
-                    f"{name} must be one character{'' if least else ' or empty'}; got {value!r}."
-                )
+            if len(value) > 1 or value in ("\n", "\r") or not (value or empty):
+                raise ValueError(f"{name} must be one character{empty}; got {value!r}.")
         if self.delimiter == self.quote:
             raise ValueError(f"delimiter and quote must differ; both are {self.quote!r}.")
         try:
             "".encode(self.encoding)
         except LookupError:
-            raise ValueError(
-                f'encoding must be one that Python knows, like "utf-8" or "latin-1"; '
-                f"got {self.encoding!r}."
-            ) from None
+            known = 'one that Python knows, like "utf-8" or "latin-1"'
+            raise ValueError(f"encoding must be {known}; got {self.encoding!r}.") from None
         if self.names and self.header:
             raise ValueError("names is for files without a header; write header = false too.")
 
@@ -198,10 +188,7 @@ class Target:
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels in sorted order; the code of a class is its index here."""
-        if self.classes is None:
-            return ()
-        other = () if self.other is None else (self.other,)
-        return tuple(sorted({*self.classes, *other}))
+        return tuple(sorted({*(self.classes or ()), self.other} - {None}))
 
 
 def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
@@ -213,8 +200,7 @@ def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
         checked[check_text("the label of a class", label)] = check_texts(f"class {label!r}", texts)
         if not checked[label]:
             raise ValueError(f"class {label!r} needs the texts that mean it, one at least.")
-    twice = repeated(text for texts in checked.values() for text in texts)
-    if twice:
+    if twice := repeated(chain.from_iterable(checked.values())):
         raise ValueError(f"{quoted(twice)} must not mean more than one class.")
     return checked
 
@@ -274,44 +260,46 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _FrozenMapping(self.columns))
-        for name, column in self.columns.items():
+        for name, each in self.columns.items():
             check_text("the name of a column", name)
-            if not isinstance(column, Column):
+            if not isinstance(each, Column):
                 raise ValueError(
-                    f"column {name!r} must be a Numeric, Categorical, …; got {column!r}."
+                    f"column {name!r} must be a Numeric, Categorical, …; got {each!r}."
                 )
-        if not self.groups:
+        if not self.used:
             raise ValueError("there must be a column that is not ignored.")
         if self.target is not None and self.target.column in self.columns:
             raise ValueError(
                 f"{self.target.column!r} is the target and also a column; take it out of columns."
             )
-        twice = repeated(self.feature_names)
-        if twice:
+        if twice := repeated(self.feature_names):
             raise ValueError(
                 f"two encoded columns would be called {quoted(twice)}; rename a column or a value."
             )
-        odd = set(self.file.names) ^ {*self.columns, *self._target_name}
-        if self.file.names and odd:
+        if odd := set(self.file_names).symmetric_difference(self._all_names):
             raise ValueError(
                 "the file's names must be those of all columns and the target; these are in one "
                 f"but not the other: {quoted(sorted(odd))}."
             )
 
     @property
-    def _target_name(self) -> tuple[str, ...]:
-        return () if self.target is None else (self.target.column,)
+    def _all_names(self) -> tuple[str, ...]:
+        return (*self.columns, *(() if self.target is None else (self.target.column,)))
 
     @property
     def file_names(self) -> tuple[str, ...]:
         """Names of all columns, the target among them, in the order of a file without a header."""
-        return self.file.names or (*self.columns, *self._target_name)
+        return self.file.names or self._all_names
+
+    @property
+    def used(self) -> dict[str, Column]:
+        """Columns that are encoded (not ignored)."""
+        return {name: c for name, c in self.columns.items() if not isinstance(c, Ignored)}
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the encoded columns."""
-        named = (column.feature_names(name) for name, column in self.columns.items())
-        return [name for names in named for name in names]
+        return [each for name, column in self.used.items() for each in column.feature_names(name)]
 
     @property
     def width(self) -> int:
@@ -321,7 +309,7 @@ class Schema:
     @property
     def groups(self) -> int:
         """Number of columns that are encoded (not ignored)."""
-        return sum(not isinstance(column, Ignored) for column in self.columns.values())
+        return len(self.used)
 
     @property
     def max_norm(self) -> float:
@@ -331,28 +319,23 @@ class Schema:
     @property
     def unbounded(self) -> tuple[int, ...]:
         """Indices of the encoded columns that have no public bounds."""
-        indices, at = [], 0
-        for column in self.columns.values():
-            if isinstance(column, Numeric) and not column.is_bounded:
-                indices.append(at)
-            at += column.width
-        return tuple(indices)
+        columns = self.columns.values()
+        starts = accumulate((column.width for column in columns), initial=0)
+        unbounded = (isinstance(each, Numeric) and not each.is_bounded for each in columns)
+        return tuple(compress(starts, unbounded))
 
     @property
     def is_wide(self) -> bool:
-        """True if sparse rows are smaller than dense ones (in single precision).
-
-        A row has one entry for each group, whatever its cells, so this is public.
-        """
+        """True if sparse rows, of one entry per group, are smaller than dense ones (float32)."""
         return 8 * self.groups + 8 < 4 * self.width
 
     def missing_markers(self, name: str) -> list[str]:
         """Return the texts that mean a missing cell of a column; its listed values never do."""
-        column, listed = self.columns.get(name), set()
+        column, listed = self.columns.get(name), ()
         if self.target is not None and name == self.target.column:
-            listed = {text for texts in dict(self.target.classes or {}).values() for text in texts}
+            listed = tuple(chain.from_iterable((self.target.classes or {}).values()))
         elif isinstance(column, Categorical):
-            listed = set(column.values)
+            listed = column.values
         return [text for text in self.file.missing if text not in listed]
 
     def holds_numbers(self, name: str) -> bool:
@@ -376,11 +359,8 @@ class Schema:
             return self
         if name not in self.columns:
             raise ValueError(f"there is no column {name!r}; {nearest(name, self.file_names)}")
-        columns = {
-            key: Ignored("was the target") if self._target_name == (key,) else self.columns[key]
-            for key in self.file_names
-            if key != name
-        }
+        was_target = Ignored("was the target")
+        columns = {k: self.columns.get(k, was_target) for k in self.file_names if k != name}
         file = self.file if self.file.header else replace(self.file, names=self.file_names)
         return Schema(columns, _as_target(name, self.columns[name]), file, self.spent)
 
@@ -427,38 +407,29 @@ class Schema:
             if key not in ("version", *known)
         ]
 
-        def made(where: str, make: Callable[[], Made]) -> Made | None:
-            """Make one part, and note its problem if there is one."""
+        listed = data.get("columns", {})
+        kinds = {"file": FileFormat, "target": Target, "spent": Spent}
+        wanted = [(key, key, kind, data[key]) for key, kind in kinds.items() if key in data]
+        if isinstance(listed, Mapping):
+            for key, plain in listed.items():
+                wanted.append((key, f"columns.{key_text(str(key))}", Column, plain))
+        parts, columns = dict[str, Any](), dict[str, Any]()
+        for key, where, kind, plain in wanted:
             try:
-                return make()
+                (columns if kind is Column else parts)[key] = from_plain(kind, plain)
             except ValueError as problem:
                 text = str(problem).replace("True or False", "true or false")  # as TOML has them
                 problems.append(f"[{where}] {text}")
-                return None
-
-        kinds = {"file": FileFormat, "target": Target, "spent": Spent}
-        parts: dict[str, Any] = {
-            key: made(key, lambda kind=kind, key=key: from_plain(kind, data[key]))
-            for key, kind in kinds.items()
-            if key in data
-        }
-        listed = data.get("columns", {})
         if not isinstance(listed, Mapping):
-            listed = {}
             problems.append("[columns] must hold one table for each column, [columns.NAME].")
-        columns: dict[str, Any] = {
-            key: made(f"columns.{key_text(str(key))}", lambda plain=plain: column_from_plain(plain))
-            for key, plain in listed.items()
-        }
         if not problems:
             try:
                 return cls(columns, **parts)
             except ValueError as problem:
                 problems.append(str(problem))
-        if len(problems) == 1:
-            raise TableError(f"{name}: {problems[0]}")
-        listing = "\n".join(f"  - {problem}" for problem in problems)
-        raise TableError(f"{name}: {len(problems)} problems\n{listing}")
+        if len(problems) > 1:
+            problems = [f"{len(problems)} problems", *problems]
+        raise TableError(f"{name}: " + "\n  - ".join(problems))
 
     def to_toml(self) -> str:
         """Return the text of a schema file, for a person to read and to change."""
@@ -484,9 +455,8 @@ class Schema:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a schema file; an existing one is replaced as a whole or not at all."""
-        text = self.to_toml()
         with replacing(path) as stream:
-            stream.write(text)
+            stream.write(self.to_toml())
 
 
 def _check_version(data: Any, name: str) -> None:
@@ -512,8 +482,8 @@ def _as_target(name: str, column: Column) -> Target:
         # Case does not matter in a Boolean, but it does in a class: list the usual spellings.
         classes = {}
         for label, texts in (("false", column.false), ("true", column.true)):
-            written = [(text, text.lower(), text.upper(), text.capitalize()) for text in texts]
-            classes[label] = tuple(dict.fromkeys(text for ways in written for text in ways))
+            written = ((text, text.lower(), text.upper(), text.capitalize()) for text in texts)
+            classes[label] = tuple(dict.fromkeys(chain.from_iterable(written)))
         return Target(name, classes)
     if isinstance(column, Categorical | Ordinal):
         return Target(name, column.values)

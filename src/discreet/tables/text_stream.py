@@ -13,14 +13,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
+from discreet.errors import TableError
 from discreet.tables.schema import FileFormat
 
 __all__ = ["TextStream"]
 
-LONGEST_HEADER = 1 << 22
-"""Letters after which the end of the first record is not searched for any more."""
+LONGEST_HEADER = 1 << 22  # letters after which the end of the first record is not searched for
 
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _MARKS = {
@@ -38,24 +38,9 @@ _OTHER_FORMS = {
 class TextStream(io.RawIOBase):
     """A text file in the form that Arrow reads: unpacked, UTF-8, no header, a known last record.
 
-    Parameters
-    ----------
-    path : Path
-        The file, plain or packed by gzip, xz or bzip2 (recognised by its first bytes).
-    file_format : FileFormat
-        Form of the file.
-    drafting : bool
-        True if the schema is still to be written, so that advice must not refer to it.
-
-    Attributes
-    ----------
-    problem : str or None
-        Description of a problem with the file, after which the stream ends. Arrow reads in a thread
-        of its own, so errors are left here for the caller.
-    share : float
-        Share of the file's bytes that have been read.
-    closing : bytes
-        Added at the end.
+    Arrow reads in a thread of its own, so a ``problem`` with the file ends the stream and is left
+    for the caller. ``share`` is the share of the file's bytes that have been read, ``closing`` is
+    added at the end. While ``drafting`` a schema, advice must not refer to it.
     """
 
     def __init__(self, path: Path, file_format: FileFormat, *, drafting: bool = False) -> None:
@@ -64,12 +49,11 @@ class TextStream(io.RawIOBase):
         self._encoding = codecs.lookup(file_format.encoding).name
         self._raw = path.open("rb")
         self._bytes = max(path.stat().st_size, 1)
-        unpacked = io.BufferedReader(cast(io.RawIOBase, _unpacked(self._raw)), 1 << 16)
+        unpacked = io.BufferedReader(_unpacked(self._raw), 1 << 16)
         self._text = io.TextIOWrapper(unpacked, self._encoding, newline="")
         self._pending = b""
         self._at_end = False
-        self.closing = b""
-        self.share = 0.0
+        self.closing, self.share = b"", 0.0
         self.problem: str | None = None
         self._start: bytes = self._guarded(lambda: unpacked.peek(1)) or b""
         marked = next((name for mark, name in _MARKS.items() if self._start.startswith(mark)), None)
@@ -88,22 +72,37 @@ class TextStream(io.RawIOBase):
         """Return True, as Arrow asks of a file."""
         return True
 
-    @property
-    def other_form(self) -> str | None:
-        """Form that the file seems to have instead of a table, by its first letters."""
+    def check(self) -> None:
+        """Raise the problem, if there is one."""
+        if self.problem is not None:
+            raise TableError(self.problem)
+
+    def check_form(self) -> None:
+        """Refuse a file that starts like another form than a table."""
         text = self._start.decode(self._encoding, "replace").removeprefix("\ufeff")
-        return next((name for name, form in _OTHER_FORMS.items() if form.match(text)), None)
+        for name, form in _OTHER_FORMS.items():
+            if form.match(text):
+                raise TableError(f"seems to be {name}, not a table. Convert it to CSV or Parquet.")
 
     def first_record(self) -> list[str] | None:
-        """Return the fields of the first record; must be called before `read`.
+        """Return the fields of the first record, and take it out if it is a header.
 
-        With a header, that record is not part of what `read` returns. An empty list means that
-        there is no record, None that it is longer than any header.
+        An empty list means that there is no record, None that it is longer than any header.
         """
-        lines: list[str] = []
+        seen: list[str] = []
+
+        def lines() -> Iterator[str]:
+            letters = 0
+            while line := self._guarded(lambda: self._text.readline(LONGEST_HEADER)):
+                letters += len(line)
+                seen.append(line if seen else line.removeprefix("\ufeff"))
+                if letters >= LONGEST_HEADER:
+                    raise csv.Error
+                yield seen[-1]
+
         quote = self._format.quote
         reader = csv.reader(
-            self._first_lines(lines),
+            lines(),
             delimiter=self._format.delimiter,
             quotechar=quote or None,
             quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
@@ -113,18 +112,8 @@ class TextStream(io.RawIOBase):
         with suppress(csv.Error):
             fields = next((record for record in reader if record), [])
         if not self._format.header:
-            self._pending = self._encoded("".join(lines))
+            self._pending = self._encoded("".join(seen))
         return fields
-
-    def _first_lines(self, seen: list[str]) -> Iterator[str]:
-        """Yield lines of the text and add them to ``seen``."""
-        letters = 0
-        while line := self._guarded(lambda: self._text.readline(LONGEST_HEADER)):
-            letters += len(line)
-            seen.append(line if seen else line.removeprefix("\ufeff"))
-            if letters >= LONGEST_HEADER:
-                raise csv.Error
-            yield seen[-1]
 
     def read(self, size: int = -1) -> bytes:
         """Return ``size`` bytes of UTF-8, fewer at the end, and then none."""
@@ -175,14 +164,14 @@ class TextStream(io.RawIOBase):
         return f'set encoding = "{name}" in [file]'
 
 
-def _unpacked(raw: BinaryIO) -> BinaryIO:
+def _unpacked(raw: BinaryIO) -> Any:
     """Return the file as it was before packing, recognised by its first bytes."""
     start = raw.read(10)
     raw.seek(0)
     if start.startswith(b"\x1f\x8b"):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+        return gzip.GzipFile(fileobj=raw)
     if start.startswith(b"\xfd7zXZ\x00"):
-        return cast(BinaryIO, lzma.LZMAFile(raw))
+        return lzma.LZMAFile(raw)
     if start.startswith(b"BZh") and start[4:] == b"1AY&SY":
-        return cast(BinaryIO, bz2.BZ2File(raw))
+        return bz2.BZ2File(raw)
     return raw

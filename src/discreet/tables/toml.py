@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from discreet.tables.columns import KINDS, Column, Numeric, nearest, quoted
 
-__all__ = ["column_from_plain", "from_plain", "key_text", "to_plain", "toml_text"]
+__all__ = ["from_plain", "key_text", "to_plain", "toml_text"]
 
 _FILL_IN_BOUNDS = (
     "fill in low and high (public knowledge, e.g. from the codebook), or write "
     'bounds = "private" to spend part of the fit\'s budget on them.'
 )
 
-_LINE = 96
-"""Letters of a line beyond which a list is wrapped."""
-
+_LINE = 96  # letters beyond which a list is wrapped
 Made = TypeVar("Made")
+Gaps: TypeAlias = Mapping[tuple[str, ...], Sequence[str]]
 
 
 def to_plain(part: Any) -> dict[str, Any]:
@@ -40,32 +39,27 @@ def to_plain(part: Any) -> dict[str, Any]:
 
 
 def from_plain(kind: type[Made], plain: Any) -> Made:
-    """Make a dataclass from plain data; a `ValueError` says what is wrong."""
+    """Make a dataclass, or any kind of `Column`, from plain data; refuse what does not fit."""
     if not isinstance(plain, Mapping):
-        raise ValueError("must be a table, not a single value.")
-    defaults = {item.name: _default(item) for item in fields(kind)}  # type: ignore[arg-type]
-    _check_keys(plain, defaults)
-    needed = [name for name, value in defaults.items() if value is MISSING and name not in plain]
-    if needed:
-        raise ValueError(f"{quoted(needed)} must be given.")
-    return kind(**plain)
-
-
-def column_from_plain(plain: Any) -> Column:
-    """Make a column from plain data; a `ValueError` says what is wrong."""
-    if not isinstance(plain, Mapping):
-        raise ValueError('must be a table that starts with kind = "…".')
+        rule = ' that starts with kind = "…"' if kind is Column else ", not a single value"
+        raise ValueError(f"must be a table{rule}.")
     settings = dict(plain)
-    name = settings.pop("kind", None)
-    if name is None:
-        raise ValueError(f"kind is missing; it is one of {quoted(KINDS)}.")
-    if not isinstance(name, str) or name not in KINDS:
-        raise ValueError(f"kind = {name!r} is not known; {nearest(str(name), KINDS)}")
-    kind = KINDS[name]
-    known = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    if kind is Column:
+        name = settings.pop("kind", None)
+        if name is None:
+            raise ValueError(f"kind is missing; it is one of {quoted(KINDS)}.")
+        if not isinstance(name, str) or name not in KINDS:
+            raise ValueError(f"kind = {name!r} is not known; {nearest(str(name), KINDS)}")
+        kind = KINDS[name]
+    defaults = {item.name: _default(item) for item in fields(kind)}  # type: ignore[arg-type]
+    known = [*defaults, "bounds"] if kind is Numeric else list(defaults)
+    unknown = [key for key in settings if key not in known]
+    if unknown:
+        raise ValueError(
+            " ".join(f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
+        )
     if kind is Numeric:
         bounds = settings.pop("bounds", None)
-        _check_keys(settings, [*known, "bounds"])
         given = "low" in settings or "high" in settings
         if bounds not in (None, "private"):
             raise ValueError(f'bounds must be "private" or left out; got {bounds!r}.')
@@ -75,31 +69,18 @@ def column_from_plain(plain: Any) -> Column:
             raise ValueError(_FILL_IN_BOUNDS)
     elif "values" in known:
         settings.setdefault("values", ())  # the error for an empty list says what to do
-    return from_plain(kind, settings)
-
-
-def _check_keys(plain: Mapping[str, Any], known: Iterable[str]) -> None:
-    known = list(known)
-    unknown = [key for key in plain if key not in known]
-    if unknown:
-        raise ValueError(
-            " ".join(f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
-        )
+    needed = [name for name, value in defaults.items() if value is MISSING and name not in settings]
+    if needed:
+        raise ValueError(f"{quoted(needed)} must be given.")
+    return kind(**settings)
 
 
 def _default(item: Field[Any]) -> Any:
     return item.default if item.default_factory is MISSING else item.default_factory()
 
 
-def toml_text(
-    about: str,
-    plain: Mapping[str, Any],
-    gaps: Mapping[tuple[str, ...], Sequence[str]] | None = None,
-) -> str:
-    """Write plain data as a TOML file, after a comment ``about`` it.
-
-    ``gaps`` are comments at the end of a table, by its path, such as ``("columns", "age")``.
-    """
+def toml_text(about: str, plain: Mapping[str, Any], gaps: Gaps | None = None) -> str:
+    """Write plain data as a TOML file; ``gaps`` are comments at the end of a table, by its path."""
     import tomlkit
 
     document = tomlkit.document()
@@ -117,12 +98,7 @@ def key_text(key: str) -> str:
     return tomlkit.key(key).as_string()
 
 
-def _fill(
-    container: Any,
-    plain: Mapping[str, Any],
-    path: tuple[str, ...],
-    gaps: Mapping[tuple[str, ...], Sequence[str]],
-) -> None:
+def _fill(container: Any, plain: Mapping[str, Any], path: tuple[str, ...], gaps: Gaps) -> None:
     """Add values, then comments, then inner tables, as the format demands."""
     import tomlkit
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Iterable, Mapping
-from numbers import Real
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from discreet.errors import TableError
 from discreet.tables.cells import arrow
-from discreet.tables.columns import Ignored, quoted, repeated
+from discreet.tables.columns import quoted, repeated
 from discreet.tables.encoding import Encoder
 from discreet.tables.schema import Schema
 
@@ -72,10 +72,10 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         y : ignored
         """
         self._encoder()
-        names = list(_columns(X))
-        self._check_names(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
-        self.n_features_in_ = len(names)
+        columns = _columns(X)
+        self._check_names(columns)
+        self.feature_names_in_ = np.array(list(columns), dtype=object)
+        self.n_features_in_ = len(columns)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -93,12 +93,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         encoder = self._encoder()
         columns = _columns(X)
         self._check_names(columns)
-        used = {
-            name: as_arrow(columns[name], name)
-            for name, column in self.schema.columns.items()
-            if not isinstance(column, Ignored)
-        }
-        return encoder.encode(used)
+        return encoder.encode({name: as_arrow(columns[name], name) for name in self.schema.used})
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the encoded columns."""
@@ -109,35 +104,23 @@ class TableTransformer(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
+        tags.requires_fit = tags.input_tags.two_d_array = False
+        for accepted in ("string", "categorical", "allow_nan"):
+            setattr(tags.input_tags, accepted, True)
         return tags
 
     def _encoder(self) -> Encoder:
         """Check the settings; nothing has been read yet."""
         if not isinstance(self.schema, Schema):
             raise ValueError(f"schema must be a Schema; got {type(self.schema).__name__}.")
-        if self.sparse != "auto" and not isinstance(self.sparse, (bool, np.bool_)):
-            raise ValueError(f'sparse must be True, False or "auto"; got {self.sparse!r}.')
-        sparse = self.schema.is_wide if self.sparse == "auto" else bool(self.sparse)
-        return Encoder(self.schema, sparse, self.dtype)
+        return Encoder(self.schema, self.sparse, self.dtype)
 
-    def _check_names(self, names: Iterable[Any]) -> None:
+    def _check_names(self, columns: dict[Any, Any]) -> None:
         """Refuse a table that lacks a column, or has another than the schema's and the target."""
-        names = list(names)
-        columns, target = self.schema.columns, self.schema.target
-        absent = [
-            name
-            for name, column in columns.items()
-            if name not in names and not isinstance(column, Ignored)
-        ]
-        known = {*columns, *(() if target is None else (target.column,))}
-        extra = [name for name in names if name not in known]
-        problems = [f"it has no column {quoted(absent)}"] if absent else []
-        if extra:
+        known, problems = set(self.schema.file_names), []
+        if absent := [name for name in self.schema.used if name not in columns]:
+            problems.append(f"it has no column {quoted(absent)}")
+        if extra := [name for name in columns if name not in known]:
             problems.append(f"the schema does not know its column {quoted(extra)}")
         if problems:
             raise TableError(
@@ -155,28 +138,23 @@ def _columns(X: Any) -> dict[Any, Any]:
     if not is_frame and hasattr(X, "__arrow_c_stream__") and not isinstance(X, pa.ChunkedArray):
         X = pa.table(X)
     if isinstance(X, Mapping):
-        return dict(X)
-    if isinstance(X, (pa.Table, pa.RecordBatch)):
-        names, columns = X.schema.names, X.columns
+        names = list(X)
+    elif isinstance(X, (pa.Table, pa.RecordBatch)):
+        names = X.schema.names
     elif is_frame:
         names = list(X.columns)
-        columns = [X[name] for name in names] if len(set(names)) == len(names) else []
     else:
         raise TableError(
             f"a {type(X).__name__} has no names of columns; give a pandas or polars DataFrame, a "
             "pyarrow Table, or a dict of arrays."
         )
-    twice = repeated(names)
-    if twice:
+    if twice := repeated(names):
         raise TableError(f"the table has more than one column {quoted(twice)}; rename them.")
-    return dict(zip(names, columns, strict=True))
+    return {name: X[name] for name in names}
 
 
 def as_arrow(values: Any, name: str) -> Any:
-    """Convert a column of any library to an Arrow array; no error quotes a cell.
-
-    None, NaN, NA and NaT are missing cells.
-    """
+    """Convert a column of any library to an Arrow array; no error quotes a cell."""
     pa = arrow()
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
@@ -198,17 +176,15 @@ def as_arrow(values: Any, name: str) -> Any:
 
 def _text(value: Any) -> Any:
     """Return the text of a cell in a column of mixed types, as Arrow would write it."""
-    if isinstance(value, str):
-        return value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return str(int(value))
-    if isinstance(value, (Real, decimal.Decimal)):
-        number = float(value)
-        if np.isnan(number):
-            return None
-        return str(int(number)) if number.is_integer() else repr(number)
-    return str(value) if isinstance(value, datetime.date) else NotImplemented
+    if isinstance(value, (str, Integral, datetime.date)):
+        return str(value)
+    if not isinstance(value, (Real, decimal.Decimal)):
+        return NotImplemented
+    number = float(value)
+    if np.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() else repr(number)
