@@ -38,9 +38,6 @@ OutputFile = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; standard output by default.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Folder of data sets; DISCREET_DATA by default.")
-]
 
 
 def check_output(output: Path | None, force: bool, *inputs: Path, option: str = "--output") -> None:
