@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure
-from discreet.accounting.profiles import Profile, root_up, up
+from discreet.accounting.profiles import Profile, root_up
 from discreet.errors import BudgetExceeded, PrivacyError
 
 __all__ = ["Division", "Remainder", "affordable_selection", "delta_with_gaussian", "divide"]
@@ -304,7 +304,7 @@ def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
         return False
     mu = root_up(division.total)
     delta = division.models.delta if measure == "approximate" else 0.0
-    return delta_with_gaussian(mu, up(total), delta, whole.epsilon) <= whole.delta
+    return delta_with_gaussian(mu, conversions.round_up(total), delta, whole.epsilon) <= whole.delta
 
 
 def affordable_selection(budget: Budget, count: int) -> tuple[Measure, float]:

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Measure, Relation
-from discreet.accounting.conversions import Conversion
-from discreet.accounting.conversions.directed import UNIT
+from discreet.accounting.conversions import UNIT, Conversion
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.account import Account
 from discreet.core.bits import permutation, poisson_index

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss
-from discreet.accounting.conversions.directed import UNIT
+from discreet.accounting.conversions import UNIT
 from discreet.core.mechanisms import check_cost, pure_loss, up
 from discreet.core.noise import Noise, NoiseKind, grid_exponent, on_grid
 from discreet.validate import FloatArray, positive
