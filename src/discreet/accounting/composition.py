@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from discreet.accounting import conversions
-from discreet.accounting.budget import Budget, Measure
+from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.profiles import Profile, root_up
 from discreet.errors import BudgetExceeded, PrivacyError
 
@@ -34,20 +34,10 @@ DELTA_SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsilon: float) -> float:
     """Bound the δ at ε of a μ-GDP mechanism followed by an (ε', δ')-DP one.
 
-    Parameters
-    ----------
-    mu : float
-        The first mechanism is μ-GDP.
-    epsilon_part, delta_part : float
-        The second is (ε', δ')-DP, whatever the first one said; ε' is at most ε.
-    epsilon : float
-        The ε of both together.
+    The second is (ε', δ')-DP whatever the first one said, and ε' is at most ε. With the profile δ_μ
+    of a Gaussian and the logistic function σ,
 
-    Returns
-    -------
-    float
-        δ = δ' + (1 − δ')·[σ(ε')·δ_μ(ε − ε') + σ(−ε')·δ_μ(ε + ε')], where δ_μ is the profile of a
-        Gaussian and σ the logistic function; at most 1 and rounded up.
+        δ = δ' + (1 − δ')·[σ(ε')·δ_μ(ε − ε') + σ(−ε')·δ_μ(ε + ε')], rounded up.
 
     Privacy
     -------
@@ -66,7 +56,7 @@ def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsil
     return min(1.0, math.nextafter(total * _UP, math.inf))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Remainder(Budget):
     """Budget of models that are composed by their profile with the preparation before them.
 
@@ -83,6 +73,13 @@ class Remainder(Budget):
 
     whole: Budget
     before: Fraction
+
+    def __init__(
+        self, epsilon: float, delta: float, relation: Relation, whole: Budget, before: Fraction
+    ) -> None:
+        super().__init__(epsilon, delta, relation)
+        object.__setattr__(self, "whole", whole)
+        object.__setattr__(self, "before", before)
 
 
 @dataclass(frozen=True)
@@ -111,15 +108,20 @@ class Division:
     total: Fraction
     models: Budget
 
-    def check(self, measure: Measure, total: Fraction) -> None:
-        """Refuse models that would not fit: another measure, or a total that breaks the promise."""
-        self._check_measure(measure)
-        if not _keeps(self, measure, total):
-            raise PrivacyError("The preparation and the models together would exceed the budget.")
-
-    def check_profile(self, models: Profile) -> None:
-        """Refuse models that would break the promise after the preparation, by their profile."""
-        self._check_measure("profile")
+    def check(self, measure: Measure, models: Fraction | Profile) -> None:
+        """Refuse models that would break the promise, by their measure and total or profile."""
+        if measure not in self.measures:
+            known = " or ".join(repr(name) for name in self.measures)
+            raise PrivacyError(
+                f"This budget was divided for models that compose in {known}; they cannot be "
+                f"opened in {measure!r}. Declare it in the solver's `composes`."
+            )
+        if isinstance(models, Fraction):
+            if not _keeps(self, measure, models):
+                raise PrivacyError(
+                    "The preparation and the models together would exceed the budget."
+                )
+            return
         delta = Profile.gaussian(self.total).then(models).delta(self.whole.epsilon)
         if not delta <= self.whole.delta:
             raise BudgetExceeded(
@@ -128,20 +130,6 @@ class Division:
                 "the models."
             )
 
-    def _check_measure(self, measure: Measure) -> None:
-        if measure not in self.measures:
-            known = " or ".join(repr(name) for name in self.measures)
-            raise PrivacyError(
-                f"This budget was divided for models that compose in {known}; they cannot be "
-                f"opened in {measure!r}. Declare it in the solver's `composes`."
-            )
-
-    def rho(self, measure: Measure, total: Fraction) -> Fraction:
-        """Return the zCDP total of both parts; models that have a δ of their own keep it apart."""
-        squared = total * total / 2
-        own = {"zcdp": total, "gdp": total / 2}.get(measure, squared)
-        return self.preparation_rho + own
-
     @property
     def preparation_rho(self) -> Fraction:
         """Total of the preparation in zCDP."""
@@ -149,26 +137,16 @@ class Division:
             return self.total * self.total / 2
         return self.total / 2 if self.measure == "gdp" else self.total
 
-    def stated(self, measure: Measure, total: Fraction) -> tuple[Measure, Fraction]:
-        """Return the measure that holds for both parts, and their total in it.
+    def stated(self, measure: Measure, total: Fraction) -> tuple[Measure, Fraction, Fraction]:
+        """Return the measure that holds for both parts, their total, and the preparation's share.
 
-        ``measure`` and ``total`` are those of the models.
+        ``measure`` and ``total`` are those of the models. The share is one of what adds up (ρ, μ²,
+        or ε of a pure budget); where nothing does, of what was asked for (`share`).
         """
-        if measure == "zcdp":
-            return measure, self.preparation_rho + total
-        if measure == "gdp" or self.whole.pure:
-            return measure, self.total + total
-        return "approximate", Fraction(self.whole.epsilon)
-
-    def preparation_share(self, measure: Measure, total: Fraction) -> Fraction:
-        """Return the share of the preparation in what adds up (ρ, μ², or ε of a pure budget).
-
-        Where nothing does, in what was asked for: μ² before models with a profile, else ε.
-        """
+        if measure not in ("zcdp", "gdp") and not self.whole.pure:
+            return "approximate", Fraction(self.whole.epsilon), self.share
         own = self.preparation_rho if measure == "zcdp" else self.total
-        if measure in ("zcdp", "gdp") or self.whole.pure:
-            return own / self.stated(measure, total)[1]
-        return self.share
+        return measure, own + total, own / (own + total)
 
     def charge(self) -> tuple[Measure, Fraction, Fraction]:
         """Return what an `Accountant` counts for both parts: a measure, a total, and a δ apart.
@@ -179,9 +157,12 @@ class Division:
             return "pure", Fraction(self.whole.epsilon), Fraction(0)
         if self.measures == ("profile",):  # of both together an (ε, δ) is known
             return "approximate", Fraction(self.whole.epsilon), Fraction(self.whole.delta)
-        rho = max(self.rho(measure, self.models.total(measure)) for measure in self.measures)
+        costs = []
+        for measure in self.measures:
+            total = self.models.total(measure)
+            costs.append({"zcdp": total, "gdp": total / 2}.get(measure, total * total / 2))
         own = self.models.delta if "approximate" in self.measures else 0.0
-        return "zcdp", rho, Fraction(own)
+        return "zcdp", self.preparation_rho + max(costs), Fraction(own)
 
 
 def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Division:
@@ -202,7 +183,7 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
     Privacy
     -------
     Whatever the models then open in one of ``measures``, both parts together are (ε, δ)-DP under
-    the budget's relation; with ``"profile"``, whatever plan passes `Division.check_profile`, if
+    the budget's relation; with ``"profile"``, whatever plan passes `Division.check`, if
     which plan it is does not depend on what the preparation released. Proof:
     docs/proofs/preparation.md.
     """
