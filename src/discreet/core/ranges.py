@@ -27,6 +27,7 @@ __all__ = [
     "cell_counts",
     "edges",
     "norm_candidates",
+    "refuse_monotone",
     "select_bounds",
     "select_bounds_from_counts",
     "select_median_norm",
@@ -227,7 +228,7 @@ def select_median_norm(
     One use of the mechanism. Every score has sensitivity 1/2 under add/remove and 1 under replace.
     Proof: docs/proofs/preparation.md.
     """
-    _refuse_monotone(mechanism)
+    refuse_monotone(mechanism)
     candidates = norm_candidates()
     if largest is not None:
         candidates = candidates[: max(1, np.searchsorted(candidates, largest, side="right"))]
@@ -283,13 +284,14 @@ def _apart(first: int, second: int) -> tuple[float, float]:
 def _check(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
     """Refuse what the proof does not cover; returns the coverage as a double."""
     integer("n_rows", n_rows, most=_MOST_ROWS - 1)
-    _refuse_monotone(mechanism)
+    refuse_monotone(mechanism)
     return number("coverage", coverage, above=0.0, below=1.0, remedy="Typical: 0.9 to 0.99.")
 
 
-def _refuse_monotone(mechanism: SelectionMechanism) -> None:
-    if mechanism.monotone:
+def refuse_monotone(mechanism: SelectionMechanism, scores: str = "Scores of bounds") -> None:
+    """Refuse a mechanism that counts on all scores moving the same way."""
+    if getattr(mechanism, "monotone", False):
         raise PrivacyError(
-            "Scores of bounds are not monotone: a row can raise one and lower another. Use a "
-            "mechanism with monotone=False."
+            f"{scores} are not monotone: a row can raise one and lower another. Use a mechanism "
+            "with monotone=False, which adds twice the noise."
         )
