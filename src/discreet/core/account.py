@@ -12,6 +12,7 @@ import os
 import threading
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -21,8 +22,8 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.composition import Division, divide
 from discreet.accounting.conversions import Conversion
-from discreet.core.filters import PlannedFilter, PlannedStep, PrivacyFilter, Unique
-from discreet.core.guarantee import Guarantee, tally
+from discreet.core.filters import Mechanism, PlannedFilter, PlannedStep, PrivacyFilter, Unique
+from discreet.core.guarantee import Guarantee, Use
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.validate import number
 
@@ -227,7 +228,10 @@ class Account(Unique):
             parts = [(name, float(factor * share)) for name, share in self._reserved_parts]
             split = (*parts, ("model", float(1 - reserved)))
         total = float(exact)
-        filters = (*self._reserved.values(), *self._filters)
+        counts: Counter[Mechanism] = Counter()  # equal mechanisms, in the order of their first use
+        for part in (*self._reserved.values(), *self._filters):
+            for mechanism, times in part.uses:
+                counts[mechanism] += times
         return Guarantee(
             epsilon=math.inf if self._forfeited else self.budget.epsilon,
             delta=self.budget.delta,
@@ -239,7 +243,7 @@ class Account(Unique):
             public=public,
             secure=secure,
             earlier_fits=earlier_fits,
-            mechanisms=tally(use for part in filters for use in part.uses),
+            mechanisms=tuple(Use(mechanism, count) for mechanism, count in counts.items()),
             split=split,
         )
 

@@ -37,7 +37,7 @@ __all__ = ["Curator", "NoisyGradient", "NoisyMoment"]
 
 Result = TypeVar("Result")
 
-CLIPS = (1e-100, 1e100)
+_CLIP: dict[str, Any] = {"least": 1e-100, "most": 1e100, "remedy": "A usual choice is 3."}
 """Clips that sums over rows can take; see docs/proofs/summation.md."""
 
 _OPEN = "This curator's budget is already open."
@@ -45,16 +45,9 @@ _OPEN = "This curator's budget is already open."
 
 @dataclass(frozen=True, eq=False)
 class NoisyGradient:
-    """A noisy sum of clipped gradients.
+    """A noisy sum of clipped gradients (not the mean), and the noise's standard deviation.
 
-    Attributes
-    ----------
-    values
-        The noisy sum over rows (not the mean).
-    noise_scale
-        Standard deviation of the noise in each coordinate.
-    mechanism
-        The Gaussian mechanism that all measurements of it amount to together.
+    ``mechanism`` is the Gaussian mechanism that all measurements of it amount to together.
     """
 
     values: FloatArray
@@ -64,15 +57,7 @@ class NoisyGradient:
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoment:
-    """A noisy sum over rows.
-
-    Attributes
-    ----------
-    values
-        The noisy sum (not the mean).
-    deviation
-        Standard deviation of the noise in each coordinate.
-    """
+    """A noisy sum over rows (not the mean), and the noise's standard deviation per coordinate."""
 
     values: FloatArray
     deviation: float
@@ -252,7 +237,7 @@ class Curator(Unique):
         error of the sum, for any loss that is computed row by row. Cost: that of ``mechanism``.
         """
         weights = vector("weights", weights, getattr(loss, "n_outputs", 1) * self.n_parameters)
-        clip = _clip(clip)
+        clip = number("clip", clip, **_CLIP)
         self._charge(mechanism, Gaussian)
         exact = self._rows.gradient_sum(weights, loss, clip)
         changed = self.relation.rows_changed
@@ -301,7 +286,7 @@ class Curator(Unique):
         Proof: docs/proofs/subsampling.md.
         """
         weights = vector("weights", weights, self.n_parameters)
-        clip = _clip(clip)
+        clip = number("clip", clip, **_CLIP)
         if isinstance(mechanism, SampledGaussian) and (
             mechanism.relation is not self.relation or mechanism.sampling != "poisson"
         ):
@@ -348,25 +333,17 @@ class Curator(Unique):
 
         Parameters
         ----------
-        loss : Loss
-            The row loss.
+        loss, clip
+            The row loss, and the bound on the norm of a row's gradient.
         start : array of n_parameters numbers
             Weights to start from; they may depend on all earlier answers.
-        clip : float
-            Bound on the norm of a row's gradient.
         step_sizes : array
             Step size of each update.
-        mechanism : Mechanism
-            ``"pass"``: a `Gaussian` or `L2Norm`, charged once for the whole pass. ``"one_row"``: a
-            `SampledGaussian` that samples one row, charged once per update.
-        order : {"pass", "one_row"}
+        mechanism, order
             ``"pass"``: a fresh random permutation of the rows is cut into n // b batches of
-            exactly b rows; the n mod b rows that are left are not used. ``"one_row"``: each update
-            takes one row, drawn uniformly and independently.
-        batch_size : int
-            b.
-        alpha, radius : float
-            The penalty alpha/2·‖w‖², and the ball to stay in.
+            exactly b = ``batch_size`` rows, the rest is not used; a `Gaussian` or `L2Norm` is
+            charged once for the whole pass. ``"one_row"``: each update takes one row, drawn
+            uniformly and independently; a `SampledGaussian` is charged once per update.
         average : bool
             Return the mean of the weights after each update instead of the last.
 
@@ -380,7 +357,7 @@ class Curator(Unique):
         and uniformity of the draws, which come from the noise's own bits.
         """
         weights = vector("start", start, self.n_parameters)
-        clip, steps = _clip(clip), vector("step_sizes", step_sizes)
+        clip, steps = number("clip", clip, **_CLIP), vector("step_sizes", step_sizes)
         alpha = number("alpha", alpha, least=0.0)
         radius = None if radius is None else positive("radius", radius)
         if getattr(loss, "n_outputs", 1) > 1:
@@ -426,7 +403,7 @@ class Curator(Unique):
         public_losses = vector("public_losses", public_losses, steps.size)
         if steps.size < 1:
             raise ValueError("steps must have at least one number.")
-        clip = _clip(clip)
+        clip = number("clip", clip, **_CLIP)
         if isinstance(mechanism, LaplaceNoisyMax):
             raise TypeError("choose_step takes no Laplace noise: use an ExponentialMechanism.")
         if self.relation is not Relation.ADD_REMOVE:
@@ -463,7 +440,7 @@ class Curator(Unique):
         """
         weights = vector("weights", weights, self.n_parameters)
         public_gradient = vector("public_gradient", public_gradient, self.n_parameters)
-        clip = _clip(clip)
+        clip = number("clip", clip, **_CLIP)
         _refuse_outputs(loss)
         refuse_monotone(mechanism, "Scores of corners")
         self._charge(mechanism, SelectionMechanism)
@@ -504,7 +481,7 @@ class Curator(Unique):
                 f"got {np.shape(candidates)} and {public_losses.shape}."
             )
         candidates = vector("candidates", np.ravel(candidates)).reshape(shape)
-        clip = _clip(clip)
+        clip = number("clip", clip, **_CLIP)
         _refuse_outputs(loss)
         refuse_monotone(mechanism, "Changes of losses")
         self._charge(mechanism, SelectionMechanism)
@@ -549,7 +526,7 @@ class Curator(Unique):
         docs/proofs/preparation.md.
         """
         refuse_monotone(mechanism)
-        largest = None if largest is None else _clip(largest)
+        largest = None if largest is None else number("clip", largest, **_CLIP)
         self._charge(mechanism, ExponentialMechanism)
         replaced = self.relation is not Relation.ADD_REMOVE
         norms = self._rows.norms()
@@ -626,7 +603,7 @@ class Curator(Unique):
         √2·clip² under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
         docs/proofs/newton.md.
         """
-        clip = _clip(clip)
+        clip = number("clip", clip, **_CLIP)
         weight = positive("target_weight", target_weight)
         centre = number("target_centre", target_centre)
         self._charge(mechanism, Gaussian)
@@ -641,7 +618,7 @@ class Curator(Unique):
         Sensitivity: bound under add/remove, twice that under replace, plus twice the rounding
         error. Cost: that of ``mechanism``. Proof: docs/proofs/gd.md.
         """
-        bound = _clip(bound)
+        bound = number("clip", bound, **_CLIP)
         self._charge(mechanism, Gaussian)
         return self._moment(self._rows.target_sum(bound), bound, mechanism, second=False)
 
@@ -651,7 +628,7 @@ class Curator(Unique):
         """Charge, then sum rows that are scaled down to their own bound, and release the sum."""
         if self._rows.row_norm is None:
             raise ValueError("sums of rows need rows with a public bound on their norm.")
-        clip = _clip(self._rows.row_norm)
+        clip = number("clip", self._rows.row_norm, **_CLIP)
         self._charge(mechanism, Gaussian, L2Norm)
         return self._moment(add_up(), clip, mechanism, second=second)
 
@@ -750,10 +727,6 @@ class Curator(Unique):
                 f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
                 f"{str(self.relation)!r}."
             )
-
-
-def _clip(clip: float) -> float:
-    return number("clip", clip, least=CLIPS[0], most=CLIPS[1], remedy="A usual choice is 3.")
 
 
 def _refuse_outputs(loss: Any) -> None:

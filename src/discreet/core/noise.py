@@ -99,20 +99,15 @@ def from_grid(integers: ArrayLike, grid: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Noise:
-    """Exact noise from a source of bits.
+    """Exact noise from a source of bits; the default, the operating system, protects data.
 
-    Parameters
-    ----------
-    bits : Bits
-        Source of uniform bits. The default, the operating system, is the only one that protects
-        data.
-    force_refinement : bool
-        Send every draw through the high-precision path (for tests: same bits, same result, slower).
+    ``force_refinement`` sends every draw through the high-precision path (for tests: same bits,
+    same result, slower).
 
-    Notes
-    -----
-    *Privacy*: every integer returned has exactly the distribution of round(scale * Z / 2^grid) for
-    the ideal continuous Z. ``scale`` and ``grid`` must be public. Proof: ``docs/proofs/noise.md``.
+    Privacy
+    -------
+    Every integer returned has exactly the distribution of round(scale * Z / 2^grid) for the ideal
+    continuous Z. ``scale`` and ``grid`` must be public. Proof: ``docs/proofs/noise.md``.
     """
 
     bits: Bits = field(default_factory=SystemBits)

@@ -115,7 +115,7 @@ class ExponentialMechanism(SelectionMechanism):
         """Return the index of the chosen candidate; in two stages where there are many."""
         if magnitude is not None:
             return select_in_groups(self, scores, sensitivity, magnitude, noise)
-        return super().select(scores, sensitivity=sensitivity, noise=noise)
+        return noise.select(scores, self.scale(sensitivity), self.noise_kind)
 
 
 @dataclass(frozen=True)
