@@ -12,7 +12,7 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -61,14 +61,7 @@ class Remainder(Budget):
     """Budget of models that are composed by their profile with the preparation before them.
 
     ε and δ are those of Gaussian-DP models after the same preparation; they are for orientation.
-    Models are calibrated so that they and the preparation together keep ``whole``.
-
-    Attributes
-    ----------
-    whole
-        The budget of both parts.
-    before
-        μ² of the preparation.
+    Models are calibrated so that they and the preparation, whose μ² is ``before``, keep ``whole``.
     """
 
     whole: Budget
@@ -86,19 +79,8 @@ class Remainder(Budget):
 class Division:
     """Budgets of a preparation and of the models after it; together they keep ``whole``.
 
-    Attributes
-    ----------
-    whole
-        The budget of both.
-    share
-        The share that was asked for: of ρ where the models compose in zCDP, of μ² where they do in
-        Gaussian DP or by a profile, else of ε.
-    measures
-        In which measures the models may compose.
-    measure, total
-        In which measure the preparation composes, and its total in that unit.
-    models
-        The budget of the models.
+    ``share`` is what was asked for, in the unit that `divide` says. The preparation composes in
+    ``measure`` with this ``total``, the models in one of ``measures`` with the budget ``models``.
     """
 
     whole: Budget
@@ -183,9 +165,8 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
     Privacy
     -------
     Whatever the models then open in one of ``measures``, both parts together are (ε, δ)-DP under
-    the budget's relation; with ``"profile"``, whatever plan passes `Division.check`, if
-    which plan it is does not depend on what the preparation released. Proof:
-    docs/proofs/preparation.md.
+    the budget's relation; with ``"profile"``, whatever plan passes `Division.check`, if which plan
+    it is does not depend on what the preparation released. Proof: docs/proofs/preparation.md.
     """
     share = Fraction(share)
     if not 0 < share < 1:
@@ -246,7 +227,7 @@ def _pure(budget: Budget, share: Fraction) -> Division:
 
 
 def _largest_epsilon(trial: Division) -> float:
-    """Find the largest ε' at the trial's δ' that all measures allow; 0 if there is none."""
+    """Find, by bisection, the largest ε' at the trial's δ' that all measures allow; else 0."""
 
     def fits(epsilon: float) -> bool:
         if epsilon <= 0:
@@ -257,15 +238,10 @@ def _largest_epsilon(trial: Division) -> float:
             for measure in division.measures
         )
 
-    return _last(fits, trial.whole.epsilon)
-
-
-def _last(holds: Callable[[float], bool], high: float) -> float:
-    """Find the largest number up to ``high`` for which ``holds``, by bisection; else 0."""
-    low = 0.0
+    low, high = 0.0, trial.whole.epsilon
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 
