@@ -37,8 +37,10 @@ __all__ = ["Curator", "NoisyGradient", "NoisyMoment"]
 
 Result = TypeVar("Result")
 
-_CLIP: dict[str, Any] = {"least": 1e-100, "most": 1e100, "remedy": "A usual choice is 3."}
+CLIPS = (1e-100, 1e100)
 """Clips that sums over rows can take; see docs/proofs/summation.md."""
+
+_CLIP: dict[str, Any] = {"least": CLIPS[0], "most": CLIPS[1], "remedy": "A usual choice is 3."}
 
 _OPEN = "This curator's budget is already open."
 
