@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "discreet"
 
-HOMES = ("accounting/conversions/directed.py", "rows/bounds.py")
+HOMES = ("accounting/conversions.py", "rows/bounds.py")
 """Modules that may spell these numbers; all others import them by name."""
 
 NUMBERS = {2.0**-53, 2.0**-52, 2.0**-500, 4096}

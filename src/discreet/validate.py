@@ -85,12 +85,13 @@ def integer(name: str, value: Any, *, least: int = 1, most: int = 10**9, remedy:
     )
 
 
-def choice(name: str, value: Any, known: Iterable[str]) -> str:
+def choice(name: str, value: Any, known: Iterable[str], *, remedy: str = "") -> str:
     """Return a string that is one of several."""
     known = tuple(known)
     if isinstance(value, str) and value in known:
         return value
-    raise ValueError(f"{name} must be {' or '.join(map(repr, known))}; got {display(value)}.")
+    allowed = " or ".join(map(repr, known))
+    raise ValueError(f"{name} must be {allowed}; got {display(value)}.{_after(remedy)}")
 
 
 def flag(name: str, value: Any) -> bool:

@@ -7,9 +7,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet.accounting.conversions import delta_from_mu, epsilon_from_mu
+from discreet.accounting.conversions import delta_from_mu, epsilon_from_mu, round_up
 from discreet.accounting.objective_perturbation import profile
-from discreet.accounting.profiles import Profile, root_up, up
+from discreet.accounting.profiles import Profile, root_up
 from discreet.core import Relation
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -171,6 +171,6 @@ def test_no_bound_at_all_is_refused(shift, terms):
 
 def test_rounding_is_to_the_safe_side():
     for value in (Fraction(1, 3), Fraction(2, 3), Fraction(1, 10), Fraction(1)):
-        assert Fraction(up(value)) >= value
-        assert Fraction(up(value)) - value < Fraction(1, 2**50)
+        assert Fraction(round_up(value)) >= value
+        assert Fraction(round_up(value)) - value < Fraction(1, 2**50)
         assert Fraction(root_up(value)) ** 2 >= value

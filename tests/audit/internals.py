@@ -15,13 +15,13 @@ from discreet.core import (
     SelectionMechanism,
 )
 from discreet.core.bits import SeededBits, SystemBits
-from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
 from discreet.core.ranges import edges, lengths
 from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.preparation import RowNorms, Step
 from discreet.rows import Rows
+from discreet.tables.histogram import StabilityHistogram, noisy_limit, numeric_vote
 
 __all__ = [
     "Account",

@@ -150,7 +150,7 @@ def test_release_is_unbiased_and_has_the_stated_scale():
 def test_releases_lie_on_the_public_grid_and_pay_for_it(mechanism):
     value = np.array([1 / 3, -2 / 3, 0.1])
     noisy, scale = mechanism.release(value, sensitivity=1.0, magnitude=10.0, noise=noise(1))
-    grid = 2.0 ** grid_exponent(mechanism.spread(mechanism.scale(1.0), 3), 10.0)
+    grid = 2.0 ** grid_exponent(mechanism.resolution(mechanism.scale(1.0), 3)[0], 10.0)
     assert np.array_equal(noisy / grid, np.rint(noisy / grid))
     assert scale >= mechanism.scale(1.0 + mechanism.rounding(3) * grid)
 

@@ -82,11 +82,11 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
             ask(mechanism=Laplace(0.001))
     with pytest.raises(BudgetExceeded):
         curator.column_bounds(0, coverage=0.9, mechanism=ExponentialMechanism(2.0, monotone=False))
-    with pytest.raises(ValueError, match="monotone"):
+    with pytest.raises(PrivacyError, match="monotone"):
         curator.column_bounds(0, coverage=0.9, mechanism=ExponentialMechanism(0.01, monotone=True))
     with pytest.raises(BudgetExceeded):
         curator.median_norm(mechanism=ExponentialMechanism(2.0, monotone=False))
-    with pytest.raises(ValueError, match="monotone"):
+    with pytest.raises(PrivacyError, match="monotone"):
         curator.median_norm(mechanism=ExponentialMechanism(0.01, monotone=True))
     with pytest.raises(TypeError):
         curator.median_norm(mechanism=SMALL)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from discreet.core import Accountant, Budget, Laplace, PermuteAndFlip
-from discreet.core.histogram import StabilityHistogram
 from discreet.errors import (
     BudgetExceeded,
     NotSupported,
@@ -19,6 +18,7 @@ from discreet.errors import (
 )
 from discreet.tables import estimate
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
+from discreet.tables.histogram import StabilityHistogram
 from discreet.tables.schema import Schema
 
 pa = pytest.importorskip("pyarrow")

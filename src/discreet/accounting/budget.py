@@ -28,6 +28,10 @@ have a bound on δ for every ε (`Profile`), which composes with Gaussian releas
 
 _EPSILON = "Typical values: 0.1 to 10. For a run without privacy use scikit-learn."
 _DELTA = "Use a value well below 1/n, for example 1e-6; 0 asks for pure privacy."
+_PURE = (
+    "delta=0 asks for pure privacy, which no {} budget implies. "
+    "Give a delta > 0, for example 1e-6, or use a solver with a pure guarantee."
+)
 
 
 class Relation(StrEnum):
@@ -77,16 +81,10 @@ class Budget:
     relation: Relation
 
     def __init__(self, epsilon: float, delta: float, relation: Relation | str) -> None:
-        object.__setattr__(self, "epsilon", epsilon)
+        delta = number("delta", delta, least=0.0, below=1.0, remedy=_DELTA)
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon, remedy=_EPSILON))
         object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "relation", relation)
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        """Refuse values for which no promise could be made."""
-        check_fields(self, positive, "epsilon", remedy=_EPSILON)
-        check_fields(self, number, "delta", least=0.0, below=1.0, remedy=_DELTA)
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "relation", Relation.parse(relation))
 
     @property
     def pure(self) -> bool:
@@ -101,13 +99,15 @@ class Budget:
         Everything that is ρ-zCDP for the returned ρ is (ε, δ)-DP under the same relation
         (docs/proofs/conversions.md). Pure budgets are refused: zCDP never implies δ = 0.
         """
-        self._refuse_pure("zCDP")
+        if self.pure:
+            raise NotSupported(_PURE.format("zCDP"))
         rho = conversions.rho_from_epsilon(self.epsilon, self.delta, conversion)
         return ZCDPBudget(rho, self.relation)
 
     def to_gdp(self) -> GDPBudget:
         """Return the largest Gaussian-DP budget that implies this one; refuses pure budgets."""
-        self._refuse_pure("Gaussian DP")
+        if self.pure:
+            raise NotSupported(_PURE.format("Gaussian DP"))
         return GDPBudget(conversions.mu_from_epsilon(self.epsilon, self.delta), self.relation)
 
     def total(self, measure: Measure, conversion: conversions.Conversion = "tight") -> Fraction:
@@ -117,13 +117,6 @@ class Budget:
         if measure in ("gdp", "profile"):
             return Fraction(self.to_gdp().mu) ** 2
         return Fraction(self.epsilon)
-
-    def _refuse_pure(self, target: str) -> None:
-        if self.pure:
-            raise NotSupported(
-                f"delta=0 asks for pure privacy, which no {target} budget implies. "
-                "Give a delta > 0, for example 1e-6, or use a solver with a pure guarantee."
-            )
 
 
 @dataclass(frozen=True)

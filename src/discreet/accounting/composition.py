@@ -12,14 +12,14 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
 from discreet.accounting import conversions
-from discreet.accounting.budget import Budget, Measure
-from discreet.accounting.profiles import Profile, root_up, up
+from discreet.accounting.budget import Budget, Measure, Relation
+from discreet.accounting.profiles import Profile, root_up
 from discreet.errors import BudgetExceeded, PrivacyError
 
 __all__ = ["Division", "Remainder", "affordable_selection", "delta_with_gaussian", "divide"]
@@ -34,20 +34,10 @@ DELTA_SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsilon: float) -> float:
     """Bound the δ at ε of a μ-GDP mechanism followed by an (ε', δ')-DP one.
 
-    Parameters
-    ----------
-    mu : float
-        The first mechanism is μ-GDP.
-    epsilon_part, delta_part : float
-        The second is (ε', δ')-DP, whatever the first one said; ε' is at most ε.
-    epsilon : float
-        The ε of both together.
+    The second is (ε', δ')-DP whatever the first one said, and ε' is at most ε. With the profile δ_μ
+    of a Gaussian and the logistic function σ,
 
-    Returns
-    -------
-    float
-        δ = δ' + (1 − δ')·[σ(ε')·δ_μ(ε − ε') + σ(−ε')·δ_μ(ε + ε')], where δ_μ is the profile of a
-        Gaussian and σ the logistic function; at most 1 and rounded up.
+        δ = δ' + (1 − δ')·[σ(ε')·δ_μ(ε − ε') + σ(−ε')·δ_μ(ε + ε')], rounded up.
 
     Privacy
     -------
@@ -66,42 +56,31 @@ def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsil
     return min(1.0, math.nextafter(total * _UP, math.inf))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Remainder(Budget):
     """Budget of models that are composed by their profile with the preparation before them.
 
     ε and δ are those of Gaussian-DP models after the same preparation; they are for orientation.
-    Models are calibrated so that they and the preparation together keep ``whole``.
-
-    Attributes
-    ----------
-    whole
-        The budget of both parts.
-    before
-        μ² of the preparation.
+    Models are calibrated so that they and the preparation, whose μ² is ``before``, keep ``whole``.
     """
 
     whole: Budget
     before: Fraction
+
+    def __init__(
+        self, epsilon: float, delta: float, relation: Relation, whole: Budget, before: Fraction
+    ) -> None:
+        super().__init__(epsilon, delta, relation)
+        object.__setattr__(self, "whole", whole)
+        object.__setattr__(self, "before", before)
 
 
 @dataclass(frozen=True)
 class Division:
     """Budgets of a preparation and of the models after it; together they keep ``whole``.
 
-    Attributes
-    ----------
-    whole
-        The budget of both.
-    share
-        The share that was asked for: of ρ where the models compose in zCDP, of μ² where they do in
-        Gaussian DP or by a profile, else of ε.
-    measures
-        In which measures the models may compose.
-    measure, total
-        In which measure the preparation composes, and its total in that unit.
-    models
-        The budget of the models.
+    ``share`` is what was asked for, in the unit that `divide` says. The preparation composes in
+    ``measure`` with this ``total``, the models in one of ``measures`` with the budget ``models``.
     """
 
     whole: Budget
@@ -111,15 +90,20 @@ class Division:
     total: Fraction
     models: Budget
 
-    def check(self, measure: Measure, total: Fraction) -> None:
-        """Refuse models that would not fit: another measure, or a total that breaks the promise."""
-        self._check_measure(measure)
-        if not _keeps(self, measure, total):
-            raise PrivacyError("The preparation and the models together would exceed the budget.")
-
-    def check_profile(self, models: Profile) -> None:
-        """Refuse models that would break the promise after the preparation, by their profile."""
-        self._check_measure("profile")
+    def check(self, measure: Measure, models: Fraction | Profile) -> None:
+        """Refuse models that would break the promise, by their measure and total or profile."""
+        if measure not in self.measures:
+            known = " or ".join(repr(name) for name in self.measures)
+            raise PrivacyError(
+                f"This budget was divided for models that compose in {known}; they cannot be "
+                f"opened in {measure!r}. Declare it in the solver's `composes`."
+            )
+        if isinstance(models, Fraction):
+            if not _keeps(self, measure, models):
+                raise PrivacyError(
+                    "The preparation and the models together would exceed the budget."
+                )
+            return
         delta = Profile.gaussian(self.total).then(models).delta(self.whole.epsilon)
         if not delta <= self.whole.delta:
             raise BudgetExceeded(
@@ -128,20 +112,6 @@ class Division:
                 "the models."
             )
 
-    def _check_measure(self, measure: Measure) -> None:
-        if measure not in self.measures:
-            known = " or ".join(repr(name) for name in self.measures)
-            raise PrivacyError(
-                f"This budget was divided for models that compose in {known}; they cannot be "
-                f"opened in {measure!r}. Declare it in the solver's `composes`."
-            )
-
-    def rho(self, measure: Measure, total: Fraction) -> Fraction:
-        """Return the zCDP total of both parts; models that have a δ of their own keep it apart."""
-        squared = total * total / 2
-        own = {"zcdp": total, "gdp": total / 2}.get(measure, squared)
-        return self.preparation_rho + own
-
     @property
     def preparation_rho(self) -> Fraction:
         """Total of the preparation in zCDP."""
@@ -149,26 +119,16 @@ class Division:
             return self.total * self.total / 2
         return self.total / 2 if self.measure == "gdp" else self.total
 
-    def stated(self, measure: Measure, total: Fraction) -> tuple[Measure, Fraction]:
-        """Return the measure that holds for both parts, and their total in it.
+    def stated(self, measure: Measure, total: Fraction) -> tuple[Measure, Fraction, Fraction]:
+        """Return the measure that holds for both parts, their total, and the preparation's share.
 
-        ``measure`` and ``total`` are those of the models.
+        ``measure`` and ``total`` are those of the models. The share is one of what adds up (ρ, μ²,
+        or ε of a pure budget); where nothing does, of what was asked for (`share`).
         """
-        if measure == "zcdp":
-            return measure, self.preparation_rho + total
-        if measure == "gdp" or self.whole.pure:
-            return measure, self.total + total
-        return "approximate", Fraction(self.whole.epsilon)
-
-    def preparation_share(self, measure: Measure, total: Fraction) -> Fraction:
-        """Return the share of the preparation in what adds up (ρ, μ², or ε of a pure budget).
-
-        Where nothing does, in what was asked for: μ² before models with a profile, else ε.
-        """
+        if measure not in ("zcdp", "gdp") and not self.whole.pure:
+            return "approximate", Fraction(self.whole.epsilon), self.share
         own = self.preparation_rho if measure == "zcdp" else self.total
-        if measure in ("zcdp", "gdp") or self.whole.pure:
-            return own / self.stated(measure, total)[1]
-        return self.share
+        return measure, own + total, own / (own + total)
 
     def charge(self) -> tuple[Measure, Fraction, Fraction]:
         """Return what an `Accountant` counts for both parts: a measure, a total, and a δ apart.
@@ -179,9 +139,12 @@ class Division:
             return "pure", Fraction(self.whole.epsilon), Fraction(0)
         if self.measures == ("profile",):  # of both together an (ε, δ) is known
             return "approximate", Fraction(self.whole.epsilon), Fraction(self.whole.delta)
-        rho = max(self.rho(measure, self.models.total(measure)) for measure in self.measures)
+        costs = []
+        for measure in self.measures:
+            total = self.models.total(measure)
+            costs.append({"zcdp": total, "gdp": total / 2}.get(measure, total * total / 2))
         own = self.models.delta if "approximate" in self.measures else 0.0
-        return "zcdp", rho, Fraction(own)
+        return "zcdp", self.preparation_rho + max(costs), Fraction(own)
 
 
 def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Division:
@@ -202,9 +165,8 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
     Privacy
     -------
     Whatever the models then open in one of ``measures``, both parts together are (ε, δ)-DP under
-    the budget's relation; with ``"profile"``, whatever plan passes `Division.check_profile`, if
-    which plan it is does not depend on what the preparation released. Proof:
-    docs/proofs/preparation.md.
+    the budget's relation; with ``"profile"``, whatever plan passes `Division.check`, if which plan
+    it is does not depend on what the preparation released. Proof: docs/proofs/preparation.md.
     """
     share = Fraction(share)
     if not 0 < share < 1:
@@ -265,7 +227,7 @@ def _pure(budget: Budget, share: Fraction) -> Division:
 
 
 def _largest_epsilon(trial: Division) -> float:
-    """Find the largest ε' at the trial's δ' that all measures allow; 0 if there is none."""
+    """Find, by bisection, the largest ε' at the trial's δ' that all measures allow; else 0."""
 
     def fits(epsilon: float) -> bool:
         if epsilon <= 0:
@@ -276,15 +238,10 @@ def _largest_epsilon(trial: Division) -> float:
             for measure in division.measures
         )
 
-    return _last(fits, trial.whole.epsilon)
-
-
-def _last(holds: Callable[[float], bool], high: float) -> float:
-    """Find the largest number up to ``high`` for which ``holds``, by bisection; else 0."""
-    low = 0.0
+    low, high = 0.0, trial.whole.epsilon
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 
@@ -304,7 +261,7 @@ def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
         return False
     mu = root_up(division.total)
     delta = division.models.delta if measure == "approximate" else 0.0
-    return delta_with_gaussian(mu, up(total), delta, whole.epsilon) <= whole.delta
+    return delta_with_gaussian(mu, conversions.round_up(total), delta, whole.epsilon) <= whole.delta
 
 
 def affordable_selection(budget: Budget, count: int) -> tuple[Measure, float]:

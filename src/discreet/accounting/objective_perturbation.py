@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
-from discreet.accounting.conversions.directed import lower_until
+from discreet.accounting.conversions import lower_until
 from discreet.accounting.profiles import Profile
 from discreet.errors import PrivacyError
 
@@ -41,19 +41,10 @@ SMALLEST_PART = 1e-6
 
 
 def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:
-    """Bound the logarithm of the ratio of determinants between neighbours.
+    """Bound the logarithm of the ratio of determinants between neighbours, under either relation.
 
-    Parameters
-    ----------
-    ridge : float
-        λ > 0, the strong convexity of the penalised sum that does not come from rows.
-    rank, trace : int, float
-        Bounds on the rank and trace of one row's Hessian.
-
-    Returns
-    -------
-    float
-        c = k·ln(1 + t/(kλ)), rounded up; under either relation.
+    c = k·ln(1 + t/(kλ)), rounded up: λ > 0 is the strong convexity of the penalised sum that does
+    not come from rows, k and t bound the rank and trace of one row's Hessian.
     """
     return rank * math.log1p(trace / (rank * ridge)) * (1 + ROUNDING)
 
@@ -75,28 +66,20 @@ def profile(
 
     Parameters
     ----------
-    noise_ratio : float
-        s = L/σ: the bound on one row's gradient over the noise's standard deviation.
-    curvature_cost : float
-        c.
-    relation : Relation
-        Neighbours.
+    noise_ratio, curvature_cost, relation
+        s = L/σ, the bound on one row's gradient over the noise's standard deviation; c; neighbours.
     corners : int
         m, the loss's ``gradient_corners``.
     output_mu : float
         The noise on the output hides the distance to the minimum so far that it is μ-GDP given
         the exact minimum; 0 if the minimum itself is released.
 
-    Returns
-    -------
-    Profile
-        With H_μ(e) the δ of μ-GDP at e = ε − c: m·H_s + H_0/2 under add/remove, m²·H_2s + 2m·H_s
-        + H_0/2 under replace; ``output_mu``² is added to each square.
-
     Privacy
     -------
-    For every loss whose rows have gradients in hulls of m corners; no other assumption on how a
-    row's gradient depends on the weights, hence on the noise.
+    With H_μ(e) the δ of μ-GDP at e = ε − c: m·H_s + H_0/2 under add/remove, m²·H_2s + 2m·H_s +
+    H_0/2 under replace; ``output_mu``² is added to each square. For every loss whose rows have
+    gradients in hulls of m corners; no other assumption on how a row's gradient depends on the
+    weights, hence on the noise.
     """
     return _profile(Fraction(noise_ratio), curvature_cost, relation, corners, output_mu, 1)
 
@@ -147,23 +130,10 @@ def noise_ratio(
     releases: int = 1,
     before: Fraction = Fraction(0),
 ) -> float:
-    """Return the largest s = L/σ at which everything together keeps (ε, δ); 0 if there is none.
+    """Return the largest s = L/σ, rounded down, at which all keeps (ε, δ); 0 if there is none.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        What all releases may spend.
-    curvature_cost, relation, corners, output_mu
-        As in `profile`.
-    releases : int
-        Number of such minima that are released.
-    before : Fraction
-        μ², if Gaussian releases come before them.
-
-    Returns
-    -------
-    float
-        Rounded down.
+    That is: ``releases`` of minima with the parameters of `profile`, after Gaussian releases with
+    μ² = ``before``.
     """
     left = epsilon - releases * curvature_cost
     if not left > 0:

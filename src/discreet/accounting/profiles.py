@@ -20,7 +20,7 @@ from typing import Protocol
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
-from discreet.accounting.conversions.directed import raise_until
+from discreet.accounting.conversions import raise_until, round_up
 
 __all__ = [
     "CountedStep",
@@ -29,7 +29,6 @@ __all__ = [
     "Profile",
     "ProfiledStep",
     "root_up",
-    "up",
 ]
 
 SLACK = 2.0**-50
@@ -94,7 +93,7 @@ class Profile:
 
     def delta(self, epsilon: float) -> float:
         """Return the bound at ε, rounded up; 1 where ε is below the shift."""
-        left = _down(Fraction(epsilon) - self.shift)
+        left = -round_up(self.shift - Fraction(epsilon))
         if left < 0:
             return 1.0
         total = sum(count * conversions.delta_from_mu(mu, left) for count, mu in self._rounded)
@@ -104,7 +103,7 @@ class Profile:
     def _rounded(self) -> tuple[tuple[float, float], ...]:
         """Counts and μ as floats; a count beyond all floats is infinite."""
         return tuple(
-            (up(count) if count <= MOST else math.inf, root_up(square))
+            (round_up(count) if count <= MOST else math.inf, root_up(square))
             for count, square in self.terms
         )
 
@@ -113,7 +112,7 @@ class Profile:
 
         def at(parts: int) -> float:
             """Return the ε at which each term is at most δ/parts."""
-            return up(self.shift) + max(
+            return round_up(self.shift) + max(
                 conversions.epsilon_from_mu(mu, _part(delta, parts * count))
                 for count, mu in self._rounded
             )
@@ -125,24 +124,14 @@ class Profile:
         return raise_until(high, high, lambda epsilon: self.delta(epsilon) <= delta)
 
 
-def up(value: Fraction) -> float:
-    """Return a float that is not below ``value``."""
-    number = float(value)
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
-
-
 def _part(delta: float, count: float) -> float:
     """Return δ/count as a probability that conversions take: the start of a search."""
     return min(max(delta / count, 1e-300), 0.999)
 
 
-def _down(value: Fraction) -> float:
-    return -up(-value)
-
-
 def root_up(square: Fraction) -> float:
     """Return a square root that is not too small."""
-    root = math.sqrt(up(square))
+    root = math.sqrt(round_up(square))
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root

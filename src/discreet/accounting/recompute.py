@@ -85,18 +85,7 @@ def mechanism_event(mechanism: Any) -> Any:
 
 
 def recomputed_epsilon(guarantee: Any) -> float:
-    """Return the ε of the mechanisms that were run, at the guarantee's δ.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        The guarantee of a fit.
-
-    Returns
-    -------
-    float
-        An upper bound on ε; infinity if the mechanisms promise nothing.
-    """
+    """Bound the ε of the mechanisms that were run, at the guarantee's δ; infinity if none were."""
     uses = tuple((use.mechanism, use.count) for use in guarantee.mechanisms)
     return _recomputed(
         uses, str(guarantee.measure), str(guarantee.relation), guarantee.delta, guarantee.epsilon

@@ -310,8 +310,7 @@ class _Sized(Curator):
     """A curator with a given public number of rows, of which one may be missing."""
 
     def __init__(self, rows: Any, account: Account, noise: Noise, n_rows: int) -> None:
-        super().__init__(rows, account, noise)
-        self._n_rows = n_rows
+        super().__init__(rows, account, noise, n_rows=n_rows)
 
 
 def _only(*allowed: str) -> type[_Sized]:

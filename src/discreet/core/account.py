@@ -12,23 +12,23 @@ import os
 import threading
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.composition import Division, divide
 from discreet.accounting.conversions import Conversion
-from discreet.core.filters import PlannedFilter, PlannedStep, PrivacyFilter, Unique
-from discreet.core.guarantee import Guarantee, tally
+from discreet.core.filters import Mechanism, PlannedFilter, PlannedStep, PrivacyFilter, Unique
+from discreet.core.guarantee import Guarantee, Use
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.validate import number
 
 __all__ = ["Account", "Accountant"]
 
-AnyFilter = TypeVar("AnyFilter", bound=PrivacyFilter)
 _HERE: weakref.WeakValueDictionary[str, Accountant] = weakref.WeakValueDictionary()
 
 
@@ -122,7 +122,10 @@ class Account(Unique):
                     f"conversion); a part of it cannot be opened in {measure!r} ({conversion})."
                 )
             delta = Fraction(self.models.delta) if measure == "approximate" else Fraction(0)
-            return self._add(PrivacyFilter(measure, self._total * share, delta * share), share)
+            opened = PrivacyFilter(measure, self._total * share, delta * share)
+            self._shares += share
+            self._filters.append(opened)
+            return opened
 
     def open_plan(
         self, step: PlannedStep, count: int, share: Fraction = Fraction(1)
@@ -147,7 +150,10 @@ class Account(Unique):
                 self._plan = plan
             elif self._plan != plan:
                 raise PrivacyError("All parts of a planned fit must follow the same plan.")
-            return self._add(PlannedFilter(step, count), share)
+            opened = PlannedFilter(step, count)
+            self._shares += share
+            self._filters.append(opened)
+            return opened
 
     def _check_plan(self, step: PlannedStep, count: int) -> None:
         budget, models = self.budget, self.models
@@ -163,7 +169,7 @@ class Account(Unique):
         elif self._division is None:
             epsilon, delta = budget.epsilon, step.profile.times(count).delta(budget.epsilon)
         else:
-            self._division.check_profile(step.profile.times(count))
+            self._division.check("profile", step.profile.times(count))
             return
         if not (epsilon <= models.epsilon and delta <= models.delta):
             raise BudgetExceeded(
@@ -182,11 +188,6 @@ class Account(Unique):
                     "solver, or leave accountant=None for a baseline on public data."
                 )
             self._forfeited = True
-
-    def _add(self, part: AnyFilter, share: Fraction) -> AnyFilter:
-        self._shares += share
-        self._filters.append(part)
-        return part
 
     def _check_share(self, share: Fraction) -> None:
         if self._forfeited:
@@ -208,15 +209,6 @@ class Account(Unique):
         self._accountant.charge(measure, total, self.budget.relation, delta)
         self._charged = True
 
-    def _split(self) -> tuple[tuple[str, float], ...]:
-        """Return the parts of the budget by name; none if it was not divided."""
-        if self._division is None or self._opened is None:
-            return ()
-        reserved = self._division.preparation_share(self._opened[0], self._total)
-        factor = reserved / self._division.share
-        parts = tuple((name, float(factor * share)) for name, share in self._reserved_parts)
-        return (*parts, ("model", float(1 - reserved)))
-
     def guarantee(
         self,
         *,
@@ -229,10 +221,17 @@ class Account(Unique):
         if self._opened is None and not self._forfeited:
             raise PrivacyError("Nothing was opened on this account, so there is nothing to state.")
         measure, exact = (self._opened[0] if self._opened else None), self._total
+        split: tuple[tuple[str, float], ...] = ()
         if self._division is not None and measure is not None:
-            measure, exact = self._division.stated(measure, exact)
+            measure, exact, reserved = self._division.stated(measure, exact)
+            factor = reserved / self._division.share
+            parts = [(name, float(factor * share)) for name, share in self._reserved_parts]
+            split = (*parts, ("model", float(1 - reserved)))
         total = float(exact)
-        filters = (*self._reserved.values(), *self._filters)
+        counts: Counter[Mechanism] = Counter()  # equal mechanisms, in the order of their first use
+        for part in (*self._reserved.values(), *self._filters):
+            for mechanism, times in part.uses:
+                counts[mechanism] += times
         return Guarantee(
             epsilon=math.inf if self._forfeited else self.budget.epsilon,
             delta=self.budget.delta,
@@ -244,8 +243,8 @@ class Account(Unique):
             public=public,
             secure=secure,
             earlier_fits=earlier_fits,
-            mechanisms=tally(use for part in filters for use in part.uses),
-            split=self._split(),
+            mechanisms=tuple(Use(mechanism, count) for mechanism, count in counts.items()),
+            split=split,
         )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,8 @@ class Bits(Protocol):
 class SystemBits:
     """Bits of the operating system's cryptographic generator: no state, fork- and pickle-safe."""
 
-    @property
-    def secure(self) -> bool:
-        """True: nobody can predict or repeat these bits."""
-        return True
+    secure: ClassVar[bool] = True
+    """Nobody can predict or repeat these bits."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draw ``count`` uniform 64-bit words."""
@@ -72,6 +70,9 @@ class SeededBits:
         Non-negative integer, or an entropy source that was spawned from one.
     """
 
+    secure: ClassVar[bool] = False
+    """The stream can be repeated."""
+
     def __init__(self, seed: int | np.random.SeedSequence) -> None:
         if not isinstance(seed, np.random.SeedSequence):
             if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
@@ -81,11 +82,6 @@ class SeededBits:
             seed = np.random.SeedSequence(int(seed))
         self._sequence = seed
         self._generator = np.random.Philox(seed)
-
-    @property
-    def secure(self) -> bool:
-        """False: the stream can be repeated."""
-        return False
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draw the next ``count`` words of the stream."""

@@ -13,14 +13,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Measure, Relation
-from discreet.accounting.conversions import Conversion
-from discreet.accounting.conversions.directed import UNIT
+from discreet.accounting.conversions import UNIT, Conversion
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.account import Account
 from discreet.core.bits import permutation, poisson_index
@@ -28,7 +27,7 @@ from discreet.core.descents import Order, check_descent, descend
 from discreet.core.filters import Mechanism, PlannedStep, PrivacyFilter, Unique
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
 from discreet.core.noise import Noise
-from discreet.core.ranges import select_bounds, select_median_norm
+from discreet.core.ranges import refuse_monotone, select_bounds, select_median_norm
 from discreet.core.rows import Rows, Sum
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, SelectionMechanism
 from discreet.errors import NotSupported, PrivacyError
@@ -41,19 +40,16 @@ Result = TypeVar("Result")
 CLIPS = (1e-100, 1e100)
 """Clips that sums over rows can take; see docs/proofs/summation.md."""
 
+_CLIP: dict[str, Any] = {"least": CLIPS[0], "most": CLIPS[1], "remedy": "A usual choice is 3."}
+
+_OPEN = "This curator's budget is already open."
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyGradient:
-    """A noisy sum of clipped gradients.
+    """A noisy sum of clipped gradients (not the mean), and the noise's standard deviation.
 
-    Attributes
-    ----------
-    values
-        The noisy sum over rows (not the mean).
-    noise_scale
-        Standard deviation of the noise in each coordinate.
-    mechanism
-        The Gaussian mechanism that all measurements of it amount to together.
+    ``mechanism`` is the Gaussian mechanism that all measurements of it amount to together.
     """
 
     values: FloatArray
@@ -63,15 +59,7 @@ class NoisyGradient:
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoment:
-    """A noisy sum over rows.
-
-    Attributes
-    ----------
-    values
-        The noisy sum (not the mean).
-    deviation
-        Standard deviation of the noise in each coordinate.
-    """
+    """A noisy sum over rows (not the mean), and the noise's standard deviation per coordinate."""
 
     values: FloatArray
     deviation: float
@@ -99,55 +87,64 @@ class Curator(Unique):
         Source of the noise.
     share : Fraction
         Share of the account that this curator may spend.
+    n_rows : int, optional
+        Number of rows of the whole table, if these are a sample of it.
+
+    Attributes
+    ----------
+    n_rows
+        Number of rows of the whole table (public; that of a sample of it is not).
+    n_parameters
+        Number of weights (public).
+    relation
+        Relation that every answer is protected under.
+    n_models
+        Number of models that share the fit's budget; this curator serves one of them.
     """
 
     def __init__(
-        self, rows: Rows, account: Account, noise: Noise, share: Fraction = Fraction(1)
+        self,
+        rows: Rows,
+        account: Account,
+        noise: Noise,
+        share: Fraction = Fraction(1),
+        n_rows: int | None = None,
     ) -> None:
         self._rows = rows
         self._account = account
         self._noise = noise
         self._share = share
-        self._n_rows = rows.n_rows
         self._filter: PrivacyFilter | None = None
         self._measured: tuple[NoisyGradient, Sum, float] | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the whole table (public; that of a sample of it is not)."""
-        return self._n_rows
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights (public)."""
-        return self._rows.n_parameters
-
-    @property
-    def relation(self) -> Relation:
-        """Relation that every answer is protected under."""
-        return self._account.budget.relation
-
-    @property
-    def n_models(self) -> int:
-        """Number of models that share the fit's budget; this curator serves one of them."""
-        return int(1 / self._share)
-
-    @property
-    def spent_share(self) -> float:
-        """Share of this curator's budget that is spent; a function of earlier answers only."""
-        return self._open_filter.spent_share
+        self.n_rows: Final = rows.n_rows if n_rows is None else n_rows
+        self.n_parameters: Final = rows.n_parameters
+        self.relation: Final = account.budget.relation
+        self.n_models: Final = int(1 / share)
 
     # ---- the budget
 
     @property
-    def _open_filter(self) -> PrivacyFilter:
+    def spent_share(self) -> float:
+        """Share of this curator's budget that is spent; a function of earlier answers only."""
+        return self._opened().spent_share
+
+    def _opened(self) -> PrivacyFilter:
         if self._filter is None:
             raise PrivacyError("Call curator.open(measure) before asking for private answers.")
         return self._filter
 
+    def _charge(self, mechanism: Mechanism, *kinds: type, times: int = 1) -> None:
+        """Charge for a mechanism, unless its noise does not fit the question's sensitivity."""
+        if not isinstance(mechanism, kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            got = type(mechanism).__name__
+            raise TypeError(f"this question needs a {names} mechanism; got {got}.")
+        self._opened().charge(mechanism, times)
+
     def open(self, measure: Measure, conversion: Conversion = "tight") -> float:
         """Choose, once, the measure to compose in; returns this curator's total in its unit."""
-        self._refuse_open()
+        if self._filter is not None:
+            raise PrivacyError(_OPEN)
         self._filter = self._account.open(measure, conversion, self._share)
         return float(self._filter.total)
 
@@ -157,18 +154,16 @@ class Curator(Unique):
         For mechanisms that only compose well as a whole (amplification by sampling): the account
         checks that all models' steps together keep the budget before it opens.
         """
-        self._refuse_open()
+        if self._filter is not None:
+            raise PrivacyError(_OPEN)
         self._filter = self._account.open_plan(step, count, self._share)
 
     def open_reserved(self, part: int) -> tuple[Measure, Fraction]:
         """Open a part of the budget that was reserved; returns its measure and total."""
-        self._refuse_open()
+        if self._filter is not None:
+            raise PrivacyError(_OPEN)
         self._filter = self._account.open_reserved(part)
         return self._filter.measure, self._filter.total
-
-    def _refuse_open(self) -> None:
-        if self._filter is not None:
-            raise PrivacyError("This curator's budget is already open.")
 
     # ---- other views of the rows, on the same budget
 
@@ -182,8 +177,7 @@ class Curator(Unique):
         rows' values, so its randomness needs no protection; its size stays inside.
         """
         rate = number("rate", rate, above=0.0, most=1.0)
-        filter_ = self._open_filter
-        return self._view(self._rows.sample(rate, self.generator()), filter_)
+        return self._view(self._rows.sample(rate, self.generator()))
 
     def columns(self, index: NDArray[np.intp], *, factor: float = 1.0) -> Self:
         """Return a curator for some columns of the rows, times ``factor``, on the same budget.
@@ -197,17 +191,15 @@ class Curator(Unique):
         numbers that are not private, so tables that differ in one row still do, and every answer
         has the sensitivity it has on any table. Proof: docs/proofs/shrunk_gd.md.
         """
-        filter_ = self._open_filter
         chosen = np.asarray(index, dtype=np.intp)
         rising = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
         if not rising or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
             raise ValueError("index must name at least one column, each once, in rising order.")
-        return self._view(self._rows.columns(chosen, positive("factor", factor)), filter_)
+        return self._view(self._rows.columns(chosen, positive("factor", factor)))
 
-    def _view(self, rows: Rows, filter_: PrivacyFilter) -> Self:
-        view = type(self)(rows, self._account, self._noise, self._share)
-        view._filter = filter_
-        view._n_rows = self._n_rows
+    def _view(self, rows: Rows) -> Self:
+        view = type(self)(rows, self._account, self._noise, self._share, self.n_rows)
+        view._filter = self._opened()
         return view
 
     # ---- randomness that involves no row
@@ -247,11 +239,11 @@ class Curator(Unique):
         error of the sum, for any loss that is computed row by row. Cost: that of ``mechanism``.
         """
         weights = vector("weights", weights, getattr(loss, "n_outputs", 1) * self.n_parameters)
-        clip = _clip(clip)
-        _check_kind(mechanism, Gaussian)
-        self._open_filter.charge(mechanism)
+        clip = number("clip", clip, **_CLIP)
+        self._charge(mechanism, Gaussian)
         exact = self._rows.gradient_sum(weights, loss, clip)
-        noisy = self._measure(exact, clip, mechanism)
+        changed = self.relation.rows_changed
+        noisy = NoisyGradient(*self._add_noise(exact, changed * clip, clip, mechanism), mechanism)
         self._measured = (noisy, exact, clip)
         return noisy
 
@@ -269,9 +261,9 @@ class Curator(Unique):
         if self._measured is None or self._measured[0] is not gradient:
             raise ValueError("Only the newest gradient of this curator can be refined.")
         _, exact, clip = self._measured
-        _check_kind(mechanism, Gaussian)
-        self._open_filter.charge(mechanism)
-        again = self._measure(exact, clip, mechanism)
+        self._charge(mechanism, Gaussian)
+        changed = self.relation.rows_changed
+        again = NoisyGradient(*self._add_noise(exact, changed * clip, clip, mechanism), mechanism)
         old = 1 / gradient.noise_scale**2
         new = 1 / again.noise_scale**2
         mu = math.hypot(1 / gradient.mechanism.noise_multiplier, 1 / mechanism.noise_multiplier)
@@ -296,24 +288,20 @@ class Curator(Unique):
         Proof: docs/proofs/subsampling.md.
         """
         weights = vector("weights", weights, self.n_parameters)
-        clip = _clip(clip)
-        _check_kind(mechanism, SampledGaussian)
-        if mechanism.relation is not self.relation or mechanism.sampling != "poisson":
+        clip = number("clip", clip, **_CLIP)
+        if isinstance(mechanism, SampledGaussian) and (
+            mechanism.relation is not self.relation or mechanism.sampling != "poisson"
+        ):
             raise PrivacyError(
                 f"This question needs Poisson sampling accounted under {str(self.relation)!r}; got "
                 f"{mechanism!r}. Nothing was spent."
             )
-        noise = Gaussian(mechanism.noise_multiplier)
-        self._open_filter.charge(mechanism)
-        rows = self._rows
+        self._charge(mechanism, SampledGaussian)
+        noise, rows = Gaussian(mechanism.noise_multiplier), self._rows
         if mechanism.rate < 1:
             rows = rows.take(poisson_index(rows.n_rows, mechanism.rate, self._noise.bits))
         exact = rows.gradient_sum(weights, loss, clip)
         return NoisyGradient(*self._add_noise(exact, clip, clip, noise), noise)
-
-    def _measure(self, exact: Sum, clip: float, mechanism: Gaussian) -> NoisyGradient:
-        sensitivity = self.relation.rows_changed * clip
-        return NoisyGradient(*self._add_noise(exact, sensitivity, clip, mechanism), mechanism)
 
     def _add_noise(
         self, exact: Sum, sensitivity: float, largest: float, mechanism: AdditiveMechanism
@@ -347,25 +335,17 @@ class Curator(Unique):
 
         Parameters
         ----------
-        loss : Loss
-            The row loss.
+        loss, clip
+            The row loss, and the bound on the norm of a row's gradient.
         start : array of n_parameters numbers
             Weights to start from; they may depend on all earlier answers.
-        clip : float
-            Bound on the norm of a row's gradient.
         step_sizes : array
             Step size of each update.
-        mechanism : Mechanism
-            ``"pass"``: a `Gaussian` or `L2Norm`, charged once for the whole pass. ``"one_row"``: a
-            `SampledGaussian` that samples one row, charged once per update.
-        order : {"pass", "one_row"}
+        mechanism, order
             ``"pass"``: a fresh random permutation of the rows is cut into n // b batches of
-            exactly b rows; the n mod b rows that are left are not used. ``"one_row"``: each update
-            takes one row, drawn uniformly and independently.
-        batch_size : int
-            b.
-        alpha, radius : float
-            The penalty alpha/2·‖w‖², and the ball to stay in.
+            exactly b = ``batch_size`` rows, the rest is not used; a `Gaussian` or `L2Norm` is
+            charged once for the whole pass. ``"one_row"``: each update takes one row, drawn
+            uniformly and independently; a `SampledGaussian` is charged once per update.
         average : bool
             Return the mean of the weights after each update instead of the last.
 
@@ -379,7 +359,7 @@ class Curator(Unique):
         and uniformity of the draws, which come from the noise's own bits.
         """
         weights = vector("start", start, self.n_parameters)
-        clip, steps = _clip(clip), vector("step_sizes", step_sizes)
+        clip, steps = number("clip", clip, **_CLIP), vector("step_sizes", step_sizes)
         alpha = number("alpha", alpha, least=0.0)
         radius = None if radius is None else positive("radius", radius)
         if getattr(loss, "n_outputs", 1) > 1:
@@ -387,7 +367,7 @@ class Curator(Unique):
         if self._rows.n_rows != self.n_rows:
             raise PrivacyError("Descent by batches needs all rows, not a sample of them.")
         check_descent(mechanism, order, batch_size, steps.size, self.n_rows, self.relation)
-        self._open_filter.charge(mechanism, 1 if order == "pass" else steps.size)
+        self._opened().charge(mechanism, 1 if order == "pass" else steps.size)
         settings = {"clip": clip, "alpha": alpha, "radius": radius}
         last, mean = descend(
             self._rows, loss, weights, steps, mechanism, batch_size, self._noise, **settings
@@ -425,16 +405,12 @@ class Curator(Unique):
         public_losses = vector("public_losses", public_losses, steps.size)
         if steps.size < 1:
             raise ValueError("steps must have at least one number.")
-        clip = _clip(clip)
-        _check_kind(mechanism, SelectionMechanism)
+        clip = number("clip", clip, **_CLIP)
         if isinstance(mechanism, LaplaceNoisyMax):
             raise TypeError("choose_step takes no Laplace noise: use an ExponentialMechanism.")
-        if mechanism.monotone and self.relation is not Relation.ADD_REMOVE:
-            raise PrivacyError(
-                f"Sums of losses are not monotone under {str(self.relation)!r}: use a mechanism "
-                "with monotone=False, which adds twice the noise."
-            )
-        self._open_filter.charge(mechanism)
+        if self.relation is not Relation.ADD_REMOVE:
+            refuse_monotone(mechanism, f"Sums of losses under {str(self.relation)!r}")
+        self._charge(mechanism, SelectionMechanism)
         sums = self._rows.line_losses(weights, direction, steps, loss, clip)
         return mechanism.select(
             -(sums.values + public_losses),
@@ -466,9 +442,10 @@ class Curator(Unique):
         """
         weights = vector("weights", weights, self.n_parameters)
         public_gradient = vector("public_gradient", public_gradient, self.n_parameters)
-        clip = _clip(clip)
-        _check_unordered(mechanism, loss, "Scores of corners")
-        self._open_filter.charge(mechanism)
+        clip = number("clip", clip, **_CLIP)
+        _refuse_outputs(loss)
+        refuse_monotone(mechanism, "Scores of corners")
+        self._charge(mechanism, SelectionMechanism)
         sums = self._rows.corner_gradient(weights, loss, clip)
         total = sums.values + public_gradient
         scores = np.concatenate([-total, total])
@@ -506,9 +483,10 @@ class Curator(Unique):
                 f"got {np.shape(candidates)} and {public_losses.shape}."
             )
         candidates = vector("candidates", np.ravel(candidates)).reshape(shape)
-        clip = _clip(clip)
-        _check_unordered(mechanism, loss, "Changes of losses")
-        self._open_filter.charge(mechanism)
+        clip = number("clip", clip, **_CLIP)
+        _refuse_outputs(loss)
+        refuse_monotone(mechanism, "Changes of losses")
+        self._charge(mechanism, SelectionMechanism)
         sums = self._rows.candidate_losses(candidates, parent, loss, clip)
         scores = -(sums.values + public_losses)
         return self._select(scores, sums, clip, public_losses, mechanism)
@@ -549,9 +527,9 @@ class Curator(Unique):
         add/remove and 1 under replace. Cost: that of ``mechanism``. Proof:
         docs/proofs/preparation.md.
         """
-        _check_counts(mechanism)
-        largest = None if largest is None else _clip(largest)
-        self._open_filter.charge(mechanism)
+        refuse_monotone(mechanism)
+        largest = None if largest is None else number("clip", largest, **_CLIP)
+        self._charge(mechanism, ExponentialMechanism)
         replaced = self.relation is not Relation.ADD_REMOVE
         norms = self._rows.norms()
         return select_median_norm(norms, largest, mechanism, self._noise, replaced=replaced)
@@ -567,8 +545,8 @@ class Curator(Unique):
         under both relations. Cost: twice that of ``mechanism``.
         """
         coverage = number("coverage", coverage, above=0.0, below=1.0)
-        _check_counts(mechanism)
-        self._open_filter.charge(mechanism, 2)
+        refuse_monotone(mechanism)
+        self._charge(mechanism, ExponentialMechanism, times=2)
         values = self._rows.column(column)
         return select_bounds(values, self.n_rows, coverage, mechanism, self._noise)
 
@@ -582,10 +560,7 @@ class Curator(Unique):
         L2 sensitivity: C under add/remove, 2C under replace, plus twice the rounding error of the
         sum. Cost: that of ``mechanism``.
         """
-        clip = self._row_norm(mechanism)
-        self._open_filter.charge(mechanism)
-        exact = self._rows.row_sum()
-        return self._moment(exact, self.relation.rows_changed * clip, clip, mechanism)
+        return self._row_moment(self._rows.row_sum, mechanism, second=False)
 
     def square_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of the squares of entries, column by column, of rows scaled down to C.
@@ -595,9 +570,7 @@ class Curator(Unique):
         L2 sensitivity: C² under add/remove, √2·C² under replace, plus twice the rounding error.
         Cost: that of ``mechanism``. Proof: docs/proofs/preparation.md.
         """
-        clip = self._row_norm(mechanism)
-        self._open_filter.charge(mechanism)
-        return self._second_moment(self._rows.square_sum(), clip, mechanism)
+        return self._row_moment(self._rows.square_sum, mechanism, second=True)
 
     def outer_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of xxᵀ over rows scaled down to C: its upper triangle, see `matrix`.
@@ -608,9 +581,7 @@ class Curator(Unique):
         under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
         docs/proofs/preparation.md.
         """
-        clip = self._row_norm(mechanism)
-        self._open_filter.charge(mechanism)
-        return self._second_moment(self._rows.outer_sum(), clip, mechanism)
+        return self._row_moment(self._rows.outer_sum, mechanism, second=True)
 
     def xy_moment_sum(
         self,
@@ -634,13 +605,12 @@ class Curator(Unique):
         √2·clip² under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
         docs/proofs/newton.md.
         """
-        clip = _clip(clip)
+        clip = number("clip", clip, **_CLIP)
         weight = positive("target_weight", target_weight)
         centre = number("target_centre", target_centre)
-        _check_kind(mechanism, Gaussian)
-        self._open_filter.charge(mechanism)
+        self._charge(mechanism, Gaussian)
         exact = self._rows.xy_moment_sum(clip, weight, centre, features=features)
-        return self._second_moment(exact, clip, mechanism)
+        return self._moment(exact, clip, mechanism, second=True)
 
     def target_sum(self, *, bound: float, mechanism: Gaussian) -> NoisyMoment:
         """Release the sum of the targets, each cut to [-bound, bound]; one number.
@@ -650,27 +620,32 @@ class Curator(Unique):
         Sensitivity: bound under add/remove, twice that under replace, plus twice the rounding
         error. Cost: that of ``mechanism``. Proof: docs/proofs/gd.md.
         """
-        bound = _clip(bound)
-        _check_kind(mechanism, Gaussian)
-        self._open_filter.charge(mechanism)
-        exact = self._rows.target_sum(bound)
-        return self._moment(exact, self.relation.rows_changed * bound, bound, mechanism)
+        bound = number("clip", bound, **_CLIP)
+        self._charge(mechanism, Gaussian)
+        return self._moment(self._rows.target_sum(bound), bound, mechanism, second=False)
 
-    def _row_norm(self, mechanism: AdditiveMechanism) -> float:
-        _check_kind(mechanism, Gaussian, L2Norm)
+    def _row_moment(
+        self, add_up: Callable[[], Sum], mechanism: AdditiveMechanism, *, second: bool
+    ) -> NoisyMoment:
+        """Charge, then sum rows that are scaled down to their own bound, and release the sum."""
         if self._rows.row_norm is None:
             raise ValueError("sums of rows need rows with a public bound on their norm.")
-        return _clip(self._rows.row_norm)
-
-    def _second_moment(self, exact: Sum, clip: float, mechanism: AdditiveMechanism) -> NoisyMoment:
-        """Release a sum whose terms have norm at most clip² and differ by at most √2·clip²."""
-        largest = clip * clip
-        apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-        return self._moment(exact, apart * largest * (1 + 2.0**-50), largest, mechanism)
+        clip = number("clip", self._rows.row_norm, **_CLIP)
+        self._charge(mechanism, Gaussian, L2Norm)
+        return self._moment(add_up(), clip, mechanism, second=second)
 
     def _moment(
-        self, exact: Sum, sensitivity: float, largest: float, mechanism: AdditiveMechanism
+        self, exact: Sum, clip: float, mechanism: AdditiveMechanism, *, second: bool
     ) -> NoisyMoment:
+        """Release a sum of terms of norm at most clip.
+
+        Terms of a second moment have norm at most clip² and differ by at most √2·clip².
+        """
+        largest, sensitivity = clip, self.relation.rows_changed * clip
+        if second:
+            largest = clip * clip
+            apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
+            sensitivity = apart * largest * (1 + 2.0**-50)
         values, scale = self._add_noise(exact, sensitivity, largest, mechanism)
         if isinstance(mechanism, L2Norm):  # a norm of Gamma(d), in a uniform direction
             scale *= math.sqrt(values.size + 1)
@@ -702,9 +677,8 @@ class Curator(Unique):
         """
         sensitivity = positive("sensitivity", sensitivity)
         magnitude = positive("magnitude", magnitude)
-        _check_kind(mechanism, AdditiveMechanism)
         self._check_relation(proven_for)
-        self._open_filter.charge(mechanism)
+        self._charge(mechanism, AdditiveMechanism)
         values = _checked(compute(self._rows), size)
         return mechanism.release(
             values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
@@ -733,7 +707,7 @@ class Curator(Unique):
         and what was charged stays spent.
         """
         self._check_relation(proven_for)
-        self._open_filter.charge(mechanism)
+        self._opened().charge(mechanism)
         result = compute(self._rows, self._noise)
         _checked(result[0] if isinstance(result, tuple) else result, size)
         return result
@@ -757,36 +731,9 @@ class Curator(Unique):
             )
 
 
-def _clip(clip: float) -> float:
-    return number("clip", clip, least=CLIPS[0], most=CLIPS[1], remedy="A usual choice is 3.")
-
-
-def _check_kind(mechanism: object, *kinds: type) -> None:
-    """Refuse a mechanism whose noise does not fit the question's sensitivity, before charging."""
-    if not isinstance(mechanism, kinds):
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"this question needs a {names} mechanism; got {type(mechanism).__name__}.")
-
-
-def _check_counts(mechanism: SelectionMechanism) -> None:
-    _check_kind(mechanism, ExponentialMechanism)
-    if mechanism.monotone:
-        raise ValueError("distances of counts are not monotone; use monotone=False.")
-
-
-def _check_unordered(mechanism: SelectionMechanism, loss: Any, scores: str) -> None:
-    """Refuse, before charging, a mechanism that counts on scores moving the same way.
-
-    And a loss with several margins per row, which the sums behind these scores do not take.
-    """
-    _check_kind(mechanism, SelectionMechanism)
+def _refuse_outputs(loss: Any) -> None:
     if getattr(loss, "n_outputs", 1) > 1:
         raise NotSupported(f"{loss.name!r} has several outputs per row; choices take one margin.")
-    if mechanism.monotone:
-        raise PrivacyError(
-            f"{scores} are not monotone: a row moves some up and others down. Use a mechanism with "
-            "monotone=False, which adds twice the noise."
-        )
 
 
 def _checked(result: object, size: int) -> FloatArray:

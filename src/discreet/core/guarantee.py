@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Self, get_args
@@ -21,7 +20,7 @@ from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
 from discreet.statement import details, sentences
 
-__all__ = ["Guarantee", "Recorded", "Use", "tally"]
+__all__ = ["Guarantee", "Recorded", "Use"]
 
 Numeric = Literal[
     "exact on a public grid, bits from the operating system", "test mode, not private"
@@ -57,14 +56,6 @@ class Use:
 
     mechanism: Mechanism
     count: int
-
-
-def tally(uses: Iterable[tuple[Mechanism, int]]) -> tuple[Use, ...]:
-    """Add up the uses of equal mechanisms, in the order of their first use."""
-    counts: Counter[Mechanism] = Counter()
-    for mechanism, times in uses:
-        counts[mechanism] += times
-    return tuple(Use(mechanism, count) for mechanism, count in counts.items())
 
 
 @dataclass(frozen=True)

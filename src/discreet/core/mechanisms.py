@@ -23,18 +23,20 @@ from discreet.accounting.budget import PrivacyLoss
 from discreet.core.noise import Integers, Noise, from_grid, grid_exponent, on_grid
 from discreet.validate import FloatArray, check_fields, number, positive
 
-__all__ = ["AdditiveMechanism", "Gaussian", "L2Norm", "Laplace", "check_cost", "pure_loss", "up"]
+__all__ = ["COST", "AdditiveMechanism", "Gaussian", "L2Norm", "Laplace", "pure_loss", "up"]
+
+
+COST: dict[str, Any] = {
+    "least": 1e-9,
+    "most": 1e9,
+    "remedy": "Choose a budget and settings that split it into less extreme parts.",
+}
+"""Noise multipliers and ε for which noise can be drawn exactly on a grid."""
 
 
 def up(value: float) -> float:
     """Return the next larger float: rounding must never make a cost smaller than the truth."""
     return math.nextafter(value, math.inf)
-
-
-def check_cost(mechanism: Any, name: str) -> None:
-    """Refuse noise multipliers and ε for which noise cannot be drawn exactly on a grid."""
-    remedy = "Choose a budget and settings that split it into less extreme parts."
-    check_fields(mechanism, number, name, least=1e-9, most=1e9, remedy=remedy)
 
 
 def pure_loss(epsilon: float) -> PrivacyLoss:
@@ -61,19 +63,13 @@ class AdditiveMechanism:
         """Bound the rise of the sensitivity by rounding ``size`` coordinates, in grid steps."""
         raise NotImplementedError
 
-    def spread(self, scale: float, size: int) -> float:
-        """Return the size of noise that the grid is chosen for."""
-        return scale
+    def resolution(self, scale: float, size: int) -> tuple[float, float]:
+        """Return the size of noise that the grid is for, and the harmless rise of the sensitivity.
 
-    def harmless(self, size: int) -> float:
-        """Return the relative rise of the sensitivity above which a finer grid is taken."""
-        return 2.0**-10
-
-    def _grid(self, sensitivity: float, size: int, magnitude: float) -> int:
-        """Choose the grid: 2^-30 of the noise; to 2^-36 if rounding would cost too much."""
-        spread = self.spread(self.scale(sensitivity), size)
-        harmless = self.harmless(size) * sensitivity / self.rounding(size)
-        return grid_exponent(min(spread, max(harmless * 2.0**30, spread / 64)), magnitude)
+        The grid is 2^-30 of the first; it is finer, up to 2^-36, if rounding to it would raise the
+        sensitivity by more than the second, relatively.
+        """
+        return scale, 2.0**-10
 
     def _draw(self, noise: Noise, count: int, size: int, scale: float, grid: int) -> Integers:
         """Draw ``count`` noise vectors of ``size`` coordinates."""
@@ -91,7 +87,9 @@ class AdditiveMechanism:
         value. The parameters are those of `release`; each row of integers serves once.
         """
         sensitivity = positive("sensitivity", sensitivity)
-        grid = self._grid(sensitivity, size, float(magnitude))
+        spread, harmless = self.resolution(self.scale(sensitivity), size)
+        finer = harmless * sensitivity / self.rounding(size) * 2.0**30
+        grid = grid_exponent(min(spread, max(finer, spread / 64)), float(magnitude))
         scale = self.scale(up(sensitivity + self.rounding(size) * 2.0**grid))
         return self._draw(noise, count, size, scale, grid), grid, scale
 
@@ -100,16 +98,8 @@ class AdditiveMechanism:
     ) -> tuple[FloatArray, float]:
         """Release ``values`` with noise; returns the noisy vector and the noise scale.
 
-        Parameters
-        ----------
-        values : ndarray of shape (d,)
-            The protected vector.
-        sensitivity : float
-            Bound on its change between neighbours, in this mechanism's norm.
-        magnitude : float
-            Public bound on each coordinate; coordinates beyond it are cut to it.
-        noise : Noise
-            Source of the noise.
+        ``sensitivity`` bounds the change of the protected values between neighbours, in this
+        mechanism's norm; ``magnitude`` is a public bound on each, and those beyond are cut to it.
 
         Privacy
         -------
@@ -138,7 +128,7 @@ class Gaussian(AdditiveMechanism):
 
     def __post_init__(self) -> None:
         """Refuse multipliers that give no privacy."""
-        check_cost(self, "noise_multiplier")
+        check_fields(self, number, "noise_multiplier", **COST)
 
     @classmethod
     def from_rho(cls, rho: float) -> Self:
@@ -179,7 +169,7 @@ class _PureNoise(AdditiveMechanism):
 
     def __post_init__(self) -> None:
         """Refuse an ε that gives no privacy."""
-        check_cost(self, "epsilon")
+        check_fields(self, number, "epsilon", **COST)
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -225,16 +215,12 @@ class L2Norm(_PureNoise):
         """Return √d: rounding d coordinates moves them by √d grid steps in the L2 norm."""
         return math.sqrt(size)
 
-    def harmless(self, size: int) -> float:
-        """Return a larger share for long vectors.
+    def resolution(self, scale: float, size: int) -> tuple[float, float]:
+        """Return about √d times the scale, and a larger rise for long vectors.
 
         A finer grid leaves some of their many coordinates undecided, which takes long.
         """
-        return 2.0**-10 if size <= 1000 else 2.0**-8
-
-    def spread(self, scale: float, size: int) -> float:
-        """Return about √d times the scale: a coarser grid decides long vectors faster."""
-        return 2**12 * scale * math.sqrt(size)
+        return 2**12 * scale * math.sqrt(size), 2.0**-10 if size <= 1000 else 2.0**-8
 
     def _draw(self, noise: Noise, count: int, size: int, scale: float, grid: int) -> Integers:
         return noise.l2_norm(size, scale, grid, count)

@@ -37,7 +37,16 @@ __all__ = ["Integers", "Noise", "NoiseKind", "from_grid", "grid_exponent", "on_g
 Integers = NDArray[np.int64]
 NoiseKind = Literal["gumbel", "exponential"]
 
-_SCALE_EXPONENT = 900  # scales lie in [2^-900, 2^900]: no product or quotient over- or underflows
+_SCALE: dict[str, Any] = {  # no product or quotient of such scales over- or underflows
+    "least": 2.0**-900,
+    "most": 2.0**900,
+    "remedy": "Rescale the values if they are in extreme units.",
+}
+_GRID: dict[str, Any] = {
+    "least": -1000,
+    "most": 1000,
+    "remedy": "The spacing is 2^grid: choose it with grid_exponent(scale, magnitude).",
+}
 _RATIO_EXPONENTS = (-100, 41)  # scale / 2^grid lies in [2^-101, 2^41)
 _VALUE_LIMIT = 2.0**62  # a value and a noise below it cannot overflow in their int64 sum
 _HALF = 0.5 - 2.0**-50  # one half, less the rounding of the comparison itself
@@ -47,25 +56,15 @@ _BLOCK = 2**16  # numbers of vectors that are worked on at a time: they stay in 
 def grid_exponent(scale: float, magnitude: float) -> int:
     """Choose the public grid for noise of this scale on values of at most this magnitude.
 
-    Parameters
-    ----------
-    scale : float
-        Scale of the noise.
-    magnitude : float
-        Public bound on the absolute values (or on their sum) that will be put on the grid.
+    It is about 2^-30 of the scale, and coarser where (magnitude + 64 scale) / 2^grid would reach
+    2^61. ``magnitude`` bounds the absolute values (or their sum) that will be put on the grid.
 
-    Returns
+    Privacy
     -------
-    int
-        ``grid``: about 2^-30 of the scale, and coarser where (magnitude + 64 scale) / 2^grid would
-        reach 2^61.
-
-    Notes
-    -----
-    *Privacy*: both arguments must be public. Rounding d coordinates to the grid adds up to 2^grid
-    sqrt(d) to the L2 sensitivity and 2^grid d to the L1 sensitivity.
+    Both arguments must be public. Rounding d coordinates to the grid adds up to 2^grid sqrt(d) to
+    the L2 sensitivity and 2^grid d to the L1 sensitivity.
     """
-    scale = _check_scale(scale)
+    scale = number("scale", scale, **_SCALE)
     remedy = "Pass a public bound on the values."
     magnitude = number("magnitude", magnitude, least=0.0, remedy=remedy)
     finest = math.frexp(magnitude + 64.0 * scale)[1] - 61
@@ -74,7 +73,7 @@ def grid_exponent(scale: float, magnitude: float) -> int:
 
 def on_grid(values: ArrayLike, grid: int) -> Integers:
     """Round values to the nearest multiple of 2^grid (ties to even), exactly; return multiples."""
-    grid = _check_grid(grid)
+    grid = integer("grid", grid, **_GRID)
     numbers = np.asarray(values, dtype=np.float64)
     with np.errstate(over="ignore", under="ignore"):
         multiples = np.rint(np.ldexp(numbers, -grid))  # exact, or out of range and refused
@@ -88,7 +87,7 @@ def on_grid(values: ArrayLike, grid: int) -> Integers:
 
 def from_grid(integers: ArrayLike, grid: int) -> FloatArray:
     """Turn integer multiples of 2^grid into floats (nearest double: this is post-processing)."""
-    grid = _check_grid(grid)
+    grid = integer("grid", grid, **_GRID)
     multiples = np.asarray(integers)
     if multiples.dtype.kind not in "iu":
         raise ValueError(
@@ -100,20 +99,15 @@ def from_grid(integers: ArrayLike, grid: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Noise:
-    """Exact noise from a source of bits.
+    """Exact noise from a source of bits; the default, the operating system, protects data.
 
-    Parameters
-    ----------
-    bits : Bits
-        Source of uniform bits. The default, the operating system, is the only one that protects
-        data.
-    force_refinement : bool
-        Send every draw through the high-precision path (for tests: same bits, same result, slower).
+    ``force_refinement`` sends every draw through the high-precision path (for tests: same bits,
+    same result, slower).
 
-    Notes
-    -----
-    *Privacy*: every integer returned has exactly the distribution of round(scale * Z / 2^grid) for
-    the ideal continuous Z. ``scale`` and ``grid`` must be public. Proof: ``docs/proofs/noise.md``.
+    Privacy
+    -------
+    Every integer returned has exactly the distribution of round(scale * Z / 2^grid) for the ideal
+    continuous Z. ``scale`` and ``grid`` must be public. Proof: ``docs/proofs/noise.md``.
     """
 
     bits: Bits = field(default_factory=SystemBits)
@@ -157,19 +151,12 @@ class Noise:
     def select(self, scores: ArrayLike, scale: float, kind: NoiseKind = "gumbel") -> int:
         """Return the index of the largest scores[i] + scale * noise[i], for ideal continuous noise.
 
-        Parameters
-        ----------
-        scores : array of shape (n_candidates,)
-            Finite; taken as the exact numbers that the doubles are.
-        scale : float
-            Scale of the noise.
-        kind : {"gumbel", "exponential"}
-            Gumbel noise is the exponential mechanism; positive exponential noise is
-            permute-and-flip.
+        Scores are taken as the exact numbers that the doubles are. Gumbel noise is the exponential
+        mechanism; positive exponential noise is permute-and-flip.
         """
         quantiles = {"gumbel": GUMBEL, "exponential": EXPONENTIAL}
         quantile = quantiles[choice("kind", kind, quantiles)]
-        scale = _check_scale(scale)
+        scale = number("scale", scale, **_SCALE)
         numbers = np.asarray(scores, dtype=np.float64)
         if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
             raise ValueError(
@@ -354,20 +341,9 @@ def _row_sums(values: FloatArray) -> FloatArray:
     return values[:, 0]
 
 
-def _check_scale(scale: float) -> float:
-    least, most = 2.0**-_SCALE_EXPONENT, 2.0**_SCALE_EXPONENT
-    remedy = "Rescale the values if they are in extreme units."
-    return number("scale", scale, least=least, most=most, remedy=remedy)
-
-
-def _check_grid(grid: int) -> int:
-    remedy = "The spacing is 2^grid: choose it with grid_exponent(scale, magnitude)."
-    return integer("grid", grid, least=-1000, most=1000, remedy=remedy)
-
-
 def _check_ratio(scale: float, grid: int) -> float:
     """Return scale / 2^grid, which is exact."""
-    scale, grid = _check_scale(scale), _check_grid(grid)
+    scale, grid = number("scale", scale, **_SCALE), integer("grid", grid, **_GRID)
     smallest, largest = _RATIO_EXPONENTS
     if not smallest <= math.frexp(scale)[1] - grid <= largest:
         raise ValueError(

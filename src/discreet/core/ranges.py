@@ -27,6 +27,7 @@ __all__ = [
     "cell_counts",
     "edges",
     "norm_candidates",
+    "refuse_monotone",
     "select_bounds",
     "select_bounds_from_counts",
     "select_median_norm",
@@ -51,12 +52,7 @@ def edges() -> FloatArray:
     """Return the public candidates, increasing: 0, and ± numbers of two significant digits.
 
     They go from 1e-9 to 1e12 in steps of 1 to 10 %, and are what a person would write. Integers up
-    to 100 and the ends of most scales are among them exactly.
-
-    Returns
-    -------
-    ndarray of shape (3783,)
-        Read-only.
+    to 100 and the ends of most scales are among them exactly: 3783 in all, read-only.
     """
     digits = [float(f"{number}e{power - 1}") for power in _EXPONENTS for number in range(10, 100)]
     positive = np.array([*digits, 1e12])
@@ -66,18 +62,10 @@ def edges() -> FloatArray:
 
 
 def cell_counts(values: FloatArray) -> Counts:
-    """Count values between the candidates; NaN is missing and counts nowhere.
+    """Count values of a column, or a block of it, between the K candidates; skip NaN (missing).
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        One column, or a block of it. Values beyond the outermost candidates count as these.
-
-    Returns
-    -------
-    ndarray of shape (2K + 1,) for K candidates
-        At 2k + 1, the number of values equal to candidate k; at 2k, of those just below it.
-        Counts of blocks add up to those of the column.
+    Entry 2k + 1 counts the values equal to candidate k, entry 2k those just below it. Values beyond
+    the outermost candidates count as these. Counts of blocks add up to those of the column.
 
     Privacy
     -------
@@ -97,21 +85,8 @@ def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> f
     Candidates beyond the data all miss their aim by this share of the rows. If that is less than
     the noise of the selection, such a candidate (up to ±1e12) is likely to win. So the share is
     raised, by what is public only, until the chance of that is about 0.1 %; never beyond 1/4, where
-    the bounds of a table that is too small for the budget may come out anywhere.
-
-    Parameters
-    ----------
-    coverage : float
-        The share of the rows that the bounds should leave as they are, in (0, 1).
-    n_rows : int
-        The number of rows, which is public.
-    mechanism : SelectionMechanism
-        The mechanism of each of the two selections.
-
-    Returns
-    -------
-    float
-        A multiple of 2^-20 in (0, 1/2).
+    the bounds of a table that is too small for the budget may come out anywhere. It is a multiple
+    of 2^-20 in (0, 1/2).
     """
     coverage = _check(coverage, n_rows, mechanism)
     wanted = (1 - coverage) / 2
@@ -128,25 +103,10 @@ def select_bounds(
     mechanism: SelectionMechanism,
     noise: Noise,
 ) -> tuple[float, float]:
-    """Choose bounds that hold about ``coverage`` of a column's values, privately.
+    """Choose bounds ``low < high`` that hold about ``coverage`` of a column's values, privately.
 
-    Parameters
-    ----------
-    values : ndarray
-        The column; NaN is missing. At most one value per row.
-    n_rows : int
-        The number of rows, which is public.
-    coverage : float
-        The share of the values that the bounds should leave as they are, in (0, 1).
-    mechanism : SelectionMechanism
-        Used twice; not monotone. The caller charges for both uses before the values are read.
-    noise : Noise
-        Source of the noise.
-
-    Returns
-    -------
-    tuple of float
-        ``low < high``, always.
+    The column has at most one value per row; NaN is missing. The mechanism, not monotone, is used
+    twice; the caller charges for both uses before the values are read.
 
     Privacy
     -------
@@ -170,26 +130,24 @@ def select_bounds_from_counts(
 ) -> tuple[float, float]:
     """Choose bounds of a column that was counted block by block with `cell_counts`."""
     share = tail_share(coverage, n_rows, mechanism)
-    chosen = [
+    first, second = (
         mechanism.select(scores, sensitivity=SENSITIVITY, noise=noise)
         for scores in _scores(counts, share)
-    ]
-    return _apart(*chosen)
+    )
+    candidates = edges()
+    low, high = min(first, second), max(first, second)
+    if low == high:  # one step wider
+        low, high = max(low - 1, 0), min(high + 1, candidates.size - 1)
+    return float(candidates[low]), float(candidates[high])
 
 
 @cache
 def norm_candidates() -> FloatArray:
     """Return the public candidates for a norm: 2^(j/16) from 2^-20 to 2^20, increasing.
 
-    Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder.
-
-    Each is larger by a factor 1 + 2^-16, so that rows that were scaled to norm 1 in single
-    precision do not exceed the candidate at 1.
-
-    Returns
-    -------
-    ndarray of shape (729,)
-        Read-only.
+    Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder; 729
+    in all, read-only. Each is larger by a factor 1 + 2^-16, so that rows that were scaled to norm 1
+    in single precision do not exceed the candidate at 1.
     """
     exponents = np.concatenate(
         [np.arange(-64.0, -20.0), np.arange(-320, 321) / 16.0, np.arange(21.0, 65.0)]
@@ -209,25 +167,16 @@ def select_median_norm(
 ) -> float:
     """Choose the smallest candidate that about half of the norms do not exceed, privately.
 
-    Parameters
-    ----------
-    values : ndarray
-        One norm per row.
-    largest : float or None
-        Public: candidates above it are left out (but for the smallest).
-    mechanism : SelectionMechanism
-        Used once; not monotone. The caller charges for it before the norms are read.
-    noise : Noise
-        Source of the noise.
-    replaced : bool
-        True if neighbours differ by a replaced row, not by one more or fewer.
+    ``values`` has one norm per row. Candidates above ``largest``, a public number, are left out
+    (but for the smallest). ``replaced`` is True if neighbours differ by a replaced row. The
+    mechanism, not monotone, is used once; the caller charges for it before the norms are read.
 
     Privacy
     -------
     One use of the mechanism. Every score has sensitivity 1/2 under add/remove and 1 under replace.
     Proof: docs/proofs/preparation.md.
     """
-    _refuse_monotone(mechanism)
+    refuse_monotone(mechanism)
     candidates = norm_candidates()
     if largest is not None:
         candidates = candidates[: max(1, np.searchsorted(candidates, largest, side="right"))]
@@ -271,25 +220,17 @@ def _scores(counts: Counts, share: float) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _apart(first: int, second: int) -> tuple[float, float]:
-    """Order two chosen candidates as low < high; one step wider if they are equal."""
-    candidates = edges()
-    low, high = min(first, second), max(first, second)
-    if low == high:
-        low, high = max(low - 1, 0), min(high + 1, candidates.size - 1)
-    return float(candidates[low]), float(candidates[high])
-
-
 def _check(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
     """Refuse what the proof does not cover; returns the coverage as a double."""
     integer("n_rows", n_rows, most=_MOST_ROWS - 1)
-    _refuse_monotone(mechanism)
+    refuse_monotone(mechanism)
     return number("coverage", coverage, above=0.0, below=1.0, remedy="Typical: 0.9 to 0.99.")
 
 
-def _refuse_monotone(mechanism: SelectionMechanism) -> None:
-    if mechanism.monotone:
+def refuse_monotone(mechanism: SelectionMechanism, scores: str = "Scores of bounds") -> None:
+    """Refuse a mechanism that counts on all scores moving the same way."""
+    if getattr(mechanism, "monotone", False):
         raise PrivacyError(
-            "Scores of bounds are not monotone: a row can raise one and lower another. Use a "
-            "mechanism with monotone=False."
+            f"{scores} are not monotone: a row can raise one and lower another. Use a mechanism "
+            "with monotone=False, which adds twice the noise."
         )

@@ -14,10 +14,10 @@ import numpy as np
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss
-from discreet.accounting.conversions.directed import UNIT
-from discreet.core.mechanisms import check_cost, pure_loss, up
+from discreet.accounting.conversions import UNIT
+from discreet.core.mechanisms import COST, pure_loss, up
 from discreet.core.noise import Noise, NoiseKind, grid_exponent, on_grid
-from discreet.validate import FloatArray, positive
+from discreet.validate import FloatArray, check_fields, number, positive
 
 __all__ = [
     "ExponentialMechanism",
@@ -54,7 +54,7 @@ class SelectionMechanism:
 
     def __post_init__(self) -> None:
         """Refuse an ε that gives no privacy."""
-        check_cost(self, "epsilon")
+        check_fields(self, number, "epsilon", **COST)
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -77,16 +77,8 @@ class SelectionMechanism:
     ) -> int:
         """Return the index of the chosen candidate.
 
-        Parameters
-        ----------
-        scores : ndarray
-            Scores of the candidates.
-        sensitivity : float
-            Bound on the change of any one score between neighbouring data sets.
-        noise : Noise
-            Source of the noise.
-        magnitude : float, optional
-            Public bound on absolute scores; mechanisms that use it cut larger ones to it.
+        ``sensitivity`` bounds the change of any one score between neighbouring data sets;
+        ``magnitude`` is a public bound on scores, and mechanisms that use it cut larger ones to it.
         """
         return noise.select(scores, self.scale(sensitivity), self.noise_kind)
 
@@ -123,7 +115,7 @@ class ExponentialMechanism(SelectionMechanism):
         """Return the index of the chosen candidate; in two stages where there are many."""
         if magnitude is not None:
             return select_in_groups(self, scores, sensitivity, magnitude, noise)
-        return super().select(scores, sensitivity=sensitivity, noise=noise)
+        return noise.select(scores, self.scale(sensitivity), self.noise_kind)
 
 
 @dataclass(frozen=True)
@@ -182,18 +174,7 @@ def select_in_groups(
     A group of candidates is chosen first, by the logarithm of its sum of exponentials, then a
     candidate in it: size/256 + 256 draws instead of one per candidate.
 
-    Parameters
-    ----------
-    mechanism : ExponentialMechanism
-        The mechanism; its cost is what this selection costs.
-    scores : ndarray
-        Scores of the candidates.
-    sensitivity : float
-        Bound on the change of any one score between neighbours.
-    magnitude : float
-        Public bound on absolute scores; larger ones are cut to it.
-    noise : Noise
-        Source of the noise.
+    The parameters are those of `SelectionMechanism.select`.
 
     Privacy
     -------

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from discreet.core import Account, Accountant, Budget, Laplace, PermuteAndFlip
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.filters import Mechanism
-from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
 from discreet.core.noise import Noise
 from discreet.core.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
@@ -40,6 +39,7 @@ from discreet.tables.columns import (
     counted,
     quoted,
 )
+from discreet.tables.histogram import StabilityHistogram, noisy_limit, numeric_vote
 from discreet.tables.reading import batches
 from discreet.tables.schema import Schema, Spent, Target
 from discreet.validate import choice, number

@@ -23,7 +23,7 @@ COPIES = 500
 class _Free:
     """A filter that lets everything pass."""
 
-    def charge(self, mechanism):
+    def charge(self, mechanism, times=1):
         """Nothing is written down."""
 
 

@@ -23,6 +23,7 @@ from discreet.accounting.subsampling.pairs import (
     pairs_of,
 )
 from discreet.errors import NotSupported
+from discreet.validate import check_fields, integer, number
 
 __all__ = ["Method", "SampledGaussian", "Sampling", "noise_multiplier_for"]
 
@@ -31,7 +32,8 @@ Method = Literal["tight", "rdp"]
 SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-6, 1e9
 SMALLEST_COMPOSED = 0.04
 """Pairs with a smaller σ are accounted without sampling, which hardly matters there."""
-LARGEST_COUNT = 10**9
+SMALLEST_RATE = 1e-12
+_DELTA: dict[str, Any] = {"least": 1e-100, "below": 1.0}
 SMALLEST_DELTA = 1e-40
 """δ is not looked for below this."""
 AIM = 3e-4
@@ -70,14 +72,9 @@ class SampledGaussian:
 
     def __post_init__(self) -> None:
         """Refuse settings that no accountant here covers."""
-        multiplier, rate = float(self.noise_multiplier), float(self.rate)
-        if not SMALLEST_MULTIPLIER <= multiplier <= LARGEST_MULTIPLIER:
-            raise ValueError(
-                f"noise_multiplier must be between {SMALLEST_MULTIPLIER:g} and "
-                f"{LARGEST_MULTIPLIER:g}; got {self.noise_multiplier!r}."
-            )
-        object.__setattr__(self, "noise_multiplier", multiplier)
-        object.__setattr__(self, "rate", _check_rate(rate))
+        least, most = SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER
+        check_fields(self, number, "noise_multiplier", least=least, most=most)
+        check_fields(self, number, "rate", least=SMALLEST_RATE, most=1.0)
         object.__setattr__(self, "relation", Relation.parse(self.relation))
         _check_sampling(self.sampling, self.relation)
 
@@ -103,17 +100,15 @@ class SampledGaussian:
 
     def epsilon(self, count: int, delta: float, method: Method = "tight") -> float:
         """Bound the ε of ``count`` uses at ``delta``."""
-        count, delta = _check_count(count), _check_delta(delta)
+        count, delta = integer("count", count), number("delta", delta, **_DELTA)
         sigma, relation = self.noise_multiplier, self.relation
         return _epsilon(sigma, self.rate, relation, self.sampling, count, delta, method)
 
     def delta(self, count: int, epsilon: float) -> float:
         """Bound the δ of ``count`` uses at ``epsilon``."""
-        count = _check_count(count)
-        if not (math.isfinite(epsilon) and epsilon >= 0):
-            raise ValueError(f"epsilon must be >= 0 and finite; got {epsilon!r}.")
+        count, epsilon = integer("count", count), number("epsilon", epsilon, least=0.0)
         sigma, relation = self.noise_multiplier, self.relation
-        return _delta(sigma, self.rate, relation, self.sampling, count, float(epsilon))
+        return _delta(sigma, self.rate, relation, self.sampling, count, epsilon)
 
 
 @lru_cache(maxsize=1024)
@@ -126,18 +121,8 @@ def noise_multiplier_for(
 ) -> float:
     """Find the smallest noise multiplier, to about 0.1 %, at which ``count`` uses keep a budget.
 
-    Parameters
-    ----------
-    budget : Budget
-        ε, δ > 0 and the relation.
-    rate : float
-        Probability that a row is in a sample.
-    count : int
-        Number of uses.
-    sampling : {"poisson", "one_row"}
-        Kind of the sample.
-    method : {"tight", "rdp"}
-        By exact composition, or by Rényi divergences as in Abadi et al. 2016.
+    ``method`` is exact composition ("tight"), or Rényi divergences as in Abadi et al. 2016 ("rdp").
+    The other parameters are those of `SampledGaussian`.
 
     Privacy
     -------
@@ -146,8 +131,9 @@ def noise_multiplier_for(
     """
     if budget.pure:
         raise NotSupported("Gaussian noise needs delta > 0; got delta=0. Give for example 1e-6.")
-    rate, count = _check_rate(rate), _check_count(count)
-    relation, delta, goal = budget.relation, _check_delta(budget.delta), budget.epsilon
+    rate, count = number("rate", rate, least=SMALLEST_RATE, most=1.0), integer("count", count)
+    delta = number("delta", budget.delta, **_DELTA)
+    relation, goal = budget.relation, budget.epsilon
     _check_sampling(sampling, relation)
 
     mu = conversions.mu_from_epsilon(goal, delta)
@@ -260,13 +246,6 @@ def _plain_mu(sigma: float, relation: Relation, count: int) -> float:
     return relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)
 
 
-def _check_rate(rate: float) -> float:
-    number = float(rate)
-    if not 1e-12 <= number <= 1:
-        raise ValueError(f"rate must be in [1e-12, 1]; got {rate!r}.")
-    return number
-
-
 def _check_sampling(sampling: str, relation: Relation) -> None:
     if sampling not in ("poisson", "one_row"):
         raise ValueError(f"sampling must be 'poisson' or 'one_row'; got {sampling!r}.")
@@ -275,18 +254,6 @@ def _check_sampling(sampling: str, relation: Relation) -> None:
             "A sample of exactly one row is accounted for relation='replace_one' only; got "
             f"{str(relation)!r}. Use sampling='poisson'."
         )
-
-
-def _check_count(count: int) -> int:
-    if isinstance(count, bool) or count != int(count) or not 1 <= count <= LARGEST_COUNT:
-        raise ValueError(f"count must be a whole number from 1 to 10^9; got {count!r}.")
-    return int(count)
-
-
-def _check_delta(delta: float) -> float:
-    if not 1e-100 <= delta < 1:
-        raise ValueError(f"delta must be in [1e-100, 1); got {delta!r}.")
-    return float(delta)
 
 
 def _bisect(spent: Callable[[float], float], goal: float, low: float, high: float) -> float:
@@ -326,18 +293,8 @@ def _least(
 ) -> float:
     """Find a number x in [low, high] with spent(x) ≤ goal, the least up to about 1e-3.
 
-    Parameters
-    ----------
-    spent : callable
-        A decreasing function (that it is one is not relied upon for the result to fit).
-    goal : float
-        Largest value that is allowed.
-    guess : float
-        Start of the search.
-    low, high : float
-        Range of the search; ``high`` is taken to fit, and is returned if nothing else does.
-    slope : float
-        A guess at d ln(spent)/dx.
+    ``spent`` is a decreasing function (that it is one is not relied upon for the result to fit) and
+    ``slope`` a guess at d ln(spent)/dx. ``high`` is taken to fit: it is the last resort.
     """
     failing, fitting = (low, math.inf), (high, -math.inf)
     x, last = min(max(guess, low), high), None

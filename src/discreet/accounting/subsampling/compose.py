@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.accounting.conversions.directed import UNIT
+from discreet.accounting.conversions import UNIT
 from discreet.accounting.subsampling.pairs import Pair
 from discreet.validate import FloatArray
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from discreet.accounting.budget import Relation
-from discreet.accounting.conversions.directed import UNIT
+from discreet.accounting.conversions import UNIT
 from discreet.validate import FloatArray
 
 __all__ = ["Pair", "Sampling", "moments_epsilon", "pairs_of"]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import PrivacyLoss, Relation
-from discreet.accounting.conversions.directed import SLACK, probability_from_log
+from discreet.accounting.conversions import SLACK, probability_from_log
 from discreet.core.mechanisms import Laplace
 from discreet.core.noise import Noise, from_grid, grid_exponent
 from discreet.errors import NotSupported

@@ -13,9 +13,9 @@ from discreet.core import Budget, Laplace, Relation
 from discreet.core.account import Account
 from discreet.core.bits import SeededBits
 from discreet.core.filters import PrivacyFilter
-from discreet.core.histogram import StabilityHistogram, noisy_limit, numeric_vote
 from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
+from discreet.tables.histogram import StabilityHistogram, noisy_limit, numeric_vote
 
 RELATIONS = ["add_remove", "replace_one"]
 
