@@ -17,7 +17,7 @@ from discreet.core import (
 from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
-from discreet.core.ranges import edges, lengths
+from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.preparation import RowNorms, Step
 from discreet.rows import Rows
@@ -38,11 +38,12 @@ __all__ = [
     "StabilityHistogram",
     "Step",
     "SystemBits",
+    "bits_of_fits",
     "cached_calibration",
     "edges",
     "from_grid",
-    "lengths",
     "noisy_limit",
+    "norm_candidates",
     "numeric_vote",
     "on_grid",
     "score_classifier",
@@ -70,4 +71,12 @@ def cached_calibration():
             *owners, name = path.split(".")
             owner = functools.reduce(getattr, owners, importlib.import_module(module))
             patch.setattr(owner, name, functools.cache(getattr(owner, name)))
+        yield
+
+
+@contextmanager
+def bits_of_fits(source):
+    """Take the random bits of every fit from ``source()`` while the block runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("discreet.estimators.base.SystemBits", source)
         yield

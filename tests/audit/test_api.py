@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from discreet.audit import Attack, Verdict, api, audit
+from discreet.audit import Attack, Verdict, audit, cases, run
 from discreet.errors import NotSupported
 from discreet.estimators import LinearSVC
 from discreet.solvers import GD
@@ -29,8 +29,8 @@ def laplace(scale, seed=0):
 def repeatable(monkeypatch):
     """Fits with seeds, so that what an audit of them finds is always the same."""
     for name in ("attacks", "attacks_on_estimator"):
-        seeded = functools.partial(getattr(api.cases, name), seed=0)
-        monkeypatch.setattr(api.cases, name, seeded)
+        seeded = functools.partial(getattr(cases, name), seed=0)
+        monkeypatch.setattr(cases, name, seeded)
 
 
 # --- functions --------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Normal:
 def scouted(monkeypatch, gaps, **settings):
     sources = [Normal(gap, seed) for seed, gap in enumerate(gaps)]
     attacks = [source.attack(f"pair {k}") for k, source in enumerate(sources)]
-    monkeypatch.setattr(api.cases, "attacks", lambda *_, **__: attacks)
+    monkeypatch.setattr(cases, "attacks", lambda *_, **__: attacks)
     return audit("noise", **settings), [source.runs for source in sources]
 
 
@@ -239,7 +239,7 @@ def test_scouting_runs_count_but_are_not_used_again(monkeypatch):
     alone = Normal(1.5, 1)
     for world, count in ((0, 30), (1, 30), (0, 120), (1, 120)):
         alone.draw(world, count)
-    again = api.run(alone.attack("pair 1"), trials=8100)
+    again = run(alone.attack("pair 1"), trials=8100)
     assert found.epsilon_bound == again.epsilon_bound
     assert found.mu_bound == again.mu_bound
 

@@ -59,7 +59,7 @@ def test_words():
     assert "would be enough" not in words
     weak = replace(FOUND, epsilon_bound=0.0)
     assert "About 204,000 trials would be enough" in str(weak)
-    assert "More trials of this attack would not help" in str(replace(weak, trials_needed=None))
+    assert "More trials would not help this attack" in str(replace(weak, trials_needed=None))
 
 
 def test_the_error_probability_belongs_to_the_confidence():

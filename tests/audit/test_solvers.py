@@ -22,7 +22,10 @@ FAINT = {
     **{"rrpsgd": 3_000, "frank-wolfe": 1_500, "agd": 1_500},
     **{"newton": 1_000, "shrunk-gd": 1_000, "privgene": 2_000},
 }
-"""Seen, but this few trials certify less than a tenth of ε or could not refute twice the ε."""
+"""Seen, but this few trials certify less than a tenth of ε or could not refute twice the ε.
+
+The 6,000 trials of the slow test do both, except for rrpsgd.
+"""
 
 PURE = ("laplace-sgd", "privgene")
 """Attacked at δ = 0, where a few hundred trials are enough."""
@@ -73,7 +76,9 @@ def test_all_settings(subject):
     for attack in strongest(subject):
         audit = run(attack, trials=MANY if attack.batched else 6_000)
         assert audit.verdict is not Verdict.REFUTED, str(audit)
-        if attack.subject not in HIDDEN and "published" not in attack.subject:
+        if attack.subject in FAINT and attack.subject != "rrpsgd":
+            assert audit.verdict is Verdict.CONSISTENT, str(audit)
+        elif attack.subject not in HIDDEN and "published" not in attack.subject:
             assert audit.epsilon_bound > 0, str(audit)
 
 

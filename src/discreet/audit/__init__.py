@@ -5,9 +5,8 @@
 docs/audit.md.
 """
 
-from discreet.audit.api import audit
 from discreet.audit.attack import Attack, most_telling, run
-from discreet.audit.cases import attacks, subjects
+from discreet.audit.cases import attacks, audit, subjects
 from discreet.audit.one_run import OneRunAudit, audit_one_run
 from discreet.audit.result import Audit, CurvePoint, Verdict
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.conversions import epsilon_from_mu
-from discreet.audit.result import SEEN, SHARP, Audit, CurvePoint, Verdict
+from discreet.audit.result import SEEN, SHARP, Audit, CurvePoint, Verdict, roc_curve
 from discreet.audit.statistics import (
     Event,
     choose_event,
@@ -103,24 +103,11 @@ def run(
     confidence: float = 0.999,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
-    """Carry out an attack.
+    """Carry out an attack with ``trials`` runs, half of them on each table.
 
-    Parameters
-    ----------
-    attack : Attack
-        The attack.
-    trials : int
-        Number of runs, half of them on each table.
-    confidence : float
-        Confidence of the certified bound.
-    progress : callable, optional
-        Called with (runs done, number of runs).
-
-    Returns
-    -------
-    Audit
-        With probability at least ``confidence`` its ``epsilon_bound`` is not larger than the true
-        ε, for any mechanism: the event is chosen on other runs than it is counted on.
+    With probability at least ``confidence`` the ``epsilon_bound`` of the result is not larger than
+    the true ε, for any mechanism: the event is chosen on other runs than it is counted on.
+    ``progress`` is called with (runs done, number of runs).
     """
     number("confidence", confidence, least=0.5, below=1.0)
     trials = integer("trials", trials, least=100, most=10**12)
@@ -145,24 +132,21 @@ def run(
         return outputs
 
     plan = _plan(attack, (draw(0, first), draw(1, first)), tested, alpha)
-    likely = np.zeros(2, dtype=np.int64)  # for the bound on ε and for the bound on μ
-    other = np.zeros(2, dtype=np.int64)
+    hits = np.zeros((2, 2), dtype=np.int64)  # in the likely world and the other, for ε and for μ
     above = np.zeros((2, plan.thresholds.size), dtype=np.int64)
     for start in range(0, tested, CHUNK):
         count = min(CHUNK, tested - start)
         worlds = (draw(0, count), draw(1, count))
         for k, (statistic, event) in enumerate(plan.bets):
             scores = (statistic(worlds[0]), statistic(worlds[1]))
-            hits = event.counts(scores)
-            likely[k] += hits[0]
-            other[k] += hits[1]
+            hits[k] += event.counts(scores)
             if k == 0:
-                for world in (0, 1):
-                    above[world] += scores[world].size - np.searchsorted(
-                        np.sort(scores[world]), plan.thresholds, side="right"
-                    )
-    bound = float(epsilon_bound(likely[0], other[0], tested, delta=attack.delta, alpha=alpha))
-    mu = float(mu_bound(likely[1], other[1], tested, alpha=alpha))
+                for world, values in enumerate(scores):
+                    ranks = np.searchsorted(np.sort(values), plan.thresholds, side="right")
+                    above[world] += values.size - ranks
+    likely, other = map(int, hits[0])
+    bound = float(epsilon_bound(likely, other, tested, delta=attack.delta, alpha=alpha))
+    mu = float(mu_bound(*hits[1], tested, alpha=alpha))
     audit = Audit(
         subject=attack.subject,
         pair=attack.pair,
@@ -179,15 +163,15 @@ def run(
         trials_needed=None,
         seconds=time.perf_counter() - begun,
         event=CurvePoint(
-            fpr=float(upper_rate(other[0], tested, alpha / 2)),
-            tpr=float(lower_rate(likely[0], tested, alpha / 2)),
+            fpr=float(upper_rate(other, tested, alpha / 2)),
+            tpr=float(lower_rate(likely, tested, alpha / 2)),
         ),
         curve=_curve(above, tested, plan.bets[0][1]),
     )
     if audit.verdict is not Verdict.TOO_WEAK:
         return audit
-    seen = (int(likely[0]), int(other[0]), tested)
-    return replace(audit, trials_needed=_needed(attack, alpha, seen, bound))
+    needed = _needed(attack, alpha, (likely, other, tested), bound)
+    return replace(audit, trials_needed=needed)
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
@@ -223,10 +207,10 @@ def _plan(
     attack: Attack, learning: tuple[FloatArray, FloatArray], tested: int, alpha: float
 ) -> _Plan:
     """Choose statistics and events on runs that are not used again."""
-    statistics = dict(attack.statistics)
-    if not statistics:
-        for k in range(learning[0].shape[1]):
-            statistics[f"number {k + 1} of the output"] = _coordinate(k)
+    statistics = dict(attack.statistics) or {
+        f"number {k + 1} of the output": lambda runs, k=k: runs[:, k]
+        for k in range(learning[0].shape[1])
+    }
     choosing = learning
     if attack.learn:
         # A learned statistic is judged on other runs than it was trained on.
@@ -247,20 +231,11 @@ def _plan(
     return _Plan(name, ((best[0][2], best[0][3]), (best[1][2], best[1][3])), thresholds)
 
 
-def _coordinate(k: int) -> Statistic:
-    return lambda outputs: outputs[:, k]
-
-
 def learn(first: FloatArray, second: FloatArray) -> Statistic:
-    """Train a score that is larger for outputs that resemble ``second``.
+    """Train a score of outputs that is larger for those that resemble ``second`` (of table 1).
 
     A logistic regression on each number of the output, its absolute value and pairwise products,
     after centring by the median and scaling by the interquartile range.
-
-    Parameters
-    ----------
-    first, second : arrays of shape (runs, numbers)
-        Outputs on table 0 and on table 1.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -305,8 +280,5 @@ def _needed(attack: Attack, alpha: float, seen: tuple[int, int, int], bound: flo
 def _curve(above: NDArray[np.int64], tested: int, event: Event) -> tuple[CurvePoint, ...]:
     """Return the ROC curve; outputs like those of the event's likely world are positive."""
     rates = above / tested if event.above else 1 - above / tested
-    points = {
-        (float(fpr), float(tpr))
-        for tpr, fpr in zip(rates[event.likely], rates[1 - event.likely], strict=True)
-    }
-    return tuple(CurvePoint(*point) for point in sorted(points | {(0.0, 0.0), (1.0, 1.0)}))
+    pairs = zip(rates[1 - event.likely], rates[event.likely], strict=True)
+    return roc_curve((float(fpr), float(tpr)) for fpr, tpr in pairs)

@@ -1,8 +1,9 @@
-"""Built-in attacks on solvers and estimators, by name or as an object."""
+"""`audit`, and the built-in attacks on solvers and estimators, by name or as an object."""
 
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -12,35 +13,162 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin
 
-from discreet.audit.attack import Attack, Statistic
-from discreet.audit.pairs import Pair, own, two_steps, worst_cases
+from discreet.audit.attack import Attack, Statistic, run
+from discreet.audit.pairs import OWN, Pair, own, two_steps, worst_cases
 from discreet.audit.recipes import LONG, RECIPES, Recipe, pipelines
-from discreet.audit.trials import (
-    Fits,
-    Repeats,
-    Setting,
-    SideBySide,
-    Single,
-    Way,
-    compares_rows,
-    fastest_way,
-)
+from discreet.audit.result import Audit
+from discreet.audit.trials import WAYS, Fits, Setting, Way, compares_rows, fastest_way
 from discreet.core import Budget, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators.base import PrivateLinearModel
 from discreet.solvers import Solver
-from discreet.validate import FloatArray
+from discreet.validate import FloatArray, integer
 
-__all__ = ["attacks", "attacks_on_estimator", "subjects"]
+__all__ = ["attacks", "attacks_on_estimator", "audit", "subjects"]
 
 Draw = Callable[[int, int], FloatArray]
+TRACE = "agd: trace"
+
+SCREENING_SHARE = 0.1
+"""Share of all trials that select the pair of tables."""
+
+FEWEST_SCREENED = 200
+"""Least number of these trials per pair; fewer pairs are tried if there are not enough."""
+
+
+def audit(
+    target: Any,
+    neighbours: tuple[Any, Any] | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    relation: str | None = None,
+    trials: int = 100_000,
+    confidence: float = 0.999,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Try to refute a guarantee of differential privacy.
+
+    Parameters
+    ----------
+    target : estimator, str, Solver or callable
+        An unfitted estimator, whose ``epsilon``, ``delta`` and ``relation`` are the guarantee. A
+        solver, or its name (``discreet.audit.subjects()``). Or a mechanism: a function
+        ``mechanism(table, count)`` that returns the outputs of ``count`` independent runs on a
+        table, as an array with one row per run.
+    neighbours : pair, optional
+        Two neighbouring tables: ``((X, y), (X', y'))`` of the same shape for an estimator, any
+        argument of the function for a mechanism. Default: all built-in worst cases for linear
+        models.
+    epsilon, delta : float
+        The guarantee of a solver (default 1 and 1e-5) or of a mechanism (required).
+    relation : {"add_remove", "replace_one"}, optional
+        Neighbouring relation of a solver; by default all relations that it supports. For a
+        mechanism it only appears in the result.
+    trials : int
+        Number of runs; docs/audit.md has a table of how many a guarantee needs. A run of a whole
+        estimator takes 5 to 30 ms.
+    confidence : float
+        Probability that the certified bound holds.
+    jobs : int
+        Processes for runs that are made one by one.
+    progress : callable, optional
+        Called with (runs done, number of runs) during the main part.
+
+    Returns
+    -------
+    Audit
+        A lower bound on the true ε and a verdict: refuted, consistent or too weak to tell. An
+        audit cannot prove that a guarantee holds.
+
+    Notes
+    -----
+    With several pairs of tables, a tenth of the trials select the pair that reveals most. Those
+    runs are discarded, so the bound is for a pair and an event that were fixed beforehand. If only
+    some pairs allow many runs at once, only those are tried; ``discreet audit`` tries all pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from discreet.audit import audit
+    >>> generator = np.random.default_rng(0)
+    >>> def mean_age(table, count):  # Laplace noise for ages between 0 and 10
+    ...     return np.mean(table) + generator.laplace(scale=10 / len(table), size=(count, 1))
+    >>> result = audit(mean_age, (np.zeros(5), np.array([100.0, 0, 0, 0, 0])), epsilon=1, delta=0)
+    >>> str(result.verdict)
+    'refuted'
+    """
+    trials = integer("trials", trials, least=100, most=10**12)
+    found = _attacks_on(target, neighbours, (epsilon, delta, relation), jobs)
+    found = [attack for attack in found if attack.batched] or found
+    found = found[: max(1, trials // (2 * FEWEST_SCREENED))]  # the strongest come first
+    if len(found) == 1:
+        return run(found[0], trials=trials, confidence=confidence, progress=progress)
+    each = max(FEWEST_SCREENED, int(SCREENING_SHARE * trials / len(found)))
+    screened = [run(attack, trials=each, confidence=confidence) for attack in found]
+
+    def separation(k: int) -> tuple[float, float]:
+        widest = max(point.tpr - point.fpr for point in screened[k].curve)
+        return screened[k].epsilon_bound / screened[k].epsilon, widest
+
+    best = found[max(range(len(found)), key=separation)]
+    left = trials - each * len(found)
+    result = run(best, trials=left, confidence=confidence, progress=progress)
+    return replace(
+        result,
+        trials=result.trials + sum(one.trials for one in screened),
+        seconds=result.seconds + sum(one.seconds for one in screened),
+    )
+
+
+def _attacks_on(
+    target: Any,
+    neighbours: tuple[Any, Any] | None,
+    promise: tuple[float | None, float | None, str | None],
+    jobs: int,
+) -> list[Attack]:
+    """Return the attacks of `audit`; raise for all mistakes in the request."""
+    if neighbours is not None and len(neighbours) != 2:
+        raise ValueError(f"neighbours must be two tables; got {len(neighbours)}.")
+    epsilon, delta, relation = promise
+    if isinstance(target, type):
+        raise TypeError(f"Pass an instance with its settings, such as {target.__name__}(...).")
+    if hasattr(target, "fit"):
+        if promise != (None, None, None):
+            raise ValueError(
+                "An estimator has its own guarantee: set epsilon, delta and relation there."
+            )
+        if neighbours is not None and any(len(table) != 2 for table in neighbours):
+            raise ValueError("The tables of an estimator are pairs: neighbours=((X, y), (X', y')).")
+        return attacks_on_estimator(target, neighbours, jobs=jobs)
+    if isinstance(target, str) or hasattr(target, "solve"):
+        if neighbours is not None:
+            raise ValueError(
+                "neighbours is for estimators and functions, not for a solver: pass for example "
+                "LogisticRegression(solver=...) as the target."
+            )
+        epsilon, delta = 1.0 if epsilon is None else epsilon, 1e-5 if delta is None else delta
+        return attacks(target, epsilon=epsilon, delta=delta, relation=relation, jobs=jobs)
+    if not callable(target):
+        raise TypeError(
+            f"Cannot audit a {type(target).__name__}: pass an estimator, a solver or a function."
+        )
+    if neighbours is None or epsilon is None or delta is None:
+        raise ValueError("A function needs neighbours=(table, other), epsilon and delta.")
+    tables, name = neighbours, getattr(target, "__name__", type(target).__name__)
+
+    def draw(world: int, runs: int) -> FloatArray:
+        return np.asarray(target(tables[world], runs))
+
+    return [Attack(name, OWN, epsilon, delta, relation or "as given", draw)]
 
 
 def subjects() -> tuple[str, ...]:
     """Return the names of everything that can be attacked by name."""
     whole = pipelines(Budget(1.0, 1e-5, Relation.ADD_REMOVE))
-    return (*RECIPES, *whole, "agd: trace")
+    return (*RECIPES, *whole, TRACE)
 
 
 def attacks(
@@ -54,19 +182,10 @@ def attacks(
 ) -> list[Attack]:
     """Return all attacks on a subject, the strongest first.
 
-    Parameters
-    ----------
-    subject : str, Solver or estimator
-        A name in `subjects`, a solver with its own settings, or an estimator, whose own budget
-        is then used.
-    epsilon, delta : float
-        The stated guarantee.
-    relation : str, optional
-        One relation; by default all that the subject supports.
-    jobs : int
-        Processes for trials that are run one by one.
-    seed : int, optional
-        Make the noise repeatable, for tests. By default it is that of an ordinary fit.
+    The subject is a name in `subjects`, a solver with its own settings, or an estimator, whose own
+    guarantee is then used. Without ``relation`` all that it supports are attacked. ``jobs`` is the
+    number of processes for trials that are run one by one; ``seed`` makes noise repeatable, for
+    tests.
     """
     if jobs != 1 and seed is not None:
         raise ValueError("Repeatable trials run in one process: pass jobs=1 or no seed.")
@@ -79,10 +198,11 @@ def attacks(
             usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
             recipe = replace(usual, solver=subject, way=None)
             found += _on_solver(subject.name, recipe, budget, jobs, seed)
-        elif subject == "agd: trace":
-            found += [_of_trace(attack) for attack in _on_recipes("agd", budget, jobs, seed)]
-        elif subject in RECIPES:
-            found += _on_recipes(subject, budget, jobs, seed)
+        elif subject in (*RECIPES, TRACE):
+            name = subject.removesuffix(": trace")
+            for recipe in RECIPES[name]:
+                of_weights = _on_solver(name, recipe, budget, jobs, seed)
+                found += map(_of_trace, of_weights) if subject == TRACE else of_weights
         elif subject in (whole := pipelines(budget)):
             for estimator in whole[subject]:
                 found += attacks_on_estimator(estimator, name=subject, jobs=jobs, seed=seed)
@@ -100,13 +220,14 @@ def attacks(
 
 def _interleaved(found: list[Attack]) -> list[Attack]:
     """Sort attacks: the strongest pair of every setting and relation, then the second ones, …."""
-    turns: dict[tuple[str, str], int] = {}
-    ranked = []
-    for attack in found:
+    turns: Counter[tuple[str, str]] = Counter()
+
+    def turn(attack: Attack) -> int:
         key = (attack.subject, attack.relation)
-        turns[key] = turns.get(key, 0) + 1
-        ranked.append((turns[key], attack))
-    return [attack for _, attack in sorted(ranked, key=lambda item: item[0])]
+        turns[key] += 1
+        return turns[key]
+
+    return sorted(found, key=turn)
 
 
 def attacks_on_estimator(
@@ -145,30 +266,16 @@ def attacks_on_estimator(
         epsilon, delta = two_steps(epsilon, delta)
     if tables is None:
         norm = getattr(estimator, "data_norm", None) or LONG
-        pairs = worst_cases(
-            relation,
-            norm=norm,
-            n_rows=20,
-            same_height=True,
-            regression=isinstance(estimator, RegressorMixin),
-        )
-        pairs = [
-            _with_classes(pair, getattr(estimator, "classes", None))
-            for pair in pairs
-            if pair.fit_intercept == intercept
-        ]
-    return [
-        Attack(
-            label,
-            pair.name,
-            epsilon,
-            delta,
-            str(relation),
-            _parallel(Fits(estimator, pair, None if seed is None else count(seed)).draw, jobs),
-            _projection(pair),
-        )
-        for pair in pairs
-    ]
+        targets = isinstance(estimator, RegressorMixin)
+        known = worst_cases(relation, norm=norm, n_rows=20, same_height=True, regression=targets)
+        classes = getattr(estimator, "classes", None)
+        pairs = [_with_classes(pair, classes) for pair in known if pair.fit_intercept == intercept]
+    promise, found = (epsilon, delta, str(relation)), []
+    for pair in pairs:
+        fits = Fits(estimator, pair, None if seed is None else count(seed))
+        draw = _parallel(fits.draw, jobs)
+        found.append(Attack(label, pair.name, *promise, draw, _projection(pair)))
+    return found
 
 
 def _with_classes(pair: Pair, classes: Any) -> Pair:
@@ -189,14 +296,6 @@ def _added(pair: Pair) -> bool:
     return label == other_label and not (np.any(row) and np.any(other))
 
 
-def _on_recipes(name: str, budget: Budget, jobs: int, seed: int | None) -> list[Attack]:
-    return [
-        attack
-        for recipe in RECIPES[name]
-        for attack in _on_solver(name, recipe, budget, jobs, seed)
-    ]
-
-
 def _on_solver(
     name: str, recipe: Recipe, budget: Budget, jobs: int, seed: int | None
 ) -> list[Attack]:
@@ -208,12 +307,9 @@ def _on_solver(
     )
     found = []
     known = recipe.way
-    for pair in worst_cases(
-        budget.relation,
-        norm=recipe.row_norm or LONG,
-        n_features=recipe.n_features,
-        regression=recipe.loss.task == "regression",
-    ):
+    norm, targets = recipe.row_norm or LONG, recipe.loss.task == "regression"
+    size = recipe.n_features
+    for pair in worst_cases(budget.relation, norm=norm, n_features=size, regression=targets):
         setting = Setting(
             recipe.solver, recipe.loss, recipe.alpha, recipe.row_norm, budget, pair, next(bits)
         )
@@ -231,27 +327,11 @@ def _on_solver(
         way: Way = known or "one by one"
         if way == "side by side" and shared:
             way = "one by one"
-        found.append(
-            Attack(
-                subject,
-                pair.name,
-                budget.epsilon,
-                budget.delta,
-                str(budget.relation),
-                _trials(setting, way, jobs),
-                _projection(pair),
-                batched=way != "one by one",
-            )
-        )
+        draw, batched = WAYS[way](setting).draw, way != "one by one"
+        draw = draw if batched else _parallel(draw, jobs)
+        promise = (budget.epsilon, budget.delta, str(budget.relation))
+        found.append(Attack(subject, pair.name, *promise, draw, _projection(pair), batched=batched))
     return found
-
-
-def _trials(setting: Setting, way: Way, jobs: int) -> Draw:
-    if way == "side by side":
-        return SideBySide(setting).draw
-    if way == "one result":
-        return Repeats(setting).draw
-    return _parallel(Single(setting).draw, jobs)
 
 
 def _shortened(solver: Any) -> Solver:

@@ -48,15 +48,12 @@ PROMISED, MEASURED, OTHER, CERTIFIED, EVENT, GUESSING = LEGEND
 STYLE = """
 body { margin: 0 auto; padding: 1.25rem 1rem 3rem; max-width: 66rem; background: #fff;
   color: #1a1a1a; font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; }
-figure { margin: 1.5rem 0; }
 svg { display: block; max-width: 100%; height: auto; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
   border-bottom: 1px solid #d0d0d0; }
-.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-@media print { body { max-width: none; padding: 0; font-size: 10pt; } tr { break-inside: avoid; } }
+.number { text-align: right; white-space: nowrap; }
 """
 CAPTION = (
     "Each panel shows one guarantee. Horizontal axis: false-positive rate of an attacker who "
@@ -68,11 +65,7 @@ CAPTION = (
 
 
 def draw(audits: Sequence[Audit]) -> Figure:
-    """Draw audits, one panel per guarantee.
-
-    Of several attacks on one guarantee, the one that certifies most is drawn with markers and the
-    others as thin lines.
-    """
+    """Draw one panel per guarantee, in which the attack that certifies most has markers."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -204,15 +197,9 @@ def _draw_panel(at: Axes, attacks: Sequence[Audit], lowest: float) -> None:
     )
     color = RED if refuted else "0.2"
     at.set_title("\n".join(heading), loc="left", fontsize=8.5, color=color)
-    at.annotate(
-        _short(best.subject, 30),
-        xy=(0, 1),
-        xycoords="axes fraction",
-        xytext=(0, 43),
-        textcoords="offset points",
-        fontsize=9.5,
-        fontweight="bold",
-    )
+    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    name = _short(best.subject, 30)
+    at.annotate(name, (0, 1), (0, 43), **place, fontsize=9.5, fontweight="bold")
 
 
 def _lowest(audit: Audit) -> float:

@@ -16,34 +16,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import ndtri
 from sklearn.base import clone, is_regressor
 
-from discreet.audit.attack import epsilon_of_gaussian
+from discreet.audit.attack import CURVE_POINTS, epsilon_of_gaussian
 from discreet.audit.one_run_bounds import (
     LARGEST_EPSILON,
     canaries_needed,
     one_run_bound,
-    one_run_p_value,
     one_run_sharpness,
     usual_guesses,
 )
 from discreet.audit.pairs import two_steps
-from discreet.audit.result import Audit, CurvePoint, Verdict
-from discreet.audit.statistics import lower_rate, upper_rate
+from discreet.audit.result import Audit, CurvePoint, roc_curve
+from discreet.audit.statistics import mu_bound
 from discreet.audit.trials import compares_rows
 from discreet.core import Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import PrivacyLeakWarning
 from discreet.validate import FloatArray, integer, number, positive
 
-__all__ = ["OneRunAudit", "audit_one_run", "one_run_bound", "one_run_p_value"]
+__all__ = ["OneRunAudit", "audit_one_run"]
 
 LEAST_NORM = 5.0
 """Least norm of a canary without ``data_norm``: its gradient then exceeds the default clips of the
 solvers until the model fits it well."""
-
-CURVE_POINTS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,20 +62,13 @@ class OneRunAudit(Audit):
     guesses: int
     correct: int
 
-    def __str__(self) -> str:
-        """Return one paragraph."""
-        text = (
-            f"{self.subject}: {self.verdict}. Promised: ε = {self.epsilon:g} at δ = "
-            f"{self.delta:g} ({self.relation}). Certified: ε ≥ {self.epsilon_bound:.3g} with "
-            f"confidence {100 * self.confidence:g} %, by one run with {self.trials:,} canaries: "
-            f"{self.correct:,} of {self.guesses:,} guesses were correct."
+    noun = "canaries"
+
+    def _evidence(self) -> str:
+        return (
+            f"one run with {self.trials:,} canaries: {self.correct:,} of {self.guesses:,} guesses "
+            "were correct"
         )
-        if self.verdict is Verdict.TOO_WEAK:
-            if self.trials_needed is None:
-                text += " More canaries would not help."
-            else:
-                text += f" About {self.trials_needed:,} canaries would be enough."
-        return text
 
 
 def audit_one_run(
@@ -103,9 +92,8 @@ def audit_one_run(
     column's weight reveals it. Under add/remove a coin decides between the canary and a row of
     zeros, which contributes nothing to any gradient and keeps the public number of rows; the model
     then has no intercept, which such a row would move. Under replace the coin decides between the
-    lowest and the highest label (or target). A canary's score is its weight times the sign of its
-    label. The scores farthest from their centre are guessed: high ones as included (or with the
-    higher label), low ones as not.
+    lowest and the highest label (or target). The weights farthest from their centre, with the sign
+    of the label, are guessed: high ones as included (or with the higher label), low ones as not.
 
     Parameters
     ----------
@@ -144,33 +132,34 @@ def audit_one_run(
     -----
     The result is not private with respect to ``X``: use rows that may be disclosed.
 
-    Under add/remove the bound is on the ε between a canary and a row of zeros. For methods that add
-    up gradients or losses such a row has no effect. Methods that count or rank rows (preparations,
-    and so ``solver="auto"``; `newton`, `shrunk-gd`) treat it as a row: there the tables are two
-    steps apart, and the audit tries to refute the guarantee for two steps.
+    Under add/remove, methods that count or rank rows (preparations, and so ``solver="auto"``;
+    `newton`, `shrunk-gd`) treat a row of zeros as a row: there the tables are two steps apart, and
+    the audit tries to refute the guarantee for two steps.
     """
     promise = _promise(estimator, epsilon, delta, relation)
     if promise[2] == "add_remove" and compares_rows(estimator):
         promise = (*two_steps(*promise[:2]), promise[2])
     number("confidence", confidence, least=0.5, below=1.0)
     canaries = integer("canaries", canaries, least=10)
-    if guesses is not None:
-        guesses = integer("guesses", guesses, most=canaries)
     begun = time.perf_counter()
     if guesses is not None:
-        numbers, each = [guesses], confidence
+        numbers, each = [integer("guesses", guesses, most=canaries)], confidence
     else:  # guessing all is best against too little noise
         each = 1 - (1 - confidence) / 2
         numbers = [canaries, usual_guesses(canaries, *promise[:2], each)]
     bits: Bits = SystemBits() if seed is None else SeededBits(seed)
     coins = (bits.words(canaries) >> np.uint64(63)).astype(bool)
     rows = sparse.csr_matrix(X, dtype=np.float64)
-    size = _canary_norm(estimator, rows) if norm is None else float(norm)
+    if norm is None:
+        norm = getattr(estimator, "data_norm", None)
+    if norm is None:
+        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)))
+        norm = max(LEAST_NORM, 2 * float(np.median(norms))) if norms.size else LEAST_NORM
     replace = promise[2] == "replace_one"
     model, labels, signs = _ready(estimator, np.asarray(y), canaries, replace=replace)
     present = np.ones(canaries) if replace else coins.astype(np.float64)
     added = labels[coins.astype(int), np.arange(canaries)] if replace else labels[0]
-    table = sparse.block_diag([rows, sparse.diags(size * present)], format="csr")
+    table = sparse.block_diag([rows, sparse.diags(float(norm) * present)], format="csr")
     table.eliminate_zeros()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # seeds and labels are intended
@@ -180,9 +169,14 @@ def audit_one_run(
         (one_run_bound(canaries, k, hits, delta=promise[1], confidence=each), k, hits)
         for k, hits in ((k, _right(scores, coins, k)) for k in numbers)
     )
-    mu = _mu_bound(scores, coins, confidence)
+    hits = (np.count_nonzero(scores[coins] > 0), np.count_nonzero(scores[~coins] > 0))
+    ones = np.count_nonzero(coins)
+    mu = float(mu_bound(*hits, ones, canaries - ones, alpha=1 - confidence))
+    name, solver = type(estimator).__name__, getattr(estimator, "solver", None)
+    if solver is not None:
+        name += f", {getattr(solver, 'name', solver)}"
     return OneRunAudit(
-        subject=_name(estimator),
+        subject=name,
         pair="each canary with the lowest or the highest label"
         if replace
         else "each canary, or a row of zeros",
@@ -222,14 +216,6 @@ def _promise(
     )
 
 
-def _canary_norm(estimator: Any, rows: sparse.csr_matrix) -> float:
-    bound = getattr(estimator, "data_norm", None)
-    if bound is not None:
-        return float(bound)
-    norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1))).ravel()
-    return max(LEAST_NORM, 2 * float(np.median(norms))) if norms.size else LEAST_NORM
-
-
 def _ready(
     estimator: Any, y: NDArray[Any], canaries: int, *, replace: bool
 ) -> tuple[Any, NDArray[Any], FloatArray]:
@@ -266,8 +252,7 @@ def _weights(model: Any, before: int, canaries: int) -> FloatArray:
             f"{weights.shape[1]}. Audit the linear model itself, not a pipeline around it."
         )
     towards = weights[-1] if len(weights) == 1 else weights[-1] - weights[0]
-    finite: FloatArray = np.nan_to_num(towards[before:])
-    return finite
+    return np.asarray(np.nan_to_num(towards[before:]))
 
 
 def _right(scores: FloatArray, coins: NDArray[np.bool_], guesses: int) -> int:
@@ -286,32 +271,12 @@ def _right(scores: FloatArray, coins: NDArray[np.bool_], guesses: int) -> int:
     return int(np.count_nonzero((scores > middle)[guessed] == coins[guessed]))
 
 
-def _mu_bound(scores: FloatArray, coins: NDArray[np.bool_], confidence: float) -> float:
-    """Return Φ⁻¹(p) − Φ⁻¹(q) for positive scores, treating each canary as an independent run."""
-    above, alpha = scores > 0, (1 - confidence) / 2
-    ones, zeros = np.count_nonzero(coins), np.count_nonzero(~coins)
-    if not ones or not zeros:
-        return 0.0
-    p = lower_rate(np.count_nonzero(above[coins]), ones, alpha)
-    q = upper_rate(np.count_nonzero(above[~coins]), zeros, alpha)
-    gap = float(ndtri(p) - ndtri(q)) if p > 0 and q < 1 else 0.0
-    return max(gap, 0.0)
-
-
 def _curve(scores: FloatArray, coins: NDArray[np.bool_]) -> tuple[CurvePoint, ...]:
     """Return the ROC curve over all thresholds."""
     thresholds = np.unique(np.quantile(scores, np.linspace(0, 1, CURVE_POINTS)))
     if not 0 < np.count_nonzero(coins) < coins.size:
         return ()
-    points = {
+    return roc_curve(
         (float(np.mean(scores[~coins] > at)), float(np.mean(scores[coins] > at)))
         for at in thresholds
-    }
-    return tuple(CurvePoint(*point) for point in sorted(points | {(0.0, 0.0), (1.0, 1.0)}))
-
-
-def _name(estimator: Any) -> str:
-    solver = getattr(estimator, "solver", None)
-    if solver is None:
-        return type(estimator).__name__
-    return f"{type(estimator).__name__}, {getattr(solver, 'name', solver)}"
+    )

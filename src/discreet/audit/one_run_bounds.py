@@ -19,14 +19,6 @@ from discreet.audit.result import SHARP
 from discreet.audit.statistics import LUCK, least_true
 from discreet.validate import FloatArray, number
 
-__all__ = [
-    "canaries_needed",
-    "one_run_bound",
-    "one_run_p_value",
-    "one_run_sharpness",
-    "usual_guesses",
-]
-
 LARGEST_EPSILON = 64.0
 MOST_CANARIES = 10**8
 
@@ -73,12 +65,7 @@ def one_run_p_value(
     At δ = 0 this is the bound of Steinke, Nasr and Jagielski 2023. For δ > 0 theirs is another
     one; in the tail where promises are refuted this one is smaller.
 
-    Parameters
-    ----------
-    canaries, guesses, correct
-        m ≥ r ≥ v ≥ 0; arrays are broadcast.
-    epsilon, delta
-        The promise.
+    Arrays of m ≥ r ≥ v ≥ 0 (``canaries``, ``guesses``, ``correct``), ε and δ are broadcast.
     """
     m, r, v, eps, slack = np.broadcast_arrays(
         *(np.asarray(a, dtype=np.float64) for a in (canaries, guesses, correct, epsilon, delta))
@@ -102,23 +89,9 @@ def one_run_p_value(
 def one_run_bound(
     canaries: int, guesses: int, correct: int, *, delta: float, confidence: float
 ) -> float:
-    """Return a lower bound on ε that holds with probability ``confidence``.
+    """Return the largest ε that this many correct guesses reject, or 0, under these conditions.
 
-    Parameters
-    ----------
-    canaries, guesses, correct : int
-        m canaries, r guesses (fixed beforehand) and the number of correct ones, under the
-        conditions of `one_run_p_value`.
-    delta : float
-        The stated δ.
-    confidence : float
-        Confidence of the bound.
-
-    Returns
-    -------
-    float
-        The largest ε that this many correct guesses reject; 0 if they reject none. The p-value
-        increases with ε, so it is found by bisection.
+    Those of `one_run_p_value`; it is a lower bound with probability ``confidence``.
     """
     number("delta", delta, least=0.0, below=1.0)
     number("confidence", confidence, least=0.5, below=1.0)
@@ -128,7 +101,7 @@ def one_run_bound(
 def _bounds(
     canaries: int, guesses: FloatArray, correct: FloatArray, delta: float, confidence: float
 ) -> FloatArray:
-    """Return `one_run_bound` for each of several numbers of guesses."""
+    """Return `one_run_bound` for several numbers of guesses; p-values increase with ε."""
 
     def rejected(epsilon: FloatArray) -> NDArray[np.bool_]:
         p = one_run_p_value(canaries, guesses, correct, epsilon=epsilon, delta=delta)

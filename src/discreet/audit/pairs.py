@@ -18,30 +18,19 @@ from numpy.typing import NDArray
 from discreet.core import Relation
 from discreet.validate import FloatArray
 
-__all__ = ["Pair", "own", "two_steps", "worst_cases"]
-
 Table = tuple[FloatArray, NDArray[Any]]
 
+OWN = "the caller's tables"
 BEYOND = 1e3
 """Norm, in units of the bound, of a row that tests whether the bound is enforced."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tables that differ in one row.
+    """Two tables (X, y) that differ in one row; the first may have one row fewer.
 
-    Attributes
-    ----------
-    name
-        Display name.
-    relation
-        The relation under which they are neighbours.
-    tables
-        (X, y) of world 0 and of world 1; the first may have one row fewer.
-    direction
-        Unit vector in which the changed row moves the weights (the intercept's last, if any).
-    fit_intercept
-        True if the model is to have an intercept.
+    ``direction`` is the unit vector in which the changed row moves the weights (the intercept's
+    last, if any).
     """
 
     name: str
@@ -103,8 +92,7 @@ def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
         pull = np.append(pull, other_sign - sign)
     length = float(np.linalg.norm(pull))
     direction = pull / length if length else pull
-    name = "the caller's tables"
-    return Pair(name, Relation.REPLACE_ONE, ((X, y), (other, other_y)), direction, fit_intercept)
+    return Pair(OWN, Relation.REPLACE_ONE, ((X, y), (other, other_y)), direction, fit_intercept)
 
 
 def worst_cases(
@@ -118,21 +106,10 @@ def worst_cases(
 ) -> list[Pair]:
     """Return all built-in pairs for one relation, the strongest first.
 
-    Parameters
-    ----------
-    relation : Relation
-        The neighbouring relation.
-    norm : float
-        The bound on a row's norm, or a norm at which its gradient is clipped.
-    n_rows : int
-        Rows in the larger table; the changed one is the first.
-    n_features : int
-        Number of columns. Rows orthogonal to the changed one need at least two.
-    regression : bool
-        Targets are numbers in [-1, 1] instead of −1 and 1.
-    same_height : bool
-        Under add/remove: put zeros in place of the missing row. Only pairs without an intercept
-        remain.
+    ``norm`` bounds a row's norm, or is one at which its gradient is clipped. The larger table has
+    ``n_rows``, of which the first is changed; rows orthogonal to it need two columns. Targets are
+    −1 and 1, or for ``regression`` in [−1, 1]. Under add/remove, ``same_height`` replaces the
+    missing row by zeros; only pairs without an intercept remain.
     """
     relation = Relation.parse(relation)
     y = np.where(np.arange(n_rows) % 2 == 0, 1.0, -1.0)
@@ -148,22 +125,16 @@ def worst_cases(
         X[0], labels[0] = row, label
         return X, labels
 
-    def without(X: FloatArray) -> Table:
-        if same_height:
-            return with_row(X, nothing, 0.0 if regression else 1.0)
-        return X[1:], y[1:]
+    def make(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
+        intercept = pull.size > n_features
+        if relation is Relation.REPLACE_ONE:  # a negated label negates the intercept, too
+            first = with_row(X, row, -1.0) if intercept else with_row(X, -row, 1.0)
+        elif same_height:
+            first = with_row(X, nothing, 0.0 if regression else 1.0)
+        else:
+            first = X[1:], y[1:]
+        return Pair(name, relation, (first, with_row(X, row, 1.0)), pull, intercept)
 
-    def added(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
-        tables = (without(X), with_row(X, row, 1.0))
-        return Pair(name, relation, tables, pull, fit_intercept=pull.size > n_features)
-
-    def negated(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
-        """Negate the row; with an intercept negate its label, which negates the intercept, too."""
-        other = (-row, 1.0) if pull.size == n_features else (row, -1.0)
-        tables = (with_row(X, *other), with_row(X, row, 1.0))
-        return Pair(name, relation, tables, pull, fit_intercept=pull.size > n_features)
-
-    make = added if relation is Relation.ADD_REMOVE else negated
     pairs = [
         make("one row alone", alone, right, feature),
         make("one row orthogonal to the others", crowd, right, feature),

@@ -7,6 +7,7 @@ code, the accounting and the composition of several answers are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from discreet.audit.trials import Way
@@ -32,8 +33,6 @@ from discreet.solvers import (
     resolve,
 )
 
-__all__ = ["LONG", "RECIPES", "Recipe", "pipelines"]
-
 ROW_NORM = 1.0
 LONG = 10.0
 """A row norm at which gradients are clipped, for estimators without ``data_norm``."""
@@ -48,17 +47,9 @@ SMALL_STEP = 1e-3
 class Recipe:
     """A solver with settings under which an attack sees most, and a way to run its trials.
 
-    Attributes
-    ----------
-    solver
-        The settings.
-    way
-        How trials are run (`discreet.audit.trials`); None to find out by the solver's behaviour.
-    label
-        Distinguishes it from other settings of the same solver.
-    loss, alpha, n_features, row_norm
-        The problem. A choice reveals most where there is little to choose from: in one column.
-        Without ``row_norm``, only the clip of its gradient bounds a row's effect.
+    Without ``way`` the solver's behaviour decides. A choice reveals most where there is little to
+    choose from: in one column. Without ``row_norm``, only the clip of its gradient bounds a row's
+    effect. ``label`` distinguishes settings of the same solver.
     """
 
     solver: Solver
@@ -84,15 +75,6 @@ PRECISE = 1e-6
 """A bound on the gradient at the point found. The published one, 1/n², is large for few rows, and
 so is the noise that hides it."""
 
-_SIGNS: dict[str, Any] = {
-    "generations": 2,
-    "population": 8,
-    "mutation": 0.1,
-    "last_mutation": 0.1,
-    "objective_clip": 0.01,
-}
-"""Reduce each choice to the side of the last winner on which a candidate lies."""
-
 
 def _both(solver: Any, way: Way = "one by one", **problem: Any) -> tuple[Recipe, Recipe]:
     """Return recipes for the tight and for the published calibration of a solver."""
@@ -105,16 +87,14 @@ def _batches(name: str) -> Any:
     return replace(resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
 
 
+_plain_gd = partial(GD, step_size=SMALL_STEP, momentum=0.0, averaging=0.0)
+_agd = partial(AGD, n_steps=1, objective_clip=1.0)
+
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "gd": (
-        Recipe(GD(20, step_size=SMALL_STEP, momentum=0.0, averaging=0.0), "side by side"),
+        Recipe(_plain_gd(20), "side by side"),
         Recipe(GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"),
-        Recipe(
-            GD(5, step_size=SMALL_STEP, momentum=0.0, averaging=0.0),
-            "side by side",
-            row_norm=None,
-            label="clipped gradients",
-        ),
+        Recipe(_plain_gd(5), "side by side", row_norm=None, label="clipped gradients"),
     ),
     "sgd": (
         Recipe(_batches("sgd"), "side by side"),
@@ -150,16 +130,14 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         Recipe(LaplaceSGD("published", batch_size=3, passes=2, step_size=0.1)),
     ),
     "frank-wolfe": _both(FrankWolfe(iterations=2, radius=0.01), n_features=1),
-    "privgene": _both(PrivGene(**_SIGNS), n_features=1),
+    "privgene": _both(  # each choice is only between the sides of the last winner
+        PrivGene(generations=2, population=8, mutation=0.1, last_mutation=0.1, objective_clip=0.01),
+        n_features=1,
+    ),
     "agd": (
-        Recipe(AGD(splits=1, n_steps=1, max_iterations=1, objective_clip=1.0), n_features=1),
-        Recipe(
-            AGD(splits=3, n_steps=1, objective_clip=1.0), n_features=1, label="with refinements"
-        ),
-        Recipe(
-            AGD("published", splits=5, n_steps=1, max_iterations=2, objective_clip=1.0),
-            n_features=1,
-        ),
+        Recipe(_agd(splits=1, max_iterations=1), n_features=1),
+        Recipe(_agd(splits=3), n_features=1, label="with refinements"),
+        Recipe(_agd("published", splits=5, max_iterations=2), n_features=1),
     ),
     "newton": (Recipe(Newton(iterations=1), loss=Huber(1.0)),),
     "shrunk-gd": (
@@ -171,35 +149,21 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
 
 def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
     """Return whole estimators: the automatic choice, a preparation, three classes, regression."""
-    settings: dict[str, Any] = {
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "relation": str(budget.relation),
-    }
+    settings: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
+    settings |= {"relation": str(budget.relation), "fit_intercept": False}
+    steps, short = [Radius(), Centre(), Scale()], GD(3, momentum=0.0, step_size=SMALL_STEP)
+    classes = [-1, 0, 1]
     return {
         "auto": (
-            LogisticRegression(**settings, fit_intercept=False),
             LogisticRegression(**settings),
+            LogisticRegression(**{**settings, "fit_intercept": True}),
         ),
         "pipeline: preparation and gd": (
-            LogisticRegression(
-                **settings,
-                solver=GD(3),
-                preparation=[Radius(), Centre(), Scale()],
-                fit_intercept=False,
-            ),
+            LogisticRegression(**settings, solver=GD(3), preparation=steps),
         ),
         "pipeline: three classes": (
-            LinearSVC(
-                **settings,
-                solver=GD(3, momentum=0.0, step_size=SMALL_STEP),
-                classes=[-1, 0, 1],
-                data_norm=ROW_NORM,
-                fit_intercept=False,
-            ),
+            LinearSVC(**settings, solver=short, classes=classes, data_norm=ROW_NORM),
         ),
-        "pipeline: automatic SVM": (LinearSVC(**settings, fit_intercept=False),),
-        "pipeline: automatic regression": (
-            HuberRegressor(**settings, target_bounds=(-1.0, 1.0), fit_intercept=False),
-        ),
+        "pipeline: automatic SVM": (LinearSVC(**settings),),
+        "pipeline: automatic regression": (HuberRegressor(**settings, target_bounds=(-1.0, 1.0)),),
     }

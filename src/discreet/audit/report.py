@@ -121,49 +121,25 @@ def document(
     left_out: Mapping[str, str] | None = None,
     complete: bool = True,
 ) -> dict[str, Any]:
-    """Return several audits as one document for JSON.
-
-    Parameters
-    ----------
-    audits : sequence of Audit
-        The results.
-    settings : mapping
-        The request.
-    left_out : mapping, optional
-        Subjects that were requested but could not be attacked, with the reason.
-    complete : bool
-        True if every attack was carried out.
-
-    Returns
-    -------
-    dict
-        With ``versions``, ``settings``, ``audits`` (`Audit.to_dict` of each), the number of each
-        verdict, and the summary. Numbers that are not finite are None.
-    """
+    """Return several audits, the request and its ``left_out`` subjects as a document for JSON."""
     verdicts = [audit.verdict for audit in audits]
     packages = ("discreet", "numpy", "scipy", "scikit-learn")
     return {
-        "versions": {
-            "python": platform.python_version(),
-            **{name: installed_version(name) for name in packages},
-        },
+        "versions": {"python": platform.python_version()}
+        | {name: installed_version(name) for name in packages},
         "settings": dict(settings),
         "complete": complete,
         "left_out": dict(left_out or {}),
         "verdicts": {str(verdict): verdicts.count(verdict) for verdict in Verdict},
         "summary": summary(audits),
-        "audits": [_finite(audit.to_dict()) for audit in audits],
+        "audits": [audit.to_dict() for audit in audits],
     }
 
 
 def bound_text(audit: Audit) -> str:
     """Return the certified ε, with enough digits to exceed a refuted ε."""
-    digits = 3
-    while (
-        audit.verdict is Verdict.REFUTED
-        and float(_floor(audit.epsilon_bound, digits)) <= audit.epsilon
-        and digits < 17
-    ):
+    digits, refuted = 3, audit.verdict is Verdict.REFUTED
+    while refuted and digits < 17 and float(_floor(audit.epsilon_bound, digits)) <= audit.epsilon:
         digits += 1
     return _floor(audit.epsilon_bound, digits)
 
@@ -193,14 +169,3 @@ def round_up(count: int) -> int:
     """Return a number of trials rounded up to two digits."""
     step = int(10 ** max(0, len(str(count)) - 2))
     return -(-count // step) * step
-
-
-def _finite(value: Any) -> Any:
-    """Return the data with None in place of numbers that JSON cannot represent."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

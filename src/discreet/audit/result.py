@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Audit", "CurvePoint", "Verdict"]
+__all__ = ["Audit", "CurvePoint", "Verdict", "roc_curve"]
 
 SHARP = 2.0
 """An audit is too weak if it would not have refuted this multiple of the stated ε."""
@@ -31,6 +32,11 @@ class CurvePoint:
 
     fpr: float
     tpr: float
+
+
+def roc_curve(points: Iterable[tuple[float, float]]) -> tuple[CurvePoint, ...]:
+    """Return the ROC curve through pairs of rates, in order and with both ends."""
+    return tuple(CurvePoint(*point) for point in sorted({*points, (0.0, 0.0), (1.0, 1.0)}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,17 +105,21 @@ class Audit:
         """Return the probability that ``epsilon_bound`` is above the true ε."""
         return 1 - self.confidence
 
+    noun = "trials"
+
+    def _evidence(self) -> str:
+        return f"{self.trials:,} runs on {self.pair!r}, using {self.statistic}"
+
     def __str__(self) -> str:
         """Return one paragraph."""
         stated = f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.relation})"
         bound = f"ε ≥ {self.epsilon_bound:.3g} with confidence {100 * self.confidence:g} %"
         text = f"{self.subject}: {self.verdict}. Promised: {stated}. Certified: {bound}"
-        text += f", by {self.trials:,} runs on {self.pair!r}, using {self.statistic}."
-        if self.verdict is Verdict.TOO_WEAK:
-            if self.trials_needed is None:
-                text += " More trials of this attack would not help."
-            else:
-                text += f" About {self.trials_needed:,} trials would be enough."
+        text += f", by {self._evidence()}."
+        if self.verdict is Verdict.TOO_WEAK and self.trials_needed is None:
+            text += f" More {self.noun} would not help this attack."
+        elif self.verdict is Verdict.TOO_WEAK:
+            text += f" About {self.trials_needed:,} {self.noun} would be enough."
         return text
 
     def to_dict(self) -> dict[str, Any]:

@@ -39,21 +39,6 @@ from discreet.rows import as_rows
 from discreet.solvers import AMP, AMPHF, ObjPert, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray
 
-__all__ = [
-    "Fits",
-    "NotSeparable",
-    "Repeats",
-    "Setting",
-    "SideBySide",
-    "Single",
-    "Way",
-    "compares_rows",
-    "fastest_way",
-    "numbers_of",
-    "released_numbers",
-    "trace_numbers",
-]
-
 Way = Literal["one by one", "side by side", "one result"]
 
 COPIES = 2000
@@ -69,17 +54,7 @@ class NotSeparable(NotSupported):
 
 @dataclass(frozen=True)
 class Setting:
-    """A solver on a problem, and the two tables.
-
-    Attributes
-    ----------
-    solver, loss, alpha, row_norm, budget
-        Settings, as of an estimator.
-    pair
-        The neighbouring tables.
-    bits
-        Source of random bits.
-    """
+    """A solver on a problem, the two neighbouring tables, and the source of random bits."""
 
     solver: Solver
     loss: Loss
@@ -105,12 +80,8 @@ class Setting:
         X, y = self.pair.tables[world]
         if copies > 1:
             X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
-        return as_rows(
-            X,
-            np.tile(y, copies),
-            fit_intercept=self.pair.fit_intercept,
-            row_norm=self.row_norm,
-        )
+        labels, intercept = np.tile(y, copies), self.pair.fit_intercept
+        return as_rows(X, labels, fit_intercept=intercept, row_norm=self.row_norm)
 
 
 @dataclass(frozen=True)
@@ -207,16 +178,9 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Fits:
-    """Fits of copies of an estimator, one by one.
+    """Fits of clones of any estimator with ``coef_`` and ``intercept_``, one by one.
 
-    Attributes
-    ----------
-    estimator
-        Any estimator with ``coef_`` and ``intercept_``; never fitted itself.
-    pair
-        The two tables.
-    seeds
-        Seeds for repeatable trials; None for the noise of an ordinary fit.
+    ``seeds`` makes trials repeatable; None for the noise of an ordinary fit.
     """
 
     estimator: Any
@@ -237,6 +201,9 @@ class Fits:
         return np.array(outputs)
 
 
+WAYS: dict[Way, Any] = {"one by one": Single, "side by side": SideBySide, "one result": Repeats}
+
+
 def fastest_way(setting: Setting) -> Way:
     """Choose how to run a solver's trials, by its behaviour on small fits.
 
@@ -246,21 +213,15 @@ def fastest_way(setting: Setting) -> Way:
     if isinstance(setting.solver, PERTURBED) and not setting.pair.fit_intercept:
         return "one by one" if setting.budget.pure else "side by side"
     setting = replace(setting, bits=SeededBits(0))
-    ways: tuple[tuple[Way, Any], ...] = (
-        ("side by side", SideBySide(setting)),
-        ("one result", Repeats(setting)),
-    )
-    for way, trials in ways:
+    for way in ("side by side", "one result"):
         try:
             for world, count in ((0, PROBED), (1, PROBED), (1, COPIES)):
-                trials.draw(world, count)
+                WAYS[way](setting).draw(world, count)
         except Exception:  # a solver may be anybody's code, and need not cope with such a table
             continue
         return way
     return "one by one"
 
-
-# -- solvers on a wide table -----------------------------------------------------------------------
 
 PERTURBED = (ObjPert, AMP, AMPHF)
 """Solvers that minimise a perturbed objective. They ask no gradients, but their objective is a sum
@@ -270,18 +231,14 @@ of one objective per copy, with independent noise."""
 def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
     """Return a solver and a problem that fit each of several copies as one would be alone."""
     one = setting.problem()
+    wide = replace(one, n_features=copies * one.n_features)
     if not isinstance(setting.solver, PERTURBED):
-        return setting.solver, replace(one, n_features=copies * one.n_features)
+        return setting.solver, wide
     if setting.budget.pure:
         raise NotSeparable("Copies side by side would share the norm of pure noise.")
     # Their bounds on the norm of all weights need the true number of rows. The penalty on the sum
     # over rows, n·alpha, stays that of one copy.
-    wide = replace(
-        one,
-        penalty=L2(setting.alpha / copies),
-        n_rows=copies * one.n_rows,
-        n_features=copies * one.n_features,
-    )
+    wide = replace(wide, penalty=L2(setting.alpha / copies), n_rows=copies * one.n_rows)
     return _with_scaled_bound(setting.solver, copies, one), wide
 
 
@@ -295,15 +252,9 @@ def _with_scaled_bound(solver: Any, copies: int, problem: Problem) -> Solver:
         return replace(solver, gradient_bound=solver._gradient_bound(problem) / copies)
     if solver.calibration == "published":
         return solver
-    given = solver.gradient_bound
-    return replace(
-        solver,
-        noise_reach=solver.noise_reach * math.sqrt(copies),
-        gradient_bound=None if given is None else given / copies,
-    )
-
-
-# -- curators --------------------------------------------------------------------------------------
+    reach, bound = solver.noise_reach * math.sqrt(copies), solver.gradient_bound
+    bound = None if bound is None else bound / copies
+    return replace(solver, noise_reach=reach, gradient_bound=bound)
 
 
 class _Sized(Curator):
@@ -319,11 +270,8 @@ def _only(*allowed: str) -> type[_Sized]:
     def refused(self: Any, *_: Any, **__: Any) -> Any:
         raise NotSeparable(f"The solver asks for more than {' or '.join(allowed)}.")
 
-    others = [
-        name
-        for name in dir(Curator)
-        if not name.startswith("_") and name not in allowed and callable(getattr(Curator, name))
-    ]
+    public = [name for name in dir(Curator) if not name.startswith("_")]
+    others = [name for name in public if name not in allowed and callable(getattr(Curator, name))]
     return type("_Only", (_Sized,), dict.fromkeys(others, refused))
 
 
@@ -386,11 +334,8 @@ class _Repeating(_ReleaseOnly):
 
         Curator.release(self, kept, **details)
         mechanism = details["mechanism"]
-        drawn = {
-            "sensitivity": details["sensitivity"],
-            "magnitude": details["magnitude"],
-            "noise": self._noise,
-        }
+        drawn = {name: details[name] for name in ("sensitivity", "magnitude")}
+        drawn["noise"] = self._noise
         if isinstance(mechanism, Gaussian):  # independent noise per number: one long vector
             values = np.tile(self.exact, self.count)
             self.noisy = mechanism.release(values, **drawn)[0].reshape(self.count, -1)
@@ -427,9 +372,6 @@ def _same(what: str, one: FloatArray, other: FloatArray) -> None:
         )
 
 
-# -- outputs as numbers ----------------------------------------------------------------------------
-
-
 def numbers_of(solution: Solution) -> FloatArray:
     """Return everything a solver returns as numbers: weights and trace."""
     return np.concatenate([solution.weights, trace_numbers(solution.trace)])
@@ -438,15 +380,11 @@ def numbers_of(solution: Solution) -> FloatArray:
 def trace_numbers(trace: Sequence[TraceEntry]) -> FloatArray:
     """Return a trace's length, and the first, last and summed value of each of its numbers.
 
-    Values are rounded to 12 digits. Noise scales include a bound on rounding errors, which depends
-    on the number of rows; that number is public, but the table that lacks a row has one row fewer
-    than it states.
+    Values are rounded to 12 digits: noise scales include a bound on rounding errors, which depends
+    on the number of rows, and the table that lacks a row has one row fewer than it states.
     """
     entries = np.array(
-        [
-            [float(value) for value in vars(entry).values() if isinstance(value, (int, float))]
-            for entry in trace
-        ]
+        [[float(v) for v in vars(entry).values() if isinstance(v, (int, float))] for entry in trace]
     )
     length = np.array([len(trace)], dtype=np.float64)
     if not entries.size:

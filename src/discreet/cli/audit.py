@@ -23,20 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-FEWEST, USUAL, MOST = 100, 10_000, 1_000_000
-"""Trials per attack: the least number, and the range of the default."""
-
-MINUTES_FOR_ALL = 15.0
-"""Default duration of ``discreet audit all``."""
-
-LEAST_SECONDS = 4.0
-"""Least useful duration of an attack, most of which is spent on learning a statistic."""
-
-MEASURING_SECONDS = 0.3
-"""Time to measure the duration of a run, without ``--minutes``."""
-
-_SHARE_OF_TIME = 0.85
-"""Share of an attack's time for its runs; the rest is for learning and counting."""
+FEWEST, USUAL, MOST = 100, 10_000, 1_000_000  # trials per attack: least, and range of the default
+MINUTES_FOR_ALL = 15.0  # default duration of ``discreet audit all``
+LEAST_SECONDS = 4.0  # of a useful attack, most of which are spent on learning a statistic
+MEASURING_SECONDS = 0.3  # to measure the duration of a run, without ``--minutes``
+_SHARE_OF_TIME = 0.85  # of an attack, for its runs; the rest is for learning and counting
 _LEAST_BATCH_SECONDS = 0.05
 
 
@@ -72,10 +63,7 @@ def audit(
         Relation | None,
         typer.Option(help="Neighbouring relation; by default each that the solver supports."),
     ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Duration of all attacks together."),
-    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Duration of all attacks together.")] = None,
     trials: Annotated[
         int | None,
         typer.Option(
@@ -85,8 +73,7 @@ def audit(
         ),
     ] = None,
     confidence: Annotated[
-        float,
-        typer.Option(help="Probability that all certified bounds hold."),
+        float, typer.Option(help="Probability that all certified bounds hold.")
     ] = 0.999,
     jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     figure: Annotated[
@@ -219,15 +206,12 @@ def _default_trials(attack: Attack, confidence: float) -> int:
     """Return the number of trials that can refute twice the promised ε, but at most `MOST`."""
     from discreet.audit.attack import trials_needed
 
-    needed = trials_needed(attack.epsilon, attack.delta, confidence)
-    return MOST if needed is None else min(MOST, max(USUAL, needed))
+    needed = trials_needed(attack.epsilon, attack.delta, confidence) or MOST
+    return min(MOST, max(USUAL, needed))
 
 
 def _forecast(
-    attacks: Sequence[Attack],
-    counts: Sequence[int],
-    rates: Sequence[float],
-    confidence: float,
+    attacks: Sequence[Attack], counts: Sequence[int], rates: Sequence[float], confidence: float
 ) -> str:
     """State, before the work, how many trials are planned and what they can show."""
     from discreet.audit.attack import reachable, trials_needed
@@ -336,24 +320,16 @@ def _check_figure(figure: Path | None, force: bool) -> None:
 
 def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     """Return the table and the summary: a drawn table for a terminal, else one line per attack."""
-    from discreet.audit import report
+    from discreet.audit import Verdict, report
 
-    if markdown:
-        return f"{report.markdown(done)}\n{report.summary(done)}\n"
-    if not screen.out.is_terminal:
-        return f"{report.text(done)}\n{report.summary(done)}\n"
-    return _terminal_table(screen, done)
-
-
-def _terminal_table(screen: Screen, done: Sequence[Audit]) -> Any:
-    """Return a table that fits a terminal: what all rows have in common is in the title."""
+    if markdown or not screen.out.is_terminal:
+        lines = report.markdown(done) if markdown else report.text(done)
+        return f"{lines}\n{report.summary(done)}\n"
     from rich import box
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
-
-    from discreet.audit import Verdict, report
 
     promises = dict.fromkeys(f"ε = {audit.epsilon:g}, δ = {audit.delta:g}" for audit in done)
     title = f"Promised: {next(iter(promises))}" if len(promises) == 1 else "Promised and certified"

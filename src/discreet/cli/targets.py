@@ -24,18 +24,9 @@ EPSILON, DELTA = 1.0, 1e-5
 
 @dataclass(frozen=True)
 class Plan:
-    """The attacks to carry out.
+    """The attacks to carry out, in this order, the promised guarantee, and a note to show first.
 
-    Attributes
-    ----------
-    attacks
-        In this order.
-    epsilon, delta
-        The promised guarantee.
-    left_out
-        Subjects that cannot be attacked, with the reason.
-    note
-        Text to show first.
+    ``left_out`` has the subjects that cannot be attacked, with the reason.
     """
 
     attacks: tuple[Attack, ...]
@@ -46,11 +37,7 @@ class Plan:
 
 
 def plan_for(
-    target: str,
-    epsilon: float | None,
-    delta: float | None,
-    relation: Relation | None,
-    jobs: int,
+    target: str, epsilon: float | None, delta: float | None, relation: Relation | None, jobs: int
 ) -> Plan:
     """Return the attacks on a target; raise for all mistakes in the request, before any work."""
     from discreet.audit import most_telling
@@ -67,24 +54,20 @@ def plan_for(
         given = {"--epsilon": epsilon, "--delta": delta, "--relation": relation}
         extra = [name for name, value in given.items() if value is not None]
         return _model_plan(target, extra, jobs)
-    budget = Budget(
-        EPSILON if epsilon is None else epsilon,
-        DELTA if delta is None else delta,
-        Relation.ADD_REMOVE if relation is None else relation,
-    )
-    promised: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
+    epsilon, delta = EPSILON if epsilon is None else epsilon, DELTA if delta is None else delta
+    Budget(epsilon, delta, relation or Relation.ADD_REMOVE)  # raises for numbers out of range
     found: list[Attack] = []
     left_out: dict[str, str] = {}
     for subject in chosen:
         try:
-            found += attacks(subject, **promised, relation=relation, jobs=jobs)
+            found += attacks(subject, epsilon=epsilon, delta=delta, relation=relation, jobs=jobs)
         except PrivacyError as error:
             left_out[str(getattr(subject, "name", subject))] = str(error)
     if not found:
         raise Problem(Exit.PRIVACY, " ".join(left_out.values()))
     if target == "all":  # all pairs of tables would take a day
         found = most_telling(found)
-    return Plan(tuple(found), budget.epsilon, budget.delta, left_out)
+    return Plan(tuple(found), epsilon, delta, left_out)
 
 
 def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
@@ -92,15 +75,14 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
 
     from discreet import load
     from discreet.audit.cases import attacks
+    from discreet.audit.pairs import two_steps
 
     path = Path(target)
     if not path.exists():
         raise Problem(Exit.USAGE, _unknown(target))
     if given:
-        raise Problem(
-            Exit.USAGE,
-            f"{target} states its own guarantee; leave out {', '.join(given)}.",
-        )
+        text = f"{target} states its own guarantee; leave out {', '.join(given)}."
+        raise Problem(Exit.USAGE, text)
     loaded = load(path)
     estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
     promise = estimator.guarantee_
@@ -117,27 +99,19 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
         "bounds) on small worst-case tables. It uses neither the rows that the model was trained "
         "on nor its weights."
     )
+    aimed = []  # at the guarantee that the model states, whose ε may exceed the requested one
+    for attack in found:
+        epsilon, delta = promise.epsilon, promise.delta
+        if attack.relation != promise.relation:  # one row removed and one added
+            epsilon, delta = two_steps(epsilon, delta)
+        subject = attack.subject.replace(type(small).__name__, path.name, 1)
+        aimed.append(replace(attack, subject=subject, epsilon=epsilon, delta=delta))
     if any(attack.relation != promise.relation for attack in found):
         note += (
             f" With these settings no row can represent a missing one, as {promise.relation} would "
             "require, so the tables are two rows apart: for them the guarantee is twice the ε."
         )
-    found = [_for_model(attack, promise, type(small).__name__, path.name) for attack in found]
-    return Plan(tuple(found), promise.epsilon, promise.delta, note=note)
-
-
-def _for_model(attack: Attack, promise: Any, kind: str, name: str) -> Attack:
-    """Return an attack on a model's stated guarantee, whose ε may exceed the requested one.
-
-    A replaced row is one removed and one added: two steps under add/remove.
-    """
-    from discreet.audit.pairs import two_steps
-
-    epsilon, delta = promise.epsilon, promise.delta
-    if attack.relation != promise.relation:
-        epsilon, delta = two_steps(epsilon, delta)
-    subject = attack.subject.replace(kind, name, 1)
-    return replace(attack, subject=subject, epsilon=epsilon, delta=delta)
+    return Plan(tuple(aimed), promise.epsilon, promise.delta, note=note)
 
 
 def _for_small_tables(estimator: Any) -> Any:
@@ -153,12 +127,10 @@ def _for_small_tables(estimator: Any) -> Any:
     if settings.get("target_bounds") is not None:  # the model itself is fitted from −1 to 1
         small.set_params(target_bounds=(-1.0, 1.0))
     if settings["preparation"] is not None:
-        steps = [
-            replace(step, columns=range(min(2, len(step.columns))))
-            if isinstance(step, Bounds)
-            else step
-            for step in settings["preparation"]
-        ]
+        steps = list(settings["preparation"])
+        for k, step in enumerate(steps):
+            if isinstance(step, Bounds):
+                steps[k] = replace(step, columns=range(min(2, len(step.columns))))
         small.set_params(preparation=steps)
     return small
 

@@ -6,9 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from discreet import LogisticRegression
 from discreet.core import Gaussian
-from tests.audit.internals import Noise, SeededBits
+from tests.audit.internals import Noise, SeededBits, bits_of_fits
 
 from .all import entropy, low_entropy, low_entropy_of_fits
 from .streams import Noisy, OneSeed
@@ -85,15 +84,11 @@ def test_fits_have_entropy(estimator):
     assert found.passed, found
 
 
-class OneByte(LogisticRegression):
-    def _bits(self):
-        return SeededBits(os.urandom(1)[0])
-
-
 @pytest.mark.parametrize("solver", ["outpert", "frank-wolfe"])
 def test_fits_with_a_seed_of_one_byte_are_found(solver):
     """No collision in 120 fits: probability 3e-15."""
-    found = low_entropy_of_fits(OneByte(**logistic(solver).get_params()), TABLE, fits=120)
+    with bits_of_fits(lambda: SeededBits(os.urandom(1)[0])):
+        found = low_entropy_of_fits(logistic(solver), TABLE, fits=120)
     assert not found.passed
 
 

@@ -7,8 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.multiclass import OneVsRestClassifier
 
-from discreet import LogisticRegression
-from tests.audit.internals import SeededBits
+from tests.audit.internals import SeededBits, bits_of_fits
 
 from .all import (
     repeated_in_classes,
@@ -116,16 +115,11 @@ def test_wrappers_that_fit_one_model_a_class_are_looked_into():
     assert not repeated_in_classes(OneVsRestClassifier(OneSeed())).passed
 
 
-class SameStreams(LogisticRegression):
-    """Hands every class a stream of the same seed, which is fresh in each fit."""
-
-    def _bits(self):
-        return _Copied(np.random.SeedSequence().entropy)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Copied:
-    seed: int
+    """Hands every class a stream of the same seed, which is fresh in each fit."""
+
+    seed: int = dataclasses.field(default_factory=lambda: np.random.SeedSequence().entropy)
     secure = False
 
     def spawn(self, count):
@@ -134,9 +128,9 @@ class _Copied:
 
 @pytest.mark.parametrize("solver", ["frank-wolfe", "outpert"])
 def test_classes_of_ours_with_one_stream_are_seen(solver):
-    settings = logistic(solver, epsilon=20.0).get_params()
-    assert repeated_in_fits(SameStreams(**settings), TABLE).passed
-    found = repeated_in_classes(SameStreams(**settings))
+    with bits_of_fits(_Copied):
+        assert repeated_in_fits(logistic(solver, epsilon=20.0), TABLE).passed
+        found = repeated_in_classes(logistic(solver, epsilon=20.0))
     assert not found.passed
     assert "random words" in found.text
 

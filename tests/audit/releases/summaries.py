@@ -18,8 +18,8 @@ from tests.audit.internals import (
     RowNorms,
     StabilityHistogram,
     edges,
-    lengths,
     noisy_limit,
+    norm_candidates,
     numeric_vote,
     score_classifier,
     score_regressor,
@@ -125,7 +125,7 @@ def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:
     The statistic is True if one of the few was chosen. Under add/remove the row is removed: a row
     of zeros would be one of the shortest.
     """
-    grid = lengths()
+    grid = norm_candidates()
     short = grid * (1 - 1e-9)  # a computed norm must not exceed its candidate
     if relation is Relation.REPLACE_ONE:
         low, high = -40, -10

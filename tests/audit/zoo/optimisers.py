@@ -1,8 +1,10 @@
 """Bugs in computations on exact rows: noise for a condition that does not hold."""
 
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 import numpy as np
+import pytest
 
 from discreet.core import Account, Budget, Curator
 from discreet.objectives import L2, Huber, HuberHinge, Problem
@@ -15,11 +17,13 @@ from .vector_noise import release
 REPLACE = Promise(1.0, relation="replace_one")
 
 
-class LongSteps(OutPert):
-    """The library's output perturbation without its check of the step."""
-
-    def plan(self, problem, budget, n_models=1):
-        return budget
+@contextmanager
+def unchecked_steps():
+    """Let output perturbation take steps of any length."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("exact.descents", "solvers.outpert"):
+            patch.setattr(f"discreet.{module}.check_step", lambda step, longest: None)
+        yield
 
 
 class Recording(Curator):
@@ -40,8 +44,9 @@ def end_of_descent(world, sound):
     budget = Budget(REPLACE.epsilon, REPLACE.delta, REPLACE.relation)
     rows = as_rows(np.ones((n, 1)), y, fit_intercept=False, row_norm=1.0)
     curator = Recording(rows, Account(budget), seeded(np.random.default_rng(0)))
-    solver = OutPert(iterations=5, step_size=1.0) if sound else LongSteps(iterations=5, step_size=4)
-    solver.solve(problem, curator, budget)
+    solver = OutPert(iterations=5, step_size=1.0 if sound else 4.0)
+    with nullcontext() if sound else unchecked_steps():
+        solver.solve(problem, curator, budget)
     return curator.recorded
 
 

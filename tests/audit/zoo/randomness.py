@@ -6,7 +6,7 @@ import numpy as np
 
 from discreet import LinearSVC
 from discreet.solvers import GD
-from tests.audit.internals import SeededBits
+from tests.audit.internals import SeededBits, bits_of_fits
 
 from .planting import Promise, apart, plant
 
@@ -66,13 +66,6 @@ class RepeatedBits(SeededBits):
         return [SeededBits(child) for _ in range(count)]
 
 
-class OneNoise(LinearSVC):
-    """The library's estimator, with the given bits."""
-
-    def _bits(self):
-        return self.bits
-
-
 @plant(
     "the same noise for all one-vs-rest classes",
     Promise(1.0, 1e-3, "replace_one"),
@@ -90,7 +83,7 @@ def same_noise(rng, world, count, sound):
     y = np.append(np.full(COPIES, world), [0, 1, 2])
     outputs = []
     for _ in range(-(-count // COPIES)):
-        model = OneNoise(
+        model = LinearSVC(
             epsilon=1.0,
             delta=1e-3,
             relation="replace_one",
@@ -99,6 +92,7 @@ def same_noise(rng, world, count, sound):
             fit_intercept=False,
             classes=[0, 1, 2],
         )
-        model.bits = (SeededBits if sound else RepeatedBits)(int(rng.integers(2**62)))
-        outputs.append(model.fit(X, y).coef_[:2].T)
+        bits = (SeededBits if sound else RepeatedBits)(int(rng.integers(2**62)))
+        with bits_of_fits(lambda bits=bits: bits):
+            outputs.append(model.fit(X, y).coef_[:2].T)
     return np.concatenate(outputs)[:count]
