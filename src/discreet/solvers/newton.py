@@ -25,10 +25,10 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, nearest
 from discreet.validate import FloatArray, check_fields, integer, number
 
-__all__ = ["Newton", "NewtonStep", "nearest"]
+__all__ = ["Newton", "NewtonStep"]
 
 USUAL_NORM = 10 / 3
 """Root mean square norm of rows of which nothing is known; `Scale` brings rows to it."""
@@ -381,12 +381,3 @@ def _curvature(loss: Loss, left: float) -> float:
     if not math.isfinite(loss.slope_bound):
         return bound
     return bound * max(0.5, math.erf(loss.slope_bound / (left * math.sqrt(2.0))))
-
-
-def nearest(values: FloatArray, total: float) -> FloatArray:
-    """Project on {v ≥ 0, Σv = total}: second moments that rows could have."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
-    kept = np.flatnonzero(ordered > excess)
-    found: FloatArray = np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)
-    return found

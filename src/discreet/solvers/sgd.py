@@ -34,10 +34,11 @@ from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_fo
 from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, part_of, true_budget
+from discreet.solvers.gd import GradientStep
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
-__all__ = ["SGD", "BatchPlan", "BatchStep"]
+__all__ = ["SGD", "BatchPlan"]
 
 LONGEST = {"classification": 4.0, "regression": 1.0}
 """Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
@@ -48,36 +49,8 @@ STEEPEST = {"classification": 4.0, "regression": 1.0}
 
 
 @dataclass(frozen=True)
-class BatchStep(TraceEntry):
-    """One iteration; all of it was paid for.
-
-    Attributes
-    ----------
-    step
-        The step size.
-    gradient_norm
-        Norm of the noisy mean gradient, penalty included.
-    """
-
-    step: float
-    gradient_norm: float
-
-
-@dataclass(frozen=True)
 class BatchPlan(Plan):
-    """Numbers of a run.
-
-    Attributes
-    ----------
-    batch, rate, iterations
-        k, q and T.
-    step
-        The step size at the start.
-    clip
-        Bound on a row's gradient.
-    mechanism
-        One noisy sum over one batch.
-    """
+    """k, q and T, the step size at the start, the bound on a row's gradient, and one noisy sum."""
 
     batch: float
     rate: float
@@ -99,20 +72,16 @@ class SGD(Solver):
         The paper whose noise ``calibration="published"`` has. Its default batch is used in either
         calibration: 4√n rows, and √n for ``"bassily"``.
     unsafe : bool
-        With ``"published"``: run even where the paper's noise does not keep the budget; the
-        guarantee then states the true ε.
-    batch_size : int, optional
-        k: expected number of rows in a batch. Default: from n, d and the budget.
-    iterations : int, optional
-        T. Default: from n, d and the budget.
+        Run published constants that do not keep their promise; the guarantee has the true ε.
+    batch_size, iterations : int, optional
+        k: expected number of rows in a batch, and T. Default: from n, d and the budget.
     step_size : float, optional
         η: step size for mean gradients. Default: from n, d and the budget, and never so long that
         descent without noise would diverge.
     schedule : {"constant", "sqrt", "strong"}
         η, η/√t, or 1/(alpha·t) (which needs a penalty) in iteration t.
     gradient_clip : float
-        Bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
-        replaces it.
+        Bound on one row's gradient norm, unless loss and ``data_norm`` imply a smaller one.
     averaging : bool
         Return the mean of the weights of the last half of the iterations, not the last weights.
     radius : float, optional
@@ -165,7 +134,9 @@ class SGD(Solver):
         n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)
         share = part_of(budget, n_models)
         signal = n * share.to_gdp().mu  # rows that a whole pass tells apart from noise
-        batch = self.batch_size or self._default_batch(n)
+        batch: float = self.batch_size or (
+            math.sqrt(n) if self.published == "bassily" else min(n, max(64.0, 4 * math.sqrt(n)))
+        )
         iterations = self.iterations
         if iterations is None:
             # Batches then vary less than the noise does.
@@ -193,17 +164,9 @@ class SGD(Solver):
             spends = true_budget(self.name, budget, epsilon, self.unsafe)
         return BatchPlan(budget, spends, rate * n, rate, iterations, step, clip, mechanism)
 
-    def _default_batch(self, n: int) -> float:
-        if self.published == "bassily":
-            return math.sqrt(n)
-        return min(float(n), max(64.0, 4 * math.sqrt(n)))
-
     @staticmethod
     def _default_step(problem: Problem, clip: float, signal: float) -> float:
-        """Return the longest step that is stable and that noise allows.
-
-        ``signal`` is that of one iteration.
-        """
+        """Return the longest step that is stable and noise allows; ``signal`` per iteration."""
         task = problem.loss.task
         # All steps together, noise moves the weights by step·√d·clip/signal.
         noise = LONGEST[task] * signal / (math.sqrt(problem.n_parameters) * clip)
@@ -228,13 +191,23 @@ class SGD(Solver):
             )
             gradient = noisy.values / plan.batch + problem.penalty.gradient(weights)
             step = self._step(plan, problem, t)
-            weights = self._project(weights - step * gradient)
+            weights = weights - step * gradient
+            if self.radius is not None and (norm := float(np.linalg.norm(weights))) > self.radius:
+                weights = weights * (self.radius / norm)
             if 2 * t > plan.iterations:
                 total, counted = total + weights, counted + 1
-            record(BatchStep(step, float(np.linalg.norm(gradient))), weights)
+            record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
         if self.averaging:
             weights = total / counted
-        return Solution(weights, record.trace, self._conditions(plan))
+        added = curator.relation is Relation.ADD_REMOVE
+        conditions = (
+            f"each row's gradient is clipped to norm {plan.clip:g}",
+            f"in each of {plan.iterations} iterations every row is sampled independently with "
+            f"probability {plan.rate:.6g}, by bits that nobody can predict",
+            f"noise of {plan.mechanism.noise_multiplier:.6g} times the clip on each sum, accounted "
+            f"for {'one row more or fewer' if added else 'one row replaced'} as a whole",
+        )
+        return Solution(weights, record.trace, conditions)
 
     def _step(self, plan: BatchPlan, problem: Problem, t: int) -> float:
         if self.schedule == "sqrt":
@@ -242,26 +215,6 @@ class SGD(Solver):
         if self.schedule == "strong":
             return min(plan.step, 1 / (problem.strong_convexity * t))
         return plan.step
-
-    def _project(self, weights: FloatArray) -> FloatArray:
-        if self.radius is None:
-            return weights
-        norm = float(np.linalg.norm(weights))
-        return weights if norm <= self.radius else weights * (self.radius / norm)
-
-    def _conditions(self, plan: BatchPlan) -> tuple[str, ...]:
-        changed = (
-            "one row more or fewer"
-            if plan.mechanism.relation is Relation.ADD_REMOVE
-            else "one row replaced"
-        )
-        return (
-            f"each row's gradient is clipped to norm {plan.clip:g}",
-            f"in each of {plan.iterations} iterations every row is sampled independently with "
-            f"probability {plan.rate:.6g}, by bits that nobody can predict",
-            f"noise of {plan.mechanism.noise_multiplier:.6g} times the clip on each sum, "
-            f"accounted for {changed} as a whole",
-        )
 
 
 def _iyengar(share: Budget, n: int, rate: float, iterations: int) -> float:
