@@ -70,15 +70,7 @@ LEAST_LEFT = 0.05
 
 @dataclass(frozen=True)
 class NewtonStep(TraceEntry):
-    """One gradient; all of it was paid for.
-
-    Attributes
-    ----------
-    clip
-        The bound on a row's gradient norm.
-    gradient_norm
-        Norm of the noisy mean gradient, penalty included.
-    """
+    """Clip and norm of the noisy mean gradient, penalty included, of one iteration."""
 
     clip: float
     gradient_norm: float
@@ -161,7 +153,7 @@ class Newton(Solver):
                 f"solver={self.name!r} takes at most {self.widest} weights; the table has "
                 f"{problem.n_parameters}. Use fewer columns, or solver='gd'."
             )
-        return super()._plan(problem, budget, n_models)
+        return Plan(budget, budget)
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Ask for the moments, then measure and step T times."""
@@ -177,13 +169,8 @@ class Newton(Solver):
             target_centre=target.centre,
             mechanism=costs.moment,
         )
-        moment = _Moment.of(
-            noisy.matrix() / problem.n_rows,
-            noisy.deviation / problem.n_rows,
-            problem,
-            weight,
-            length,
-        )
+        mean, deviation = noisy.matrix() / problem.n_rows, noisy.deviation / problem.n_rows
+        moment = _Moment.of(mean, deviation, problem, weight, length)
         weights, left = moment.least_squares(alpha, target)
         noise = costs.gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
@@ -201,7 +188,16 @@ class Newton(Solver):
             if t > iterations - averaged:
                 ends += weights
             record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
-        conditions = self._conditions(MOMENT_CLIP * length, clip, costs, iterations)
+        conditions = (
+            "in the second moments, each row with its target is scaled down to norm "
+            f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
+            f"each row's gradient is clipped to norm {clip:.4g}",
+            "Gaussian noise, as a multiple of what one row can change: "
+            f"{costs.target.noise_multiplier:.6g} on the moments of the target, "
+            f"{costs.moment.noise_multiplier:.6g} on the second moment and "
+            f"{costs.gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
+            "composed exactly in Gaussian DP",
+        )
         return Solution(ends / averaged, record.trace, conditions)
 
     def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
@@ -257,19 +253,6 @@ class Newton(Solver):
         factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), least), most)
         return max(min(factor * usual, problem.lipschitz), 1e-6)
 
-    @staticmethod
-    def _conditions(length: float, clip: float, costs: _Costs, iterations: int) -> tuple[str, ...]:
-        return (
-            "in the second moments, each row with its target is scaled down to norm "
-            f"{length:.4g}, and a target with a constant 1 to √2",
-            f"each row's gradient is clipped to norm {clip:.4g}",
-            "Gaussian noise, as a multiple of what one row can change: "
-            f"{costs.target.noise_multiplier:.6g} on the moments of the target, "
-            f"{costs.moment.noise_multiplier:.6g} on the second moment and "
-            f"{costs.gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
-            "composed exactly in Gaussian DP",
-        )
-
 
 class _Costs(NamedTuple):
     """The mechanisms of the three questions."""
@@ -290,20 +273,10 @@ class _Target(NamedTuple):
 class _Moment:
     """Estimates from a noisy second moment: post-processing, nothing private.
 
-    Attributes
-    ----------
-    matrix
-        The second moment of the rows, projected on those that rows can have.
-    product
-        Mean of a row times its target's distance from the centre.
-    square
-        Mean of the square of that distance.
-    doubt
-        Half of the largest eigenvalue that the noise in the matrix has.
-    deviation
-        Standard deviation of the noise in each entry of ``product``.
-    intercept
-        True if the last entry belongs to a constant.
+    ``matrix`` is the rows' second moment, projected on those that rows can have. ``product`` and
+    ``square`` are the means of a row times, and of the square of, its target's distance from the
+    centre. ``doubt`` is half of the largest eigenvalue of the matrix's noise, ``deviation`` that
+    of the noise in each entry of ``product``; with an intercept, the last entry is a constant's.
     """
 
     matrix: FloatArray
@@ -364,9 +337,7 @@ class _Moment:
 def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
     """Return half of the noise's largest eigenvalue in a sum of outer products, at μ = 1.
 
-    About s·√(2p)/2.
-
-    s is the deviation of its numbers on the diagonal; off it, that is s/√2.
+    About s·√(2p)/2 for a deviation s on the diagonal and s/√2 off it.
     """
     changed = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
     return 0.5 * changed * (MOMENT_CLIP * length) ** 2 * math.sqrt(2 * n_parameters)

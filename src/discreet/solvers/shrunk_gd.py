@@ -65,16 +65,9 @@ ROUNDS = 30
 
 @dataclass(frozen=True)
 class ShrunkStep(GradientStep):
-    """One iteration; all of it was paid for.
+    """One iteration: columns measured, deviation of the noise in a sum of steps, shrinkage.
 
-    Attributes
-    ----------
-    columns
-        Number of columns that were measured.
-    deviation
-        Standard deviation of the noise in each coordinate of the sum of steps.
-    kept
-        Norm of the weights over that of the sum of steps, without intercepts.
+    ``kept`` is the norm of the weights over that of the sum of steps, without intercepts.
     """
 
     columns: int
@@ -103,13 +96,8 @@ class ShrunkGD(GD):
         in the terms of `GD`.
     momentum : float
         m: v ← m·v + gradient, z ← z − η·(1 − m)·v; the weights are z, shrunk.
-    averaging : float
-        The result is the mean of the weights after the last iterations, this share of all of
-        them; 0 for the last weights.
-    gradient_clip : float
-        C: bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
-        replaces it. For losses with several margins a row, it bounds the gradient of all outputs
-        together.
+    averaging, start_share, gradient_clip : float
+        As in `GD`.
     first_share : float
         Share of μ² for the first half of the iterations, after which columns that look like noise
         are left out and rows are scaled to a median norm of 10/3. 1: there is only one
@@ -209,15 +197,7 @@ class ShrunkGD(GD):
 
 
 class _Stage:
-    """Some iterations on some columns, with a part of the budget.
-
-    Attributes
-    ----------
-    clip
-        Norm that gradients of rows are clipped to.
-    result
-        Mean of the last weights, after `run`.
-    """
+    """Some iterations on some columns, with a part of the budget; `run` sets ``result``."""
 
     def __init__(
         self,
@@ -290,15 +270,8 @@ class _Stage:
             weights, kept = self._shrunk()
             if t > self._iterations - averaged:
                 ends += weights
-            size = float(np.linalg.norm(gradient))
-            entry = ShrunkStep(
-                step=self._step,
-                gradient_norm=size,
-                columns=problem.n_features,
-                deviation=self._deviation,
-                kept=kept,
-            )
-            record(entry, weights)
+            norm, deviation = float(np.linalg.norm(gradient)), self._deviation
+            record(ShrunkStep(self._step, norm, problem.n_features, deviation, kept), weights)
         self._weights, self.result = weights, ends / averaged
 
     @property
@@ -307,10 +280,7 @@ class _Stage:
         return float(np.linalg.norm(self._noises[:, 0] * self._noises[:, 2]))
 
     def squares(self) -> FloatArray:
-        """Return the expected squared weight of each column, over the noise's variance.
-
-        The mean over outputs.
-        """
+        """Return each column's mean expected squared weight, over the noise's variance."""
         seen = self._table(self._steps)
         squares: FloatArray = self._shrinkage.squares(seen, self._deviation).mean(axis=0)
         return squares
@@ -409,23 +379,15 @@ def _sizes(seen: FloatArray, deviation: float) -> FloatArray:
 
 
 def worth_measuring(squares: FloatArray, first: float, second: float) -> NDArray[np.intp]:
-    """Choose the columns to measure again, so that the least is lost.
+    """Choose the columns to measure again, in rising order, so that the least is lost.
 
-    Parameters
-    ----------
-    squares : ndarray
-        Expected squared weight of each column, over the noise's variance.
-    first, second : float
-        Shares of μ² that the columns were measured with, and that some will be measured with.
-
-    Returns
-    -------
-    ndarray of int
-        Columns in rising order. Of the m with the largest squares q, each is lost up to
-        q·v/(q + v) for noise of variance v = (m/d)·first/second, as rows of m alike columns of d
-        are √(d/m) times shorter; of all others q is lost. m is a power of 2^(1/4) below d. Or all
-        columns: then both measurements count, and v = first/(first + second). Fewer are chosen
-        if that loses `CLEARLY_LESS`: where nothing was found, all are as good as any.
+    ``squares`` are the columns' expected squared weights over the noise's variance; ``first`` and
+    ``second`` the shares of μ² that all were and some will be measured with. Of the m columns with
+    the largest squares q, each is lost up to q·v/(q + v) for noise of variance
+    v = (m/d)·first/second, as rows of m alike columns of d are √(d/m) times shorter; of all others
+    q is lost. m is a power of 2^(1/4) below d. Or all columns: then both measurements count, and
+    v = first/(first + second). Fewer are chosen if that loses `CLEARLY_LESS`: where nothing was
+    found, all are as good as any.
     """
     d = squares.size
     order = np.argsort(-squares, kind="stable")
