@@ -27,6 +27,7 @@ __all__ = [
     "Solution",
     "Solver",
     "TraceEntry",
+    "check_row_norm",
     "nearest",
     "part_of",
     "true_budget",
@@ -208,11 +209,8 @@ class Solver:
         if last[3] == n_models and all(old is new for old, new in zip(last[:3], key, strict=False)):
             return _LAST.plan
         self.check(problem.loss, budget, n_models)
-        if self.needs_row_bound and problem.row_norm is None:
-            raise ValueError(
-                f"solver={self.name!r} needs a public bound on the norm of a row. Pass data_norm, "
-                "for example data_norm=1.0: longer rows are scaled down to it."
-            )
+        if self.needs_row_bound:
+            check_row_norm(self.name, problem)
         _LAST.key, _LAST.plan = key, self._plan(problem, budget, n_models)
         return _LAST.plan
 
@@ -223,6 +221,15 @@ class Solver:
     def _solve(self, problem: Problem, curator: Curator, plan: Any, record: Recorder) -> Solution:
         """Run the method as planned: open the curator's budget, ask, and record each iteration."""
         raise NotImplementedError
+
+
+def check_row_norm(name: str, problem: Problem) -> None:
+    """Refuse problems without a public bound on the norm of a row."""
+    if problem.row_norm is None:
+        raise ValueError(
+            f"solver={name!r} needs a public bound on the norm of a row. Pass data_norm, for "
+            "example data_norm=1.0: longer rows are scaled down to it."
+        )
 
 
 def part_of(budget: Budget, n_models: int) -> Budget:

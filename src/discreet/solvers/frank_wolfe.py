@@ -47,18 +47,7 @@ MOST_ITERATIONS = 1000
 
 @dataclass(frozen=True)
 class CornerStep(TraceEntry):
-    """One step; all of it was paid for.
-
-    Attributes
-    ----------
-    coordinate, sign
-        The corner sign·radius·e_coordinate that was chosen; the last coordinate is the intercept's,
-        if there is one.
-    step
-        Share of the way to it that the weights moved.
-    epsilon
-        ε of the choice.
-    """
+    """The chosen corner sign·radius·e_coordinate, the share of the way moved to it, and its ε."""
 
     coordinate: int
     sign: int
@@ -85,8 +74,7 @@ class FrankWolfe(Solver):
         ``"tight"``: the exponential mechanism, composed by bounded range. ``"published"``: Laplace
         noise of scale L·C·√(32·T·ln(1/δ))/(n·ε) on the scores of corners, T − 1 steps.
     unsafe : bool
-        Run published constants even where they do not give the claimed ε; the guarantee then
-        states the true one.
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     radius : float
         C: bound on the sum of the absolute weights, the intercept's included.
     iterations : int, optional
@@ -153,7 +141,7 @@ class FrankWolfe(Solver):
                 public_gradient=problem.n_rows * problem.penalty.gradient(weights),
                 mechanism=mechanism,
             )
-            step = self._step(t)
+            step = 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
             weights = (1 - step) * weights
             weights[coordinate] += step * sign * self.radius
             record(CornerStep(coordinate, sign, step, mechanism.epsilon), weights)
@@ -163,11 +151,6 @@ class FrankWolfe(Solver):
             "everything else in a step is public",
         )
         return Solution(weights, record.trace, conditions)
-
-    def _step(self, t: int) -> float:
-        """Return the share of the way to the corner in the step after t steps."""
-        # the papers count from t = 1
-        return 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _CornerPlan:
         """Choose T and the noise of a step; hold published noise to its claim, all in all."""
@@ -182,9 +165,15 @@ class FrankWolfe(Solver):
         scale = math.sqrt(32 * iterations * math.log(1 / part.delta)) / part.epsilon  # of L·C/n
         mechanism = LaplaceNoisyMax(2 * budget.relation.rows_changed / scale, monotone=False)
         count = iterations - 1
-        epsilons = _epsilons(mechanism, count * n_models, budget.delta)
-        measure = min(epsilons, key=lambda measure: epsilons[measure])
-        spends = true_budget(self.name, budget, epsilons[measure], self.unsafe)
+        loss, uses = mechanism.loss, count * n_models
+        mu, rho = math.sqrt(uses) * loss.mu, uses * loss.rho
+        candidates: list[tuple[float, Measure]] = [  # the least of them is true as well
+            (uses * loss.epsilon * (1 + 2.0**-50), "pure"),
+            (conversions.epsilon_from_rho(rho * (1 + 2.0**-50), budget.delta), "zcdp"),
+            (conversions.epsilon_from_mu(mu * (1 + 2.0**-50), budget.delta), "gdp"),
+        ]
+        epsilon, measure = min(candidates, key=lambda candidate: candidate[0])
+        spends = true_budget(self.name, budget, epsilon, self.unsafe)
         return _CornerPlan(budget, spends, measure, mechanism, count)
 
     def _default_iterations(self, problem: Problem, budget: Budget, n_models: int) -> int:
@@ -202,13 +191,3 @@ class FrankWolfe(Solver):
         )
         best = round(min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS)))
         return max(best, 2)
-
-
-def _epsilons(mechanism: SelectionMechanism, count: int, delta: float) -> dict[Measure, float]:
-    """Return the ε at δ of ``count`` uses, by measure: the least of them is true as well."""
-    loss = mechanism.loss
-    return {
-        "pure": count * loss.epsilon * (1 + 2.0**-50),
-        "zcdp": conversions.epsilon_from_rho(count * loss.rho * (1 + 2.0**-50), delta),
-        "gdp": conversions.epsilon_from_mu(math.sqrt(count) * loss.mu * (1 + 2.0**-50), delta),
-    }

@@ -53,16 +53,9 @@ LARGEST_SHARE = 0.3
 class Minimum(TraceEntry):
     """The one step of the method; all of it is public.
 
-    Attributes
-    ----------
-    ridge
-        λ: the penalty on the sum over rows, (λ/2)‖w‖², the problem's own included.
-    noise_scale
-        Scale of the noise b in the objective: its standard deviation, or that of a gamma norm.
-    gradient_bound
-        γ: the certified bound on the gradient of the mean at the point that was found.
-    output_noise
-        Scale of the noise added to that point; 0 if none.
+    λ of the penalty (λ/2)‖w‖² on the sum over rows, the scale of b (a standard deviation, or that
+    of a gamma norm), the certified bound γ on the mean's gradient at the point found, and the scale
+    of the noise added to that point (0 if none).
     """
 
     ridge: float
@@ -116,22 +109,19 @@ class MinimumSolver(Solver):
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> MinimumPlan:
         perturbation = self._calibrate(problem, budget, n_models)
         minimum = PerturbedMinimum(problem, perturbation, self.optimizer)
-        spends = budget
-        if self.calibration == "published":
-            spends = self._true_budget(minimum, budget, n_models)
-        return MinimumPlan(budget, spends, minimum)
-
-    def _true_budget(self, minimum: PerturbedMinimum, budget: Budget, n_models: int) -> Budget:
-        """Hold published constants to their claim."""
-        constants, perturbation = minimum.constants, minimum.perturbation
+        if self.calibration == "tight":
+            return MinimumPlan(budget, budget, minimum)
+        constants = minimum.constants
         if budget.pure:
             shift = budget.relation.rows_changed * constants.lipschitz / perturbation.scale
             epsilon = n_models * (shift + constants.cost(perturbation.ridge))
-            return true_budget(self.name, budget, epsilon, self.unsafe)
-        room = Headroom.of(budget, n_models)
-        epsilon = room.true_epsilon(constants, perturbation)
-        found = true_budget(self.name, room.whole, epsilon, self.unsafe)
-        return budget if found == room.whole else found
+            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+        else:
+            room = Headroom.of(budget, n_models)
+            epsilon = room.true_epsilon(constants, perturbation)
+            spends = true_budget(self.name, room.whole, epsilon, self.unsafe)
+            spends = budget if spends == room.whole else spends
+        return MinimumPlan(budget, spends, minimum)
 
     def _solve(
         self, problem: Problem, curator: Curator, plan: MinimumPlan, record: Recorder
@@ -147,20 +137,14 @@ class MinimumSolver(Solver):
             mechanism = minimum.mechanism(room.whole.delta, curator.relation)
             curator.open_plan(mechanism, 1)
             composed = _composition(room, mechanism.epsilon, mechanism.delta)
-        weights = curator.run(
-            minimum,
-            size=problem.n_parameters,
-            proven_for=curator.relation,
-            mechanism=mechanism,
-        )
+        size, relation = problem.n_parameters, curator.relation
+        weights = curator.run(minimum, size=size, proven_for=relation, mechanism=mechanism)
         bound = minimum.gradient_bound / problem.n_rows
-        record(
-            Minimum(perturbation.ridge, perturbation.scale, bound, minimum.output_scale), weights
-        )
+        ridge, scale = perturbation.ridge, perturbation.scale
+        record(Minimum(ridge, scale, bound, minimum.output_scale), weights)
         conditions = (
-            f"the sum over rows is penalised with λ = {perturbation.ridge:.6g} and perturbed by "
-            f"noise of scale {perturbation.scale:.6g}; each row's gradient has norm at most "
-            f"{problem.lipschitz:.6g}",
+            f"the sum over rows is penalised with λ = {ridge:.6g} and perturbed by noise of scale "
+            f"{scale:.6g}; each row's gradient has norm at most {problem.lipschitz:.6g}",
             *self._output_conditions(minimum),
             *composed,
             f"the gradient of the mean at the point found has norm at most {bound:.3g}, certified",
@@ -196,8 +180,7 @@ class ObjPert(MinimumSolver):
         the promise then rests on its being exact. ``"tight"``: the least noise a sound proof
         allows, with a little noise on the output so that it need not be.
     unsafe : bool
-        Run published constants even where they break the promise; the guarantee states the
-        true ε.
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     noise_reach : float
         B: the penalty is chosen so that noise alone moves the weights to norm B divided by the
         bound on a row's norm. A larger B means a weaker penalty. Only for ``"tight"``.
@@ -212,11 +195,10 @@ class ObjPert(MinimumSolver):
         default. Only for ``"tight"``, whose noise on the output hides what is left.
     optimizer : str or callable, optional
         Method of ``scipy.optimize.minimize`` such as ``"trust-ncg"``, or a function
-        ``optimizer(objective, start)`` that returns a point; see `discreet.exact.MeanObjective`
-        for the methods ``value``, ``gradient`` and ``hessian_product`` of the objective. It need
-        not be trusted: its point is released only if a certificate holds there, else the built-in
-        optimiser goes on. It runs on exact rows, so it must not print or store what it sees. Only
-        for ``"tight"``.
+        ``optimizer(objective, start)`` that returns a point, where the objective is a
+        `discreet.exact.MeanObjective`. It need not be trusted: its point is released only if a
+        certificate holds there, else the built-in optimiser goes on. It runs on exact rows, so it
+        must not print or store what it sees. Only for ``"tight"``.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -281,15 +263,12 @@ class ObjPert(MinimumSolver):
         epsilon = (1 - self.output_fraction) * (1 - 2.0**-40) * part.epsilon
 
         def scale(ridge: float) -> float:
+            lipschitz, cost = constants.lipschitz, constants.cost(ridge)
             return pure_scale(
-                epsilon,
-                lipschitz=constants.lipschitz,
-                curvature_cost=constants.cost(ridge),
-                relation=part.relation,
+                epsilon, lipschitz=lipschitz, curvature_cost=cost, relation=part.relation
             )
 
-        length = float(problem.n_parameters)
-        ridge = self._ridge(problem, scale, length, LARGEST_SHARE * epsilon)
+        ridge = self._ridge(problem, scale, problem.n_parameters, LARGEST_SHARE * epsilon)
         output = L2Norm(self.output_fraction * (1 - 2.0**-40) * part.epsilon)
         return Perturbation(ridge, scale(ridge), True, output, self.gradient_bound)
 

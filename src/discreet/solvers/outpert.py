@@ -34,14 +34,8 @@ ROUNDED = 1e-9
 class Descent(TraceEntry):
     """A descent that was released once, at its end.
 
-    Attributes
-    ----------
-    iterations, step
-        Number of steps, and their size.
-    sensitivity
-        Largest change of the end when one row changes, rounding included.
-    noise_scale
-        Scale of the noise: the standard deviation, or Δ/ε when pure.
+    ``sensitivity`` is the largest change of the end when one row changes, rounding included;
+    ``noise_scale`` the standard deviation of the noise, or Δ/ε when pure.
     """
 
     iterations: int
@@ -184,14 +178,8 @@ def _published_sensitivity(descent: GradientDescent) -> float:
 
 
 def _weight_norm(weight_norm: float | None, loss: Loss) -> float:
-    """Return D: the caller's guess; else 10 for classification and 1 for regression.
-
-    Margins of classification separate the better the longer the weights are; those of regression
-    are of the size of the targets.
-    """
-    if weight_norm is not None:
-        return weight_norm
-    return 1.0 if loss.task == "regression" else 10.0
+    """Return D: the guess; else 10, as long weights separate classes, or 1 for regression."""
+    return weight_norm or (1.0 if loss.task == "regression" else 10.0)
 
 
 def _noise_to_signal(
@@ -230,21 +218,7 @@ def _published_gaussian(budget: Budget, n_models: int) -> float:
 def published_budget(
     name: str, budget: Budget, n_models: int, sensitivity: float, published: float, unsafe: bool
 ) -> Budget:
-    """Hold the papers' noise to its claim.
-
-    Parameters
-    ----------
-    name : str
-        The solver.
-    budget : Budget
-        The claim.
-    n_models : int
-        Number of models that share it.
-    sensitivity, published : float
-        The true sensitivity of the end, and the paper's.
-    unsafe : bool
-        Run noise that does not keep its promise.
-    """
+    """Hold the papers' noise for a published sensitivity to its claim, given the true one."""
     if budget.pure:
         return budget  # `mechanism_for` never has less noise than the true sensitivity needs
     mu = math.sqrt(n_models) * sensitivity / (published * _published_gaussian(budget, n_models))

@@ -25,7 +25,15 @@ from discreet.core import Budget, Curator, Relation
 from discreet.exact import PermutationPasses, check_evaluated, smoothness_of
 from discreet.exact.descents import MOST_UPDATES
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of
+from discreet.solvers.base import (
+    Plan,
+    Recorder,
+    Solution,
+    Solver,
+    TraceEntry,
+    check_row_norm,
+    part_of,
+)
 from discreet.solvers.outpert import descent_length, mechanism_for, published_budget
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
@@ -36,16 +44,8 @@ __all__ = ["Passes", "PermutationSGD"]
 class Passes(TraceEntry):
     """All passes of a run; only their end was released.
 
-    Attributes
-    ----------
-    updates
-        Number of steps.
-    first_step, last_step
-        Their sizes.
-    sensitivity
-        Largest change of the end when one row is replaced, rounding included.
-    noise_scale
-        Scale of the noise: the standard deviation, or Δ/ε when pure.
+    ``sensitivity`` is the largest change of the end when one row is replaced, rounding included;
+    ``noise_scale`` the standard deviation of the noise, or Δ/ε when pure.
     """
 
     updates: int
@@ -157,11 +157,7 @@ class PermutationSGD(Solver):
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _PassesPlan:
         """Choose the steps; refuse what the proof does not cover and published noise too small."""
         lipschitz = min(problem.lipschitz, self.gradient_clip or math.inf)
-        if problem.row_norm is None:
-            raise ValueError(
-                f"solver={self.name!r} needs a public bound on the norm of a row. Pass "
-                "data_norm, for example data_norm=1.0: longer rows are scaled down to it."
-            )
+        check_row_norm(self.name, problem)
         if not math.isfinite(lipschitz):
             raise ValueError(
                 f"the slope of {problem.loss.name!r} is not bounded: pass gradient_clip, for "

@@ -37,19 +37,7 @@ MOST_WEIGHTS = 10**8
 
 @dataclass(frozen=True)
 class Generation(TraceEntry):
-    """One generation; all of it was paid for.
-
-    Attributes
-    ----------
-    mutation
-        Largest change of a weight by mutation.
-    clip
-        Bound on a row's change of loss.
-    moved
-        Distance between the winner and the one before it; 0 if that one won again.
-    epsilon
-        ε of the choice.
-    """
+    """Largest mutation, clip of a row's change of loss, distance moved and ε of one generation."""
 
     mutation: float
     clip: float
@@ -78,15 +66,14 @@ class PrivGene(Solver):
     generations : int, optional
         T. By default growth·n·ε, between 20 and 100.
     growth : float
-        c in T = c·n·ε.
+        Generations per row and ε.
     population : int
         Candidates in a generation; the last winner is one of them.
     winners : int
         Number of the last winners that are crossed.
-    mutation : float
-        Largest change of a weight by mutation in the first generation.
-    last_mutation : float
-        The same in the last generation; it shrinks by a constant factor in between.
+    mutation, last_mutation : float
+        Largest change of a weight by mutation in the first and in the last generation; it shrinks
+        by a constant factor in between.
     objective_clip : float
         Bound on a row's change of loss, in units of the current mutation. 1 cuts nothing where
         entries of rows and slopes of the loss are within ±1 and one weight was mutated.
@@ -124,16 +111,8 @@ class PrivGene(Solver):
         check_fields(self, integer, "winners", most=10**3)
         check_fields(self, integer, "generations", most=10**6, optional=True)
         check_fields(self, integer, "seed", least=0, most=2**64 - 1, optional=True)
-        check_fields(
-            self,
-            number,
-            "growth",
-            "mutation",
-            "last_mutation",
-            "objective_clip",
-            least=1e-9,
-            most=1e6,
-        )
+        sizes = ("growth", "mutation", "last_mutation", "objective_clip")
+        check_fields(self, number, *sizes, least=1e-9, most=1e6)
         if self.last_mutation > self.mutation:
             raise ValueError(
                 f"last_mutation must be at most mutation={self.mutation!r}; got "

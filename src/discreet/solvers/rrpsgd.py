@@ -40,17 +40,7 @@ ENTRIES = 10
 
 @dataclass(frozen=True)
 class Rounds(TraceEntry):
-    """A part of the rounds; all of it was paid for.
-
-    Attributes
-    ----------
-    rounds
-        Number of rounds.
-    noise_scale
-        Standard deviation of the noise in each coordinate of a row's gradient.
-    last_step
-        The step size at its end.
-    """
+    """Number of rounds in a part, deviation of the noise per coordinate, and last step size."""
 
     rounds: int
     noise_scale: float
@@ -206,14 +196,10 @@ class RRPSGD(Solver):
 
     def _steps(self, problem: Problem, mechanism: SampledGaussian) -> FloatArray:
         """Return the step size of each round that could be run."""
-        rounds, clip, smoothness = (
-            self._rounds(problem),
-            self._clip(problem),
-            smoothness_of(problem),
-        )
-        step = self.step_size
+        rounds, smoothness, step = self._rounds(problem), smoothness_of(problem), self.step_size
         if step is None:
-            deviation = clip * math.sqrt(4 + problem.n_parameters * mechanism.noise_multiplier**2)
+            variance = 4 + problem.n_parameters * mechanism.noise_multiplier**2
+            deviation = self._clip(problem) * math.sqrt(variance)
             distance = self.distance or _distance(problem, smoothness)
             step = min(1 / smoothness, distance / (deviation * math.sqrt(rounds)))
         if self.schedule == "sqrt":
