@@ -127,33 +127,19 @@ def check_optimizer(name: str, value: Any) -> Optimizer:
 def minimise(
     objective: PerturbedObjective, bound: float, optimizer: Optimizer | None = None
 ) -> Point | None:
-    """Look for a point at which the exact gradient's norm is at most ``bound``.
+    """Look for a point at which the exact gradient's norm is at most ``bound``, fixed in advance.
 
-    Parameters
-    ----------
-    objective : PerturbedObjective
-        Function to minimise.
-    bound : float
-        Bound on the gradient's norm, fixed in advance.
-    optimizer : str or callable, optional
-        Proposes a point. If the certificate does not hold there, Newton steps start from it, and
-        if it is of no use or the optimiser raises an error, from zero.
-
-    Returns
-    -------
-    Point or None
-        None if no point was found, which takes a ``bound`` below `certifiable_norm`.
+    If the certificate does not hold at the optimiser's point, Newton steps start from it, and if it
+    is of no use or the optimiser raises an error, from zero. Returns None if no point was found,
+    which takes a ``bound`` below `certifiable_norm`.
     """
     zero: FloatArray = np.zeros(objective.linear.size)
     with np.errstate(all="ignore"), one_thread():
         near = _proposal(objective, zero.copy(), bound, optimizer)
         found = None if near is None else _polish(objective, near, bound)
-        if found is None:
-            found = _polish(objective, zero, bound)
-        if found is None:
-            found = _narrow(objective, zero, bound)
-        if found is None:
-            found = _descend(objective, zero, bound)
+        for method in (_polish, _narrow, _descend):
+            if found is None:
+                found = method(objective, zero, bound)
     return found
 
 
@@ -246,10 +232,8 @@ def _conjugate_gradients(
 ) -> FloatArray:
     rows, loss, ridge = objective.rows, objective.loss, objective.ridge
     diagonal = rows.hessian_diagonal(weights, loss) + ridge
-    solution = np.zeros_like(gradient)
-    residual = -gradient
-    scaled = residual / diagonal
-    direction = scaled.copy()
+    solution, residual = np.zeros_like(gradient), -gradient
+    direction = scaled = residual / diagonal
     square = float(residual @ scaled)
     for _ in range(CONJUGATE_STEPS):
         if float(np.linalg.norm(residual)) <= enough:
@@ -289,10 +273,7 @@ def _damped(
     step: FloatArray,
     bound: float,
 ) -> tuple[Point, FloatArray, float] | None:
-    """Take the longest of the halved steps that shortens the gradient or lowers the objective.
-
-    Returns the point, its gradient and its certificate.
-    """
+    """Take the longest halved step that shortens the gradient or lowers the objective."""
     norm = float(np.linalg.norm(gradient))
     slope = float(gradient @ step)
     before: float | None = None
@@ -325,9 +306,7 @@ def _narrow(objective: PerturbedObjective, weights: FloatArray, bound: float) ->
 def _eased(objective: PerturbedObjective, factor: float) -> PerturbedObjective | None:
     """Return the objective with kinks rounded off ``factor`` times as wide, up to a scale."""
     loss = objective.loss
-    if type(loss) is HuberHinge:
-        if loss.smoothing * factor > 4:
-            return None
+    if type(loss) is HuberHinge and loss.smoothing * factor <= 4:
         return replace(objective, loss=HuberHinge(loss.smoothing * factor))
     if type(loss) is Huber:
         return replace(
@@ -378,19 +357,10 @@ def nonprivate_minimum(
         penalty = problem.penalty
         return value + penalty.value(weights), gradient + penalty.gradient(weights)
 
-    found = minimize(
-        objective,
-        np.zeros(problem.n_parameters),
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "maxiter": max_iterations,
-            "maxfun": 10 * max_iterations,
-            "gtol": tolerance,
-            "ftol": 0.0,
-            "maxcor": 30,
-        },
-    )
+    options: Any = {"gtol": tolerance, "ftol": 0.0, "maxcor": 30}
+    options |= {"maxiter": max_iterations, "maxfun": 10 * max_iterations}
+    start = np.zeros(problem.n_parameters)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x, dtype=np.float64)
 
 

@@ -100,21 +100,11 @@ class Constants:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A calibrated perturbation of an objective.
+    """A calibrated perturbation of an objective: λ, and the scale of b.
 
-    Attributes
-    ----------
-    ridge
-        λ.
-    scale
-        Scale of b.
-    pure
-        True if b has density ∝ exp(−‖b‖/scale) rather than a Gaussian one.
-    output
-        Mechanism that hides the distance to the exact minimum; ``None`` leaves it out.
-    gradient_bound
-        γ on the mean, or ``None`` for as small as is worth it. ``None`` without ``output``: then
-        the point must be as exact as floating point gets.
+    ``pure``: b has density ∝ exp(−‖b‖/scale) rather than a Gaussian one. ``output`` hides the
+    distance to the exact minimum. ``gradient_bound`` is γ on the mean, or None for as small as is
+    worth it. Without ``output`` it must be None: the point is as exact as floating point gets.
     """
 
     ridge: float
@@ -135,17 +125,7 @@ class Perturbation:
 
 @dataclass(frozen=True)
 class Headroom:
-    """Budget of the Gaussian minima of a fit, and what else counts towards it.
-
-    Attributes
-    ----------
-    whole
-        The budget of everything.
-    before
-        μ² of what is released before them.
-    releases
-        Number of minima.
-    """
+    """Budget of everything in a fit, μ² of what is released before the minima, and their number."""
 
     whole: Budget
     before: Fraction
@@ -190,16 +170,8 @@ class Headroom:
 class PerturbedMinimum:
     """One release of a perturbed minimum; all its attributes and properties are public.
 
-    Called with exact rows and noise, inside `Curator.run`, it returns the weights to release.
-
-    Parameters
-    ----------
-    problem : Problem
-        The objective without the perturbation.
-    perturbation : Perturbation
-        λ, the noise b and the noise on the output.
-    optimizer : str or callable, optional
-        Untrusted; see `discreet.exact.minimise`.
+    Called with exact rows and noise, inside `Curator.run`, it returns the weights to release. The
+    optimiser is not trusted; see `discreet.exact.minimise`.
     """
 
     problem: Problem

@@ -229,7 +229,11 @@ class _Stage:
         self._iterations = iterations
         self._mechanism = Gaussian.sharing(total, iterations)
         self._total += total
-        path = max(self._longest_path(math.sqrt(self._total)) - self._path, 0.4 * self._path)
+        # τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons
+        reach = NOISE_REACH * self._problem.n_rows * math.sqrt(self._total)
+        longest = reach / (self._curator.relation.rows_changed * self.clip)
+        width = self._problem.n_parameters / self._problem.loss.n_outputs
+        path = max(min(longest, CONVERGED_PATH * width) - self._path, 0.4 * self._path)
         self._path += path
         step = self._solver.step_size or path / iterations
         self._step = min(step, 1 / alpha) if alpha > 0 else step
@@ -302,14 +306,6 @@ class _Stage:
     def _constants(self, weights: FloatArray) -> FloatArray:
         """Return a view of the intercepts, one row per output."""
         return weights.reshape(self._problem.loss.n_outputs, -1)[:, self._problem.n_features :]
-
-    def _longest_path(self, mu: float) -> float:
-        """Return τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons."""
-        problem = self._problem
-        width = problem.n_parameters / problem.loss.n_outputs
-        changed = self._curator.relation.rows_changed
-        noise = NOISE_REACH * problem.n_rows * mu / (changed * self.clip)
-        return min(noise, CONVERGED_PATH * width)
 
 
 def _selection(total: float) -> ExponentialMechanism:
