@@ -272,7 +272,7 @@ class PerturbedMinimum:
     @property
     def gradient_bound(self) -> float:
         """τ: what was asked for, but not below what can be certified for every table."""
-        problem, perturbation, lipschitz = self.problem, self.perturbation, self._clip
+        problem, perturbation, lipschitz = self.problem, self.perturbation, self.constants.lipschitz
         floor = certifiable_norm(
             problem,
             clip=lipschitz,
@@ -314,10 +314,6 @@ class PerturbedMinimum:
         output = self.perturbation.output
         return 0.0 if output is None else output.scale(self.sensitivity)
 
-    @property
-    def _clip(self) -> float:
-        return self.problem.lipschitz * SLACK
-
     def __call__(self, rows: Rows, noise: Noise) -> FloatArray:
         """Perturb, minimise, certify, and add the noise on the output.
 
@@ -332,7 +328,8 @@ class PerturbedMinimum:
         draw = noise.l2_norm if perturbation.pure else noise.gaussian
         linear = from_grid(draw(size, perturbation.scale, grid), grid)
         linear.flags.writeable = False  # an optimiser cannot change what is certified
-        objective = PerturbedObjective(rows, problem.loss, self._clip, perturbation.ridge, linear)
+        clip = self.constants.lipschitz
+        objective = PerturbedObjective(rows, problem.loss, clip, perturbation.ridge, linear)
         point = minimise(objective, bound, self.optimizer)
         if point is None or not certify(objective, point, bound):
             raise PrivacyError(

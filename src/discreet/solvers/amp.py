@@ -65,12 +65,12 @@ class _ApproximateMinima(MinimumSolver):
     )
     needs_delta: ClassVar[bool] = True
 
-    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+    def _output_condition(self, minimum: PerturbedMinimum) -> str:
         perturbation = minimum.perturbation
         curvature = minimum.constants.cost(perturbation.ridge)
         return (
             f"of ε, {curvature:.4g} go to curvature; the noise on the output is "
-            f"{perturbation.output_mu:.4g}-GDP and hides the distance to the exact minimum",
+            f"{perturbation.output_mu:.4g}-GDP and hides the distance to the exact minimum"
         )
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:

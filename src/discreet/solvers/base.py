@@ -15,12 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, Relation
+from discreet.core import Budget, Curator, Relation, SelectionMechanism
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
 from discreet.validate import FloatArray
 
 __all__ = [
+    "ChoicePlan",
     "Plan",
     "Progress",
     "Recorder",
@@ -230,6 +231,15 @@ def check_row_norm(name: str, problem: Problem) -> None:
             f"solver={name!r} needs a public bound on the norm of a row. Pass data_norm, for "
             "example data_norm=1.0: longer rows are scaled down to it."
         )
+
+
+@dataclass(frozen=True)
+class ChoicePlan(Plan):
+    """Measure, mechanism of one private choice, and number of choices of each model."""
+
+    measure: Measure
+    mechanism: SelectionMechanism
+    count: int
 
 
 def part_of(budget: Budget, n_models: int) -> Budget:

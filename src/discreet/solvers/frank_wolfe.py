@@ -32,11 +32,18 @@ from discreet.core import (
     ExponentialMechanism,
     LaplaceNoisyMax,
     Relation,
-    SelectionMechanism,
 )
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.solvers.base import (
+    ChoicePlan,
+    Recorder,
+    Solution,
+    Solver,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
 __all__ = ["CornerStep", "FrankWolfe"]
@@ -53,15 +60,6 @@ class CornerStep(TraceEntry):
     sign: int
     step: float
     epsilon: float
-
-
-@dataclass(frozen=True)
-class _CornerPlan(Plan):
-    """Measure, mechanism of one step, and number of steps of each model."""
-
-    measure: Measure
-    mechanism: SelectionMechanism
-    count: int
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ class FrankWolfe(Solver):
             )
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _CornerPlan, record: Recorder
+        self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
     ) -> Solution:
         """Take all steps."""
         mechanism = plan.mechanism
@@ -152,13 +150,13 @@ class FrankWolfe(Solver):
         )
         return Solution(weights, record.trace, conditions)
 
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _CornerPlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> ChoicePlan:
         """Choose T and the noise of a step; hold published noise to its claim, all in all."""
         iterations = self.iterations or self._default_iterations(problem, budget, n_models)
         if self.calibration == "tight":
             measure, epsilon = affordable_selection(budget, iterations * n_models)
             exponential = ExponentialMechanism(epsilon, monotone=False)
-            return _CornerPlan(budget, budget, measure, exponential, iterations)
+            return ChoicePlan(budget, budget, measure, exponential, iterations)
         part = part_of(budget, n_models)
         # Scores ⟨s, mean gradient⟩ of corners of norm C move by k·L·C/n, k = 1 or 2 rows changed.
         # Two of them may move apart by twice that, against Laplace noise of the published scale.
@@ -174,7 +172,7 @@ class FrankWolfe(Solver):
         ]
         epsilon, measure = min(candidates, key=lambda candidate: candidate[0])
         spends = true_budget(self.name, budget, epsilon, self.unsafe)
-        return _CornerPlan(budget, spends, measure, mechanism, count)
+        return ChoicePlan(budget, spends, measure, mechanism, count)
 
     def _default_iterations(self, problem: Problem, budget: Budget, n_models: int) -> int:
         """Balance the error of T steps, of the order C²L²/T, against that of T noisy choices.

@@ -160,21 +160,22 @@ class Newton(Solver):
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         length, alpha = self._length(problem), problem.penalty.alpha
         iterations = self.iterations or self._iterations(problem, total, curator.relation)
-        costs = self._mechanisms(total, iterations)
-        target = self._target(problem, curator, costs.target)
+        for_target, for_moment, for_gradient = self._mechanisms(total, iterations)
+        target = self._target(problem, curator, for_target)
         weight = TARGET_NORM * length / target.spread
         noisy = curator.xy_moment_sum(
             clip=MOMENT_CLIP * length,
             target_weight=weight,
             target_centre=target.centre,
-            mechanism=costs.moment,
+            mechanism=for_moment,
         )
         mean, deviation = noisy.matrix() / problem.n_rows, noisy.deviation / problem.n_rows
         moment = _Moment.of(mean, deviation, problem, weight, length)
         weights, left = moment.least_squares(alpha, target)
-        noise = costs.gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
+        noise = for_gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
-        clip = self._clip(problem, left * length, noise)
+        factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), CLIPS[0]), CLIPS[1])
+        clip = max(min(factor * (left * length), problem.lipschitz), 1e-6)
         ridge = moment.ridge(alpha, noise * clip, target)
         curved = _curvature(problem.loss, left)
         divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
@@ -182,7 +183,7 @@ class Newton(Solver):
         averaged = max(1, round(self.averaging * iterations))
         ends = np.zeros_like(weights)
         for t in range(1, iterations + 1):
-            measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=costs.gradient)
+            measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=for_gradient)
             gradient = measured.values / problem.n_rows + ridge * weights
             weights = weights - inverse @ gradient
             if t > iterations - averaged:
@@ -193,9 +194,9 @@ class Newton(Solver):
             f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
             f"each row's gradient is clipped to norm {clip:.4g}",
             "Gaussian noise, as a multiple of what one row can change: "
-            f"{costs.target.noise_multiplier:.6g} on the moments of the target, "
-            f"{costs.moment.noise_multiplier:.6g} on the second moment and "
-            f"{costs.gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
+            f"{for_target.noise_multiplier:.6g} on the moments of the target, "
+            f"{for_moment.noise_multiplier:.6g} on the second moment and "
+            f"{for_gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
             "composed exactly in Gaussian DP",
         )
         return Solution(ends / averaged, record.trace, conditions)
@@ -219,11 +220,11 @@ class Newton(Solver):
         known = (GRADIENT_NOISE * reach / relation.rows_changed) ** 2
         return round(min(max(known, least), most))
 
-    def _mechanisms(self, total: float, iterations: int) -> _Costs:
-        """Return the mechanisms of the questions; together they cost at most the total μ²."""
+    def _mechanisms(self, total: float, iterations: int) -> list[Gaussian]:
+        """Return the noise of target, moment and gradients, at most the total μ² together."""
         gradients = 1 - self.target_share - self.moment_share
         parts = (self.target_share, self.moment_share, gradients / iterations)
-        return _Costs(*(Gaussian.sharing(part * total) for part in parts))
+        return [Gaussian.sharing(part * total) for part in parts]
 
     def _length(self, problem: Problem) -> float:
         """Return the usual norm of a row with its constant."""
@@ -246,20 +247,6 @@ class Newton(Solver):
         found = min(max(float(square) - mean**2, least), 1.0)
         trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
         return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
-
-    def _clip(self, problem: Problem, usual: float, noise: float) -> float:
-        """Return the clip for gradients of a usual norm, given the noise in their mean over it."""
-        least, most = CLIPS
-        factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), least), most)
-        return max(min(factor * usual, problem.lipschitz), 1e-6)
-
-
-class _Costs(NamedTuple):
-    """The mechanisms of the three questions."""
-
-    target: Gaussian
-    moment: Gaussian
-    gradient: Gaussian
 
 
 class _Target(NamedTuple):

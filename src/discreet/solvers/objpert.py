@@ -131,42 +131,35 @@ class MinimumSolver(Solver):
         if plan.budget.pure:
             total = math.nextafter(curator.open("pure"), 0.0)
             mechanism = minimum.pure_mechanism(total, curator.relation)
-            composed: tuple[str, ...] = ()
+            composed = []
         else:
             room = Headroom.of(plan.budget, curator.n_models)
             mechanism = minimum.mechanism(room.whole.delta, curator.relation)
             curator.open_plan(mechanism, 1)
-            composed = _composition(room, mechanism.epsilon, mechanism.delta)
+            composed = [f"{room.releases} minima"] if room.releases > 1 else []
+            if room.before:
+                composed.append(f"a preparation of μ = {math.sqrt(room.before):.6g} in Gaussian DP")
         size, relation = problem.n_parameters, curator.relation
         weights = curator.run(minimum, size=size, proven_for=relation, mechanism=mechanism)
         bound = minimum.gradient_bound / problem.n_rows
         ridge, scale = perturbation.ridge, perturbation.scale
         record(Minimum(ridge, scale, bound, minimum.output_scale), weights)
-        conditions = (
+        conditions = [
             f"the sum over rows is penalised with λ = {ridge:.6g} and perturbed by noise of scale "
             f"{scale:.6g}; each row's gradient has norm at most {problem.lipschitz:.6g}",
-            *self._output_conditions(minimum),
-            *composed,
+            self._output_condition(minimum),
             f"the gradient of the mean at the point found has norm at most {bound:.3g}, certified",
-        )
-        return Solution(weights, record.trace, conditions)
+        ]
+        if composed:
+            conditions[2:2] = [
+                f"on its own each minimum is ({mechanism.epsilon:.6g}, {mechanism.delta:g})-DP; "
+                f"the bound on its δ at every ε composes with {' and '.join(composed)}"
+            ]
+        return Solution(weights, record.trace, tuple(conditions))
 
-    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+    def _output_condition(self, minimum: PerturbedMinimum) -> str:
         """State what hides the distance to the exact minimum."""
         raise NotImplementedError
-
-
-def _composition(room: Headroom, epsilon: float, delta: float) -> tuple[str, ...]:
-    """State what a minimum is composed with, if it is not alone."""
-    others = [f"{room.releases} minima"] if room.releases > 1 else []
-    if room.before:
-        others.append(f"a preparation of μ = {math.sqrt(room.before):.6g} in Gaussian DP")
-    if not others:
-        return ()
-    return (
-        f"on its own each minimum is ({epsilon:.6g}, {delta:g})-DP; the bound on its δ at every ε "
-        f"composes with {' and '.join(others)}",
-    )
 
 
 @dataclass(frozen=True)
@@ -230,36 +223,34 @@ class ObjPert(MinimumSolver):
                         "point found, so it must be the minimum, not any point near it."
                     )
 
-    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
-        if self.calibration == "published":
-            return self._published(problem, part_of(budget, n_models))
-        if budget.pure:
-            return self._pure(problem, part_of(budget, n_models))
-        return self._gaussian(problem, budget, Headroom.of(budget, n_models))
-
-    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+    def _output_condition(self, minimum: PerturbedMinimum) -> str:
         if self.calibration == "tight":
-            return ("noise on the output hides the distance to the exact minimum",)
+            return "noise on the output hides the distance to the exact minimum"
         return (
             "the released point is the exact minimum: it is as exact as floating point gets, and "
-            "no noise hides what is left",
+            "no noise hides what is left"
         )
+
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
+        part = part_of(budget, n_models)
+        if self.calibration == "published":
+            return self._published(problem, part)
+        constants = Constants.of(problem)
+        if budget.pure:
+            return self._pure(problem, constants, part)
+        return self._gaussian(problem, constants, budget, Headroom.of(budget, n_models))
 
     def _published(self, problem: Problem, part: Budget) -> Perturbation:
         """Δ ≥ 2β/ε; b ~ N(0, L²(8 ln(2/δ) + 4ε)/ε² I), or of norm Gamma(d, 2L/ε)."""
-        epsilon = part.epsilon
+        epsilon, factor = part.epsilon, 2.0
         smoothness = curvature_of(problem.loss) * problem.row_norm_bound**2
         ridge = max(2 * smoothness / epsilon, problem.n_rows * problem.penalty.alpha)
-        if part.pure:
-            scale = 2 * problem.lipschitz / epsilon
-        else:
+        if not part.pure:
             factor = math.sqrt(8 * math.log(2 / part.delta) + 4 * epsilon)
-            scale = problem.lipschitz * factor / epsilon
-        return Perturbation(ridge, scale, part.pure, None, None)
+        return Perturbation(ridge, problem.lipschitz * factor / epsilon, part.pure, None, None)
 
-    def _pure(self, problem: Problem, part: Budget) -> Perturbation:
+    def _pure(self, problem: Problem, constants: Constants, part: Budget) -> Perturbation:
         """Choose λ by the rule, then the least noise at it."""
-        constants = Constants.of(problem)
         epsilon = (1 - self.output_fraction) * (1 - 2.0**-40) * part.epsilon
 
         def scale(ridge: float) -> float:
@@ -272,9 +263,11 @@ class ObjPert(MinimumSolver):
         output = L2Norm(self.output_fraction * (1 - 2.0**-40) * part.epsilon)
         return Perturbation(ridge, scale(ridge), True, output, self.gradient_bound)
 
-    def _gaussian(self, problem: Problem, budget: Budget, room: Headroom) -> Perturbation:
+    def _gaussian(
+        self, problem: Problem, constants: Constants, budget: Budget, room: Headroom
+    ) -> Perturbation:
         """Choose the noise on the output, λ by the rule, then the least noise at it."""
-        constants, releases = Constants.of(problem), room.releases
+        releases = room.releases
         square = self.output_fraction * budget.to_gdp().mu ** 2 / releases
         output = Gaussian(math.nextafter(1 / math.sqrt(square), math.inf))
 

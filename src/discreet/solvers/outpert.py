@@ -152,8 +152,8 @@ class OutPert(Solver):
     def _theorems(self, problem: Problem, budget: Budget) -> tuple[int, float]:
         """Choose T and η by theorem 2 or 3, the one with the smaller error; Θ(·) has constant 1."""
         smoothness = smoothness_of(problem)
-        alpha, norm = problem.penalty.alpha, _weight_norm(self.weight_norm, problem.loss)
-        noise = _noise_to_signal(problem, budget, norm, problem.lipschitz)
+        norm, noise = _noise_to_signal(problem, budget, self.weight_norm, problem.lipschitz)
+        alpha = problem.penalty.alpha
         gain = alpha**2 / noise
         error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
         if gain > math.e and smoothness * norm**2 / gain < error:
@@ -177,22 +177,19 @@ def _published_sensitivity(descent: GradientDescent) -> float:
     return min(convex, strongly)
 
 
-def _weight_norm(weight_norm: float | None, loss: Loss) -> float:
-    """Return D: the guess; else 10, as long weights separate classes, or 1 for regression."""
-    return weight_norm or (1.0 if loss.task == "regression" else 10.0)
-
-
 def _noise_to_signal(
-    problem: Problem, budget: Budget, weight_norm: float, lipschitz: float
-) -> float:
-    """Return the squared size of the noise that a unit of descent costs, relative to D².
+    problem: Problem, budget: Budget, weight_norm: float | None, lipschitz: float
+) -> tuple[float, float]:
+    """Return D and the squared size of the noise that a unit of descent costs, relative to D².
 
-    L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets.
+    L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets. D is the caller's guess;
+    else 10, as long weights separate classes, or 1 for regression.
     """
+    norm = weight_norm or (1.0 if problem.loss.task == "regression" else 10.0)
     size = problem.n_parameters
     square = size**2 if budget.pure else size * math.log(1 / budget.delta)
-    noise = square * (lipschitz / (problem.n_rows * budget.epsilon * weight_norm)) ** 2
-    return max(noise, 1e-200)  # so that it can be divided by
+    noise = square * (lipschitz / (problem.n_rows * budget.epsilon * norm)) ** 2
+    return norm, max(noise, 1e-200)  # so that it can be divided by
 
 
 def descent_length(
@@ -204,8 +201,7 @@ def descent_length(
     public numbers and of a guess D of the best weights' norm.
     """
     smoothness = smoothness_of(problem)
-    norm = _weight_norm(weight_norm, problem.loss)
-    noise = _noise_to_signal(problem, budget, norm, lipschitz)
+    _, noise = _noise_to_signal(problem, budget, weight_norm, lipschitz)
     return (smoothness**2 / noise) ** (1 / 3) / smoothness
 
 

@@ -209,9 +209,8 @@ class PermutationSGD(Solver):
             magnitude=passes.weight_bound,
             mechanism=mechanism,
         )
-        scale = mechanism.scale(sensitivity)
-        first, last = float(steps[0]), float(steps[-1])
-        record(Passes(steps.size, first, last, sensitivity, scale), weights)
+        ends, scale = (float(steps[0]), float(steps[-1])), mechanism.scale(sensitivity)
+        record(Passes(steps.size, *ends, sensitivity, scale), weights)
         limit = "2/β" if passes.radius is None else "1/β"
         conditions = (
             f"each row's gradient has norm at most {passes.lipschitz:g}, and the objective is "

@@ -23,7 +23,7 @@ from discreet.accounting.budget import Measure
 from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.solvers.base import ChoicePlan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, choice, integer, number
 
 __all__ = ["Generation", "PrivGene"]
@@ -43,15 +43,6 @@ class Generation(TraceEntry):
     clip: float
     moved: float
     epsilon: float
-
-
-@dataclass(frozen=True)
-class _GenerationPlan(Plan):
-    """Measure, mechanism of one choice, and number of generations of each model."""
-
-    measure: Measure
-    mechanism: ExponentialMechanism
-    count: int
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,7 @@ class PrivGene(Solver):
                 f"{self.last_mutation!r}."
             )
 
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _GenerationPlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> ChoicePlan:
         """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
         if self.population * problem.n_parameters > MOST_WEIGHTS:
             raise ValueError(
@@ -136,10 +127,10 @@ class PrivGene(Solver):
         else:
             measure, epsilon = affordable_selection(budget, count * n_models)
         mechanism = ExponentialMechanism(epsilon, monotone=False)
-        return _GenerationPlan(budget, budget, measure, mechanism, count)
+        return ChoicePlan(budget, budget, measure, mechanism, count)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _GenerationPlan, record: Recorder
+        self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
     ) -> Solution:
         """Let all generations compete."""
         mechanism, count = plan.mechanism, plan.count

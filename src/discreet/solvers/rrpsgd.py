@@ -136,8 +136,7 @@ class RRPSGD(Solver):
             raise ValueError(
                 f"step_size must be below 2/β = {2 / smoothness:g}; got {self.step_size:g}."
             )
-        mechanism = self._mechanism(problem, budget, n_models)
-        spends = budget
+        mechanism, spends = self._mechanism(problem, budget, n_models), budget
         if self.calibration == "published":
             epsilon = mechanism.epsilon(self._rounds(problem) * n_models, budget.delta)
             spends = true_budget(self.name, budget, epsilon, self.unsafe)
@@ -200,7 +199,11 @@ class RRPSGD(Solver):
         if step is None:
             variance = 4 + problem.n_parameters * mechanism.noise_multiplier**2
             deviation = self._clip(problem) * math.sqrt(variance)
-            distance = self.distance or _distance(problem, smoothness)
+            distance = self.distance or 1.0
+            if self.distance is None and problem.loss.task == "classification":
+                # D_F = √(2(F(0) − min F)/β) is at most √(2φ(0)/β), as losses are not negative
+                start = float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
+                distance = math.sqrt(2 * start / smoothness)
             step = min(1 / smoothness, distance / (deviation * math.sqrt(rounds)))
         if self.schedule == "sqrt":
             return step / np.sqrt(np.arange(1.0, rounds + 1))
@@ -210,11 +213,3 @@ class RRPSGD(Solver):
 def chances(steps: FloatArray, smoothness: float) -> FloatArray:
     """Return the weights of theorem 5: stop after round k with probability ∝ 2η_k − βη_k²."""
     return steps * (2 - smoothness * steps)
-
-
-def _distance(problem: Problem, smoothness: float) -> float:
-    """Bound D_F = √(2(F(0) − min F)/β) by √(2φ(0)/β), as losses are not negative."""
-    if problem.loss.task == "regression":
-        return 1.0
-    start = float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
-    return math.sqrt(2 * start / smoothness)

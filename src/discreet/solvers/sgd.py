@@ -146,17 +146,14 @@ class SGD(Solver):
             # Below a noise multiplier of about 2 sampling gains little: take larger batches.
             batch = max(batch, 2 * signal / math.sqrt(iterations))
         rate = min(1.0, batch / n)
-        step = self.step_size
-        if step is None:
-            step = self._default_step(problem, clip, signal / iterations)
+        step = self.step_size or self._default_step(problem, clip, signal / iterations)
         uses = iterations * n_models
         if self.calibration == "tight":
             multiplier = noise_multiplier_for(budget, rate, uses)
         elif self.published == "abadi":
             multiplier = noise_multiplier_for(budget, rate, uses, method="rdp")
         else:
-            published = _iyengar if self.published == "iyengar" else _bassily
-            multiplier = published(share, n, rate, iterations)
+            multiplier = _published(self.published, share, n, rate, iterations)
         mechanism = SampledGaussian(multiplier, rate, budget.relation)
         spends = budget
         if self.calibration == "published":
@@ -190,7 +187,11 @@ class SGD(Solver):
                 problem.loss, weights, clip=plan.clip, mechanism=plan.mechanism
             )
             gradient = noisy.values / plan.batch + problem.penalty.gradient(weights)
-            step = self._step(plan, problem, t)
+            step = plan.step
+            if self.schedule == "sqrt":
+                step /= math.sqrt(t)
+            elif self.schedule == "strong":
+                step = min(step, 1 / (problem.strong_convexity * t))
             weights = weights - step * gradient
             if self.radius is not None and (norm := float(np.linalg.norm(weights))) > self.radius:
                 weights = weights * (self.radius / norm)
@@ -209,22 +210,12 @@ class SGD(Solver):
         )
         return Solution(weights, record.trace, conditions)
 
-    def _step(self, plan: BatchPlan, problem: Problem, t: int) -> float:
-        if self.schedule == "sqrt":
-            return plan.step / math.sqrt(t)
-        if self.schedule == "strong":
-            return min(plan.step, 1 / (problem.strong_convexity * t))
-        return plan.step
 
-
-def _iyengar(share: Budget, n: int, rate: float, iterations: int) -> float:
-    """Return the noise on the sum over a batch, in units of one row's clip (Iyengar et al.)."""
-    deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
-    return rate * n * deviation
-
-
-def _bassily(share: Budget, n: int, rate: float, iterations: int) -> float:
-    """Return the noise on the sum over a batch, in units of one row's clip (Bassily et al.)."""
+def _published(paper: str, share: Budget, n: int, rate: float, iterations: int) -> float:
+    """Return a paper's noise on the sum over a batch, in units of one row's clip."""
+    if paper == "iyengar":
+        deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
+        return rate * n * deviation
     divisor = 2 * math.sqrt(2 * iterations * math.log(2 / share.delta))
     epsilon = share.epsilon / divisor / (2 * rate)
     if not epsilon < 1:
