@@ -161,8 +161,7 @@ def _proposal(
     with contextlib.suppress(Exception):
         if optimizer is None:  # Newton steps take over from here: it need not be close
             options = {"maxiter": LOOKING_STEPS, "gtol": max(1e-5, enough), "ftol": 1e-9}
-            found = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
-            point = np.array(found.x, dtype=np.float64)
+            found = minimize(both, start, jac=True, method="L-BFGS-B", options=options).x
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -170,10 +169,10 @@ def _proposal(
                     more: dict[str, Any] = {"hessp": mean.hessian_product}
                     if optimizer in ("dogleg", "trust-exact"):
                         more = {"hess": mean.hessian}
-                    found = minimize(both, start, jac=True, method=optimizer, tol=enough, **more)
-                    point = np.array(found.x, dtype=np.float64)
+                    found = minimize(both, start, jac=True, method=optimizer, tol=enough, **more).x
                 else:
-                    point = np.array(optimizer(mean, start), dtype=np.float64)
+                    found = np.array(optimizer(mean, start), dtype=np.float64)
+        point = np.array(found, dtype=np.float64)
     if point is None or point.shape != objective.linear.shape or not np.isfinite(point).all():
         return None
     return point
@@ -274,10 +273,8 @@ def _damped(
     bound: float,
 ) -> tuple[Point, FloatArray, float] | None:
     """Take the longest halved step that shortens the gradient or lowers the objective."""
-    norm = float(np.linalg.norm(gradient))
-    slope = float(gradient @ step)
-    before: float | None = None
-    length = 1.0
+    norm, slope = float(np.linalg.norm(gradient)), float(gradient @ step)
+    before, length = None, 1.0
     for _ in range(HALVINGS):
         point = start.moved(length * step)
         if not (np.isfinite(point.weights).all() and np.isfinite(point.rest).all()):

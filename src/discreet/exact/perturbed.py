@@ -86,12 +86,9 @@ class Constants:
             raise NotSupported(
                 f"{loss.name!r} does not declare its bounds on Hessians and gradients."
             )
-        return cls(
-            rank=min(loss.hessian_rank, problem.n_parameters),
-            trace=trace * problem.row_norm_bound**2 * SLACK,
-            corners=corners,
-            lipschitz=problem.lipschitz * SLACK,
-        )
+        trace = trace * problem.row_norm_bound**2 * SLACK
+        rank = min(loss.hessian_rank, problem.n_parameters)
+        return cls(rank, trace, corners, problem.lipschitz * SLACK)
 
     def cost(self, ridge: float) -> float:
         """Return the curvature cost at λ."""
@@ -292,8 +289,8 @@ class PerturbedMinimum:
         """Exponent of the grid of b: the coarsest whose rounding takes at most its share of τ."""
         scale, size = self.perturbation.scale, self.problem.n_parameters
         enough = math.frexp(self.gradient_bound / (GRID_SHARE * math.sqrt(size)))[1] - 1
-        usual = math.frexp(scale)[1] - 1 - 20
-        return max(min(enough, usual), math.frexp(scale)[1] - 1 - FINEST)
+        exponent = math.frexp(scale)[1] - 1
+        return max(min(enough, exponent - 20), exponent - FINEST)
 
     @property
     def certified_bound(self) -> float:

@@ -67,24 +67,19 @@ class AGD(Solver):
         ``"published"``: the paper's conversion (Bun & Steinke) and costs, with exponential noise
         in the selection. ``"tight"``: the best zCDP conversion and Gumbel selection.
     splits : int
-        Number of parts that the budget is notionally split into. When ``"published"``:
-        ε/(2·splits) for the first gradient and as much for each choice of a step, which makes
-        about 350 iterations at the default. When ``"tight"``: an iteration starts with ρ/splits,
-        half for each.
+        Number of parts that the budget is notionally split into: ε/(2·splits) for the first
+        gradient and for each choice of a step when ``"published"`` (about 350 iterations by
+        default), ρ/(2·splits) when ``"tight"``.
     gamma : float
         Share by which the gradient's budget grows when zero is chosen.
     gradient_clip, objective_clip : float
         C_grad and C_obj: bounds on one row's gradient norm and loss. Where the loss and
         ``data_norm`` imply a smaller bound on gradients, ``"tight"`` uses that one.
-    n_steps : int
-        m: candidates besides zero.
-    max_step : float
-        Largest first candidate, and the largest ever.
-    step_growth : float
-        η: every ``adjust_every`` iterations the largest candidate becomes 1 + η times the largest
-        step chosen in them.
-    adjust_every : int
-        τ, as above.
+    n_steps, max_step : int, float
+        m: number of candidates besides zero, and the largest of them, at first and ever.
+    step_growth, adjust_every : float, int
+        η and τ: every τ iterations the largest candidate becomes 1 + η times the largest step
+        chosen in them.
     smoothing : float, optional
         Width over which a kink of the loss is rounded off in gradients (steps are chosen by the
         loss itself): along exact gradients of a loss with kinks, descent gets stuck in one. The
@@ -128,7 +123,6 @@ class AGD(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("zcdp",)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, integer, "splits", "adjust_every")
         check_fields(self, integer, "n_steps", most=10**5)
@@ -158,7 +152,6 @@ class AGD(Solver):
             )
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
-        """Run DP-AGD until the budget is spent."""
         total = curator.open("zcdp", self.calibration)
         run = _Run(self, problem, *self._mechanisms(total, plan.budget))
         while self.max_iterations is None or len(run.trace) < self.max_iterations:

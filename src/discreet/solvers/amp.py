@@ -149,7 +149,6 @@ class AMP(_ApproximateMinima):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         fractions = ("output_fraction", "objective_fraction")
         check_fields(self, number, *fractions, least=1e-9, most=1 - 1e-9)
@@ -194,7 +193,6 @@ class AMPHF(_ApproximateMinima):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         check_fields(self, choice, "dimensions", known=("auto", "low", "high"))
 

@@ -5,12 +5,9 @@ Talwar, Thakurta & Zhang, "Nearly Optimal Private LASSO", NIPS 2015; Algorithm 5
 weights towards the corner ±C·e_j of the ball that points most against the gradient. Only which
 corner that is is private, so the noise grows with the logarithm of the number of weights.
 
-Differences from the papers:
-
-- a row whose gradient has an entry beyond the clip is scaled down as a whole instead of entry by
-  entry, so its gradient keeps its direction (rows within the clip are the same in both);
-- all rows are used in every step (the benchmark's code takes batches of 1,000 rows but scales the
-  noise for all of them).
+Differences from the papers: a row whose gradient has an entry beyond the clip is scaled down as a
+whole, not entry by entry, so its gradient keeps its direction; and all rows are used in every step
+(the benchmark's code takes batches of 1,000 rows but scales the noise for all of them).
 
 Proof: docs/proofs/frank_wolfe.md.
 """
@@ -81,9 +78,8 @@ class FrankWolfe(Solver):
     gradient_clip : float
         L: bound on an entry of a row's gradient. A row with a larger one is scaled down.
     schedule : {"average", "decreasing"}
-        ``"average"``: 1/(t + 1) for t = 1, 2, …, as in the papers, which weighs all chosen corners
-        and the zero it starts from alike. ``"decreasing"``: 2/(t + 2) for t = 0, 1, …, which
-        forgets early corners faster; in noise that is no advantage.
+        ``"average"``: 1/(t + 1) for t = 1, 2, …, as in the papers, which weighs all corners alike.
+        ``"decreasing"``: 2/(t + 2) for t = 0, 1, …, which forgets early corners faster.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -107,7 +103,6 @@ class FrankWolfe(Solver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, choice, "schedule", known=("average", "decreasing"))
         check_fields(self, flag, "unsafe")
@@ -127,7 +122,6 @@ class FrankWolfe(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
     ) -> Solution:
-        """Take all steps."""
         mechanism = plan.mechanism
         curator.open(plan.measure)
         weights: FloatArray = np.zeros(problem.n_parameters)

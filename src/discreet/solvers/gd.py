@@ -74,9 +74,8 @@ class GD(Solver):
         them; 0 for the last weights.
     start_share : float
         Share of the budget (of μ²) that buys a noisy balance of two classes, from which the
-        intercept starts: with few rows or a small budget, and one class much rarer, the path may
-        be too short to find it. For logistic losses of one output with an intercept; else nothing
-        is spent on it.
+        intercept starts: where one class is much rarer, the path may be too short to find it. For
+        logistic losses of one output with an intercept; else nothing is spent on it.
     gradient_clip : float
         C: bound on one row's gradient norm, of all outputs together; a smaller bound known from
         loss and ``data_norm`` replaces it.
@@ -101,7 +100,6 @@ class GD(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, integer, "iterations", most=10**6)
         check_fields(self, number, "step_size", least=1e-6, most=1e6, optional=True)
         check_fields(self, number, "momentum", least=0.0, most=0.999)
@@ -131,7 +129,6 @@ class GD(Solver):
         return Plan(budget, budget)
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
-        """Measure, step, T times."""
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
         mechanism = Gaussian.sharing(total, self.iterations)

@@ -97,7 +97,6 @@ class LaplaceSGD(Solver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, choice, "schedule", known=("sqrt", "strong"))
         check_fields(self, flag, "averaging")

@@ -127,7 +127,6 @@ class Newton(Solver):
     """Weights that it takes at most: the moment has about half their square."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, integer, "iterations", most=10**6, optional=True)
         check_fields(self, number, "target_share", "moment_share", least=1e-3, most=1 - 1e-3)
         check_fields(self, number, "averaging", least=0.0, most=1.0)

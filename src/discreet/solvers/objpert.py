@@ -91,7 +91,6 @@ class MinimumSolver(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, number, "gradient_bound", least=1e-30, most=1e30, optional=True)
@@ -126,7 +125,6 @@ class MinimumSolver(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: MinimumPlan, record: Recorder
     ) -> Solution:
-        """Perturb, minimise, release."""
         minimum, perturbation = plan.minimum, plan.minimum.perturbation
         if plan.budget.pure:
             total = math.nextafter(curator.open("pure"), 0.0)
@@ -210,7 +208,6 @@ class ObjPert(MinimumSolver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         check_fields(self, number, "noise_reach", least=1e-6, most=1e6)
         check_fields(self, number, "output_fraction", least=1e-9, most=1 - 1e-9)

@@ -72,8 +72,7 @@ class OutPert(Solver):
         η, at most 2/(β + α) for a β-smooth objective with penalty α. By default 1/β, or
         1/(β + α) where the penalty decides T.
     weight_norm : float, optional
-        D: a guess of the norm of the best weights, for choosing T. It is public, and a wrong
-        guess costs accuracy only. By default 10 for classification and 1 for regression.
+        D: public guess of the best weights' norm, for choosing T; 10 or (regression) 1 by default.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -99,7 +98,6 @@ class OutPert(Solver):
     needs_row_bound: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, integer, "iterations", most=10**7, optional=True)
@@ -126,7 +124,6 @@ class OutPert(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: _DescentPlan, record: Recorder
     ) -> Solution:
-        """Descend inside the curator and release the end."""
         descent, sensitivity = plan.descent, plan.sensitivity
         mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)
         weights = curator.release(

@@ -89,15 +89,13 @@ class PermutationSGD(Solver):
     passes : int
         T.
     batch_size : int, optional
-        k; rows left over after the last whole batch are not used. By default 50, or all rows if
-        there are fewer.
+        k, at most 50 by default; rows left over after the last whole batch are not used.
     radius : float, optional
         C, the ball of the strongly convex mode. By default L/λ, which the weights never leave.
     gradient_clip : float, optional
         Clip rows' gradients to this norm. By default what the loss and ``data_norm`` imply.
     weight_norm : float, optional
-        A guess of the norm of the best weights, for choosing η. It is public, and a wrong guess
-        costs accuracy only. By default 10 for classification and 1 for regression.
+        Public guess of the best weights' norm, for choosing η; 10 or (regression) 1 by default.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -131,7 +129,6 @@ class PermutationSGD(Solver):
     needs_convex_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, choice, "mode", known=("convex", "strongly-convex"))
@@ -197,7 +194,6 @@ class PermutationSGD(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
     ) -> Solution:
-        """Run the passes inside the curator and release their end."""
         passes, steps = plan.passes, plan.passes.steps.ravel()
         sensitivity = passes.sensitivity
         mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)

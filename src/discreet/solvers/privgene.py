@@ -96,7 +96,6 @@ class PrivGene(Solver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, integer, "population", least=2, most=10**5)
         check_fields(self, integer, "winners", most=10**3)
@@ -132,7 +131,6 @@ class PrivGene(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
     ) -> Solution:
-        """Let all generations compete."""
         mechanism, count = plan.mechanism, plan.count
         curator.open(plan.measure)
         seeded = self.seed is not None

@@ -75,8 +75,8 @@ class RRPSGD(Solver):
     schedule : {"constant", "sqrt"}
         The same step in each round, or η/√(k + 1) in round k.
     distance : float, optional
-        D: a guess of √(2(F(0) − min F)/β), for the default step. It is public, and a wrong guess
-        costs accuracy only. By default, √(2φ(0)/β) for classification and 1 for regression.
+        D: public guess of √(2(F(0) − min F)/β), for the default step. By default, √(2φ(0)/β) for
+        classification and 1 for regression.
     gradient_clip : float, optional
         L, the bound on a row's gradient norm. By default what the loss and ``data_norm`` imply.
     """
@@ -105,7 +105,6 @@ class RRPSGD(Solver):
     needs_smooth_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, choice, "schedule", known=("constant", "sqrt"))

@@ -4,18 +4,15 @@ In each of T iterations every row is in the batch independently with probability
 gradients of its rows are clipped and summed, and Gaussian noise is added. Three papers prescribe
 the noise differently (``published``); with ``calibration="tight"`` they are one method:
 
-- ``"iyengar"``: Iyengar, Near, Song, Thakkar, Thakurta, Wang, "Towards Practical Differentially
-  Private Convex Optimization", IEEE S&P 2019, Algorithm 2: noise of variance
+- ``"iyengar"``: Iyengar et al., IEEE S&P 2019, Algorithm 2: noise of variance
   16 L² T ln(1/δ) / (n² ε²) on the mean gradient of a batch. That this is (ε, δ)-DP holds for some T
   and batch sizes only, so the true ε is computed and a false claim refused. The paper samples with
   replacement; here batches are Poisson samples, which the analysis behind the constant assumes.
-- ``"abadi"``: Abadi et al., "Deep Learning with Differential Privacy", CCS 2016, for linear models:
-  noise calibrated by Rényi divergences of Poisson-sampled Gaussian steps (the moments accountant).
-  Orders are real numbers chosen from the target, because a fixed list of small orders fails for
-  small ε.
-- ``"bassily"``: Bassily, Smith, Thakurta, "Private Empirical Risk Minimization: Efficient
-  Algorithms and Tight Error Bounds", FOCS 2014: each step is an (ε', δ')-DP Gaussian release on a
-  sample, which sampling makes (2qε', qδ')-DP, and advanced composition adds up T of them. With
+- ``"abadi"``: Abadi et al., CCS 2016: noise calibrated by Rényi divergences of Poisson-sampled
+  Gaussian steps (the moments accountant), at real orders chosen from the target, because a fixed
+  list of small orders fails for small ε.
+- ``"bassily"``: Bassily, Smith & Thakurta, FOCS 2014: each step is an (ε', δ')-DP Gaussian release
+  on a sample, which sampling makes (2qε', qδ')-DP, and advanced composition adds up T of them. With
   ε' = ε/(2√(2T ln(2/δ)))/(2q) and δ' = δ/(2T). Both the amplification and the classical Gaussian
   noise √(2 ln(1.25/δ'))/ε' need ε' < 1. Batches have √n rows by default.
 
@@ -117,7 +114,6 @@ class SGD(Solver):
     needs_delta: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, choice, "published", known=("iyengar", "abadi", "bassily"))
         check_fields(self, choice, "schedule", known=("constant", "sqrt", "strong"))
@@ -178,7 +174,6 @@ class SGD(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: BatchPlan, record: Recorder
     ) -> Solution:
-        """Run T iterations."""
         curator.open_plan(plan.mechanism, plan.iterations)
         weights: FloatArray = np.zeros(problem.n_parameters)
         total, counted = np.zeros(problem.n_parameters), 0

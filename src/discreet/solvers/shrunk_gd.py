@@ -1,19 +1,17 @@
 """Noisy gradient descent whose weights are shrunk by what their noise calls for: for wide tables.
 
-Descent as in `discreet.solvers.gd`, with one difference: gradients are not measured at the sum z of
-all steps so far, but at an estimate of what z would be without its noise. Each coordinate of z is a
+Descent as in `discreet.solvers.gd`, but gradients are not measured at the sum z of all steps so far:
+they are measured at an estimate of what z would be without its noise. Each coordinate of z is a
 number of interest plus Gaussian noise of one known deviation, so how many of these numbers are
-large, small or none at all can be read off z itself (empirical Bayes), and each is replaced by its
-posterior mean. Where few columns matter, nearly all noise is taken out; where all matter, or noise
-is small, next to nothing changes. It is computed from noisy gradients alone and costs nothing.
+large, small or zero can be read off z itself (empirical Bayes), and each is replaced by its
+posterior mean. Where few columns matter, nearly all noise is taken out; where all matter, next to
+nothing changes. It is computed from noisy gradients alone and costs nothing.
 
 Half-way, columns that look like noise are left out. Rows are shorter without them, so they can be
-stretched, and the second half measures the columns that are left with less noise: distilled
-sensing (Haupt, Castro & Nowak 2011).
-
-The estimate is adaptive shrinkage: Stephens, "False discovery rates: a new deal", Biostatistics
-2017, with normal components; its use on a sum of gradients is dual averaging (Nesterov 2009) with
-that shrinkage as the map from sums to weights.
+stretched, and the second half measures the other columns with less noise: distilled sensing (Haupt,
+Castro & Nowak 2011). The estimate is adaptive shrinkage (Stephens, "False discovery rates: a new
+deal", Biostatistics 2017) with normal components; its use on a sum of gradients is dual averaging
+(Nesterov 2009) with that shrinkage as the map from sums to weights.
 
 Proof: docs/proofs/shrunk_gd.md.
 """
@@ -91,17 +89,15 @@ class ShrunkGD(GD):
     iterations : int
         T: number of gradients that are measured, the same in each stage.
     step_size : float, optional
-        η: step size for mean gradients. Default: τ/T for a path of length
-        τ = min(0.6·n·μ/(k·C), 18·p) in a stage of T iterations and budget μ, and at most 1/alpha,
-        in the terms of `GD`.
+        η, as in `GD`, but by default τ = min(0.6·n·μ/(k·C), 18·p) in a stage of T iterations and
+        budget μ.
     momentum : float
         m: v ← m·v + gradient, z ← z − η·(1 − m)·v; the weights are z, shrunk.
     averaging, start_share, gradient_clip : float
         As in `GD`.
     first_share : float
         Share of μ² for the first half of the iterations, after which columns that look like noise
-        are left out and rows are scaled to a median norm of 10/3. 1: there is only one
-        stage, on all columns.
+        are left out and rows are scaled to a median norm of 10/3. 1: one stage, on all columns.
     """
 
     iterations: int = 30
@@ -114,7 +110,6 @@ class ShrunkGD(GD):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         check_fields(self, number, "first_share", least=0.05, most=1.0)
         if 0.85 < self.first_share < 1:
@@ -153,9 +148,8 @@ class ShrunkGD(GD):
         if one_stage:
             return Solution(first.result, record.trace, balance + first.conditions)
 
-        least, most = LENGTH_SHARES
         precise = (LENGTH_PRECISION / problem.n_rows) ** 2 / total
-        length = min(max(precise, least), most) * (1 - self.first_share)
+        length = min(max(precise, LENGTH_SHARES[0]), LENGTH_SHARES[1]) * (1 - self.first_share)
         left = 1 - self.first_share - length
         keep = worth_measuring(first.squares(), self.first_share, left)
         if keep.size == problem.n_features:
@@ -164,12 +158,8 @@ class ShrunkGD(GD):
             return Solution(first.result, record.trace, balance + first.conditions)
         median = curator.columns(keep).median_norm(mechanism=_selection(length * total))
         factor = NORM / median
-        narrow = replace(
-            problem,
-            n_features=keep.size,
-            row_norm=None,
-            penalty=L2(problem.penalty.alpha * factor**2),  # on weights of rows as they were
-        )
+        penalty = L2(problem.penalty.alpha * factor**2)  # on weights of rows as they were
+        narrow = replace(problem, n_features=keep.size, row_norm=None, penalty=penalty)
 
         def whole(weights: FloatArray) -> FloatArray:
             """Weights of all columns: those that were left out keep what they had."""
@@ -181,9 +171,8 @@ class ShrunkGD(GD):
 
         stretched = curator.columns(keep, factor=factor)
         again = np.zeros(narrow.n_parameters)
-        again.reshape(outputs, -1)[:, keep.size :] = start.reshape(outputs, -1)[
-            :, problem.n_features :
-        ]
+        begun = start.reshape(outputs, -1)[:, problem.n_features :]
+        again.reshape(outputs, -1)[:, keep.size :] = begun
         second = _Stage(self, narrow, stretched, left * total, self.iterations - half, again)
         second.run(lambda entry, weights: record(entry, whole(weights)))
         conditions = (
@@ -285,27 +274,24 @@ class _Stage:
 
     def squares(self) -> FloatArray:
         """Return each column's mean expected squared weight, over the noise's variance."""
-        seen = self._table(self._steps)
+        seen, _ = self._views(self._steps)
         squares: FloatArray = self._shrinkage.squares(seen, self._deviation).mean(axis=0)
         return squares
 
     def _shrunk(self) -> tuple[FloatArray, float]:
         """Return the shrunk weights, and their norm over that of the sum of steps."""
-        weights = self._steps.copy()
-        seen = self._table(self._steps)
-        self._table(weights)[:] = self._shrinkage.means(seen, self._deviation)
-        constants, begun = self._constants(weights), self._constants(self._start)
-        constants[:] = begun + self._shrinkage.others(constants - begun, self._deviation)
-        before, after = np.linalg.norm(seen), np.linalg.norm(self._table(weights))
+        weights, shrinkage = self._steps.copy(), self._shrinkage
+        (seen, _), (table, constants) = self._views(self._steps), self._views(weights)
+        _, begun = self._views(self._start)
+        table[:] = shrinkage.means(seen, self._deviation)
+        constants[:] = begun + shrinkage.others(constants - begun, self._deviation)
+        before, after = np.linalg.norm(seen), np.linalg.norm(table)
         return weights, float(after / before) if before > 0 else 1.0
 
-    def _table(self, weights: FloatArray) -> FloatArray:
-        """Return a view of weights without intercepts, one row per output."""
-        return weights.reshape(self._problem.loss.n_outputs, -1)[:, : self._problem.n_features]
-
-    def _constants(self, weights: FloatArray) -> FloatArray:
-        """Return a view of the intercepts, one row per output."""
-        return weights.reshape(self._problem.loss.n_outputs, -1)[:, self._problem.n_features :]
+    def _views(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return views of the weights without intercepts and of these, one row per output."""
+        table = weights.reshape(self._problem.loss.n_outputs, -1)
+        return table[:, : self._problem.n_features], table[:, self._problem.n_features :]
 
 
 def _selection(total: float) -> ExponentialMechanism:
