@@ -292,28 +292,23 @@ def _damped(
 
 def _narrow(objective: PerturbedObjective, weights: FloatArray, bound: float) -> Point | None:
     """Minimise with wider quadratic parts first: Newton steps get lost among narrow ones."""
-    for power in range(WIDEST, 0, -1):
-        eased = _eased(objective, 2.0**power)
-        if eased is not None:
-            found = _polish(eased, weights, max(bound, 1e-3 * eased.clip))
-            weights = weights if found is None else found.weights
-    return _polish(objective, weights, bound)
-
-
-def _eased(objective: PerturbedObjective, factor: float) -> PerturbedObjective | None:
-    """Return the objective with kinks rounded off ``factor`` times as wide, up to a scale."""
     loss = objective.loss
-    if type(loss) is HuberHinge and loss.smoothing * factor <= 4:
-        return replace(objective, loss=HuberHinge(loss.smoothing * factor))
-    if type(loss) is Huber:
-        return replace(
-            objective,
-            loss=Huber(loss.threshold * factor),
-            clip=objective.clip * factor,
-            ridge=objective.ridge * factor,
-            linear=objective.linear * factor,
-        )
-    return None
+    for factor in (2.0**power for power in range(WIDEST, 0, -1)):
+        if type(loss) is HuberHinge and loss.smoothing * factor <= 4:
+            eased = replace(objective, loss=HuberHinge(loss.smoothing * factor))
+        elif type(loss) is Huber:  # up to a scale
+            eased = replace(
+                objective,
+                loss=Huber(loss.threshold * factor),
+                clip=objective.clip * factor,
+                ridge=objective.ridge * factor,
+                linear=objective.linear * factor,
+            )
+        else:
+            continue
+        found = _polish(eased, weights, max(bound, 1e-3 * eased.clip))
+        weights = weights if found is None else found.weights
+    return _polish(objective, weights, bound)
 
 
 def _descend(objective: PerturbedObjective, weights: FloatArray, bound: float) -> Point | None:
@@ -339,11 +334,7 @@ def _descend(objective: PerturbedObjective, weights: FloatArray, bound: float) -
 def nonprivate_minimum(
     rows: Rows, problem: Problem, loss: Loss, *, tolerance: float, max_iterations: int
 ) -> FloatArray:
-    """Minimise mean loss and penalty on exact rows by L-BFGS: not private.
-
-    ``loss`` is the problem's, or a smooth one in its place; no coordinate of the mean gradient is
-    larger than ``tolerance`` at the end, unless ``max_iterations`` are not enough.
-    """
+    """Minimise mean loss and penalty on exact rows by L-BFGS, for a smooth loss: not private."""
     from scipy.optimize import minimize
 
     rows = rows.within_reach()  # rows that overflow would make the objective NaN
@@ -362,10 +353,7 @@ def nonprivate_minimum(
 
 
 def mean_target(rows: Rows, problem: Problem) -> FloatArray:
-    """Return weights that predict the mean target for every row: not private.
-
-    The gradient of half the squared error at 0 is −Σ y·x, and the intercept's feature is 1.
-    """
+    """Return weights that predict the mean target, from −Σ y·x: not private."""
     weights = np.zeros(problem.n_parameters)
     gradient = rows.gradient_sum(weights, Squared(), NO_CLIP).values
     weights[-1] = -gradient[-1] / problem.n_rows

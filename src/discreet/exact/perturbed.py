@@ -238,16 +238,13 @@ class PerturbedMinimum:
     @property
     def noise_norm_bound(self) -> float:
         """Bound on ‖b‖ that only very unlikely noise exceeds."""
-        size, scale = self.problem.n_parameters, self.perturbation.scale
-        if self.perturbation.pure:
-            return scale * (size + 64 * math.sqrt(size))
-        return scale * (math.sqrt(size) + 64)
+        size, root = self.problem.n_parameters, math.sqrt(self.problem.n_parameters)
+        return self.perturbation.scale * (size + 64 * root if self.perturbation.pure else root + 64)
 
     @property
     def magnitude(self) -> float:
         """Bound on weights that only very unlikely noise exceeds."""
-        problem = self.problem
-        shift = problem.n_rows * problem.lipschitz + self.noise_norm_bound
+        shift = self.problem.n_rows * self.problem.lipschitz + self.noise_norm_bound
         return shift / self.perturbation.ridge
 
     @property

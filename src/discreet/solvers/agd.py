@@ -5,11 +5,10 @@ Privacy Budget", KDD 2018, Algorithm 2. Each iteration measures a noisy clipped 
 lets a private selection choose among equally spaced steps along it, zero included. If zero wins,
 the gradient was too noisy: it is measured again with more budget and averaged with what is there.
 
-Differences from the paper and its code, for the sake of the promise:
-
-- nothing is run that does not fit into what is left (the paper spends first and discards);
-- selection noise is positive, as its privacy needs; the authors' code subtracts it;
-- the average of repeated measurements carries all the budget that went into it.
+Differences from the paper and its code, for the sake of the promise: nothing is run that does not
+fit into what is left (the paper spends first and discards); selection noise is positive, as its
+privacy needs (the authors' code subtracts it); and the average of repeated measurements carries all
+the budget that went into it.
 
 Proof: docs/proofs/agd.md.
 """
@@ -81,13 +80,12 @@ class AGD(Solver):
         η and τ: every τ iterations the largest candidate becomes 1 + η times the largest step
         chosen in them.
     smoothing : float, optional
-        Width over which a kink of the loss is rounded off in gradients (steps are chosen by the
-        loss itself): along exact gradients of a loss with kinks, descent gets stuck in one. The
-        paper does not; so 0 when ``"published"`` and 0.5 when ``"tight"``.
+        Width over which a kink of the loss, in which descent could get stuck, is rounded off in
+        gradients; steps are chosen by the loss itself. 0 (as in the paper) when ``"published"`` and
+        0.5 when ``"tight"`` by default.
     step_shrink : float, optional
-        Factor by which the largest candidate shrinks when zero is chosen: it may have been too
-        long rather than the gradient too noisy. The paper has no such rule and can spend its
-        whole budget on one iteration; so 1 when ``"published"`` and 0.7 when ``"tight"``.
+        Factor by which the largest candidate shrinks when zero is chosen, as it may have been too
+        long. The paper has none: 1 when ``"published"`` and 0.7 when ``"tight"`` by default.
     sampling_rate : float, optional
         Use a fresh Poisson sample of the rows with this rate in each iteration (for very large
         data). No privacy amplification is claimed.

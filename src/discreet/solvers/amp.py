@@ -7,8 +7,8 @@ there to the minimum.
 
 Differences from the paper:
 
-- the bound γ is fixed in advance and certified, rounding included; the authors' benchmark doubles
-  it until their optimiser succeeds, which makes it depend on the data;
+- the bound γ is fixed in advance and certified; the authors' benchmark doubles it until their
+  optimiser succeeds, which makes it depend on the data;
 - two approximate minima can be 2nγ/Λ apart, not nγ/Λ: ``"published"`` keeps the printed noise and
   is held to the ε it really has; ``"tight"`` uses the true distance;
 - ``"tight"`` charges the determinants c = k·ln(1 + t/(kΛ)) instead of rβ/Λ, and both parts are

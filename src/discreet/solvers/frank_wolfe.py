@@ -178,8 +178,7 @@ class FrankWolfe(Solver):
         # pure: the ρ of all of ε in one choice
         rho = budget.epsilon**2 / 8 if budget.pure else budget.to_zcdp().rho
         noise = 2 * budget.relation.rows_changed * math.log(2 * problem.n_parameters)
-        signal = (
-            problem.n_rows * math.sqrt(8 * rho / n_models) * self.radius * self.gradient_clip / 6
-        )
+        signal = problem.n_rows * math.sqrt(8 * rho / n_models)
+        signal = signal * self.radius * self.gradient_clip / 6
         best = round(min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS)))
         return max(best, 2)

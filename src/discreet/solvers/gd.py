@@ -26,12 +26,10 @@ from discreet.validate import FloatArray, check_fields, integer, number
 __all__ = ["GD", "GradientStep"]
 
 NOISE_REACH = 0.3
-"""The default path is this many times n·μ/(k·C): noise then moves the margin of a row of root mean
-square norm 10/3 by about 1 (standard deviation) over the whole run."""
+"""The default path, over n·μ/(k·C): noise then moves margins of rows of norm 10/3 by about 1."""
 
 CONVERGED_PATH = 18.0
-"""Per weight of one output: where descent on rows of that norm, alike in all directions, is done.
-A longer path only adds noise."""
+"""Path per weight of one output after which descent on such rows is done; more only adds noise."""
 
 LEAST_RARE = 0.002
 """Twice the smallest share of a class that the intercept may start from."""

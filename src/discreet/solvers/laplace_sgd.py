@@ -66,8 +66,7 @@ class LaplaceSGD(Solver):
     step_size : float
         Step size of the first update.
     gradient_clip : float, optional
-        Bound on a row's gradient norm, where the loss and ``data_norm`` do not imply a smaller
-        one. By default what they imply, or 1 where they imply none.
+        Bound on a row's gradient norm. By default what loss and ``data_norm`` imply, or 1.
     radius : float, optional
         Stay in the ball of this radius.
     averaging : bool
@@ -133,16 +132,14 @@ class LaplaceSGD(Solver):
         self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
     ) -> Solution:
         """Run the passes, each a question of its own."""
-        epsilon = plan.epsilon
         curator.open(plan.measure)
-        mechanism = L2Norm(epsilon)
+        epsilon, mechanism = plan.epsilon, L2Norm(plan.epsilon)
         batch, clip = self._batch(problem, epsilon), self._clip(problem)
         updates = problem.n_rows // batch
         noise_norm = problem.n_parameters * mechanism.scale(2 * clip) / batch
         weights: FloatArray = np.zeros(problem.n_parameters)
         for index in range(self.passes):
             steps = self._steps(problem, index * updates, updates)
-            last = index == self.passes - 1
             weights = curator.descend(
                 problem.loss,
                 weights,
@@ -153,7 +150,7 @@ class LaplaceSGD(Solver):
                 batch_size=batch,
                 alpha=problem.penalty.alpha,
                 radius=self.radius,
-                average=self.averaging and last,
+                average=self.averaging and index == self.passes - 1,
             )
             record(Pass(epsilon, updates, noise_norm, float(steps[-1])), weights)
         conditions = (

@@ -44,8 +44,7 @@ SIGNAL = 0.25
 rather small: a model that explains nothing is better than one made of noise."""
 
 USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
-"""Variance of a target in [-1, 1] that is assumed while noise hides it, give or take the second
-number."""
+"""Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
 
 CLIPS = (1.25, 4.0)
 """Least and most clip of a gradient, over the usual residual times the usual norm of a row."""
@@ -88,8 +87,7 @@ class Newton(Solver):
     ----------
     iterations : int, optional
         T: number of gradients that are measured, each at the same cost. Default: 10, or up to 40 if
-        noise in the second moment is larger than twice its mean eigenvalue, so that descent is
-        slower: as many as leave the noise in each below a thirtieth of the clip.
+        noise in the second moment is larger than twice its mean eigenvalue.
     target_share : float
         Share of the budget (of μ²) that buys mean and standard deviation of the target.
     moment_share : float

@@ -1,8 +1,7 @@
 """Objective perturbation: release the minimum of a randomly perturbed objective.
 
-Chaudhuri, Monteleoni & Sarwate, "Differentially Private Empirical Risk Minimization", JMLR 2011
-(pure privacy), and Kifer, Smith & Thakurta, "Private Convex Empirical Risk Minimization and
-High-dimensional Regression", COLT 2012 (Gaussian noise).
+Chaudhuri, Monteleoni & Sarwate, JMLR 2011 (pure privacy), and Kifer, Smith & Thakurta, "Private
+Convex Empirical Risk Minimization and High-dimensional Regression", COLT 2012 (Gaussian noise).
 
 Differences of ``"tight"`` from the papers:
 
@@ -281,31 +280,30 @@ class ObjPert(MinimumSolver):
     def _ridge(
         self, problem: Problem, scale: Callable[[float], float], length: float, most: float
     ) -> float:
-        """Return λ as it was given, or by the rule; at least the problem's own penalty."""
-        ridge = self.ridge
-        if ridge is None:
-            factor = length * problem.row_norm_bound / self.noise_reach
-            ridge = _fixed_point(scale, factor, Constants.of(problem), most)
-        return max(ridge, problem.n_rows * problem.penalty.alpha)
+        """Return λ as it was given, or by the rule; at least the problem's own penalty.
 
+        The rule solves λ = factor·scale(λ), but spends at most ``most`` of ε on curvature.
+        """
+        least = problem.n_rows * problem.penalty.alpha
+        if self.ridge is not None:
+            return max(self.ridge, least)
+        constants, factor = (
+            Constants.of(problem),
+            length * problem.row_norm_bound / self.noise_reach,
+        )
 
-def _fixed_point(
-    scale: Callable[[float], float], factor: float, constants: Constants, most: float
-) -> float:
-    """Solve λ = factor·scale(λ), but spend at most ``most`` of ε on curvature."""
+        def ridge_at(exponent: float) -> float:
+            return ridge_for(most * math.exp(exponent), rank=constants.rank, trace=constants.trace)
 
-    def ridge_at(exponent: float) -> float:
-        return ridge_for(most * math.exp(exponent), rank=constants.rank, trace=constants.trace)
+        def excess(exponent: float) -> float:
+            ridge = ridge_at(exponent)
+            return math.log(ridge / (factor * scale(ridge)))
 
-    def excess(exponent: float) -> float:
-        ridge = ridge_at(exponent)
-        return math.log(ridge / (factor * scale(ridge)))
-
-    low, high = -60.0, 0.0
-    if math.isinf(scale(ridge_at(low))):
-        return ridge_at(low)
-    while math.isinf(scale(ridge_at(high))):
-        high -= 0.5  # so much curvature leaves nothing for noise
-    if excess(high) >= 0:
-        return ridge_at(high)
-    return ridge_at(float(brentq(excess, low, high, xtol=1e-9)))
+        low, high = -60.0, 0.0
+        if math.isinf(scale(ridge_at(low))):
+            return max(ridge_at(low), least)
+        while math.isinf(scale(ridge_at(high))):
+            high -= 0.5  # so much curvature leaves nothing for noise
+        if excess(high) < 0:
+            high = float(brentq(excess, low, high, xtol=1e-9))
+        return max(ridge_at(high), least)

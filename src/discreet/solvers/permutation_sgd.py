@@ -1,11 +1,8 @@
 """Permutation-based SGD: noiseless passes over the rows, and noise on their end.
 
-Wu, Li, Kumar, Chaudhuri, Jha & Naughton, "Bolt-on Differential Privacy for Scalable Stochastic
-Gradient Descent-based Analytics", SIGMOD 2017; Algorithms 3 (convex) and 4 (strongly convex) of
-Iyengar et al., "Towards Practical Differentially Private Convex Optimization", IEEE S&P 2019.
-
-A step of at most 2/β on a convex β-smooth function takes no two points further apart, so a changed
-row moves the end by no more than what its own batches do.
+Wu, Li, Kumar, Chaudhuri, Jha & Naughton, SIGMOD 2017; Algorithms 3 (convex) and 4 (strongly convex)
+of Iyengar et al., IEEE S&P 2019. A step of at most 2/β on a convex β-smooth function takes no two
+points further apart, so a changed row moves the end by no more than what its own batches do.
 
 The passes and their sensitivity: `discreet.exact.PermutationPasses`. Proof:
 docs/proofs/permutation_sgd.md.
@@ -185,10 +182,8 @@ class PermutationSGD(Solver):
         passes = PermutationPasses(problem, batch, steps, lipschitz, radius)
         if self.calibration == "tight":
             return _PassesPlan(budget, budget, passes, None)
-        published = self._published_sensitivity(passes)
-        spends = published_budget(
-            self.name, budget, n_models, passes.sensitivity, published, self.unsafe
-        )
+        published, true = self._published_sensitivity(passes), passes.sensitivity
+        spends = published_budget(self.name, budget, n_models, true, published, self.unsafe)
         return _PassesPlan(budget, spends, passes, published)
 
     def _solve(
@@ -234,12 +229,10 @@ class PermutationSGD(Solver):
 
     def _published_sensitivity(self, passes: PermutationPasses) -> float:
         """Return the papers' closed form; the exact worst case where no sound one is known."""
-        problem = passes.problem
-        alpha = problem.penalty.alpha
+        alpha = passes.problem.penalty.alpha
         if passes.radius is not None:
             lipschitz = passes.lipschitz + alpha * passes.radius
-            return 2 * lipschitz / (alpha * problem.n_rows)
+            return 2 * lipschitz / (alpha * passes.problem.n_rows)
         if self.schedule == "constant":
-            step = float(passes.steps[0, 0])
-            return 2 * self.passes * passes.lipschitz * step / passes.batch
+            return 2 * self.passes * passes.lipschitz * float(passes.steps[0, 0]) / passes.batch
         return passes.stability

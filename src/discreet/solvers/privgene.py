@@ -58,10 +58,8 @@ class PrivGene(Solver):
         T. By default growth·n·ε, between 20 and 100.
     growth : float
         Generations per row and ε.
-    population : int
-        Candidates in a generation; the last winner is one of them.
-    winners : int
-        Number of the last winners that are crossed.
+    population, winners : int
+        Candidates in a generation, the last winner included, and last winners that are crossed.
     mutation, last_mutation : float
         Largest change of a weight by mutation in the first and in the last generation; it shrinks
         by a constant factor in between.
@@ -178,7 +176,6 @@ class PrivGene(Solver):
         swapped = np.unpackbits(coins, axis=1, count=parent.size).view(bool)
         children[crossed] = np.where(swapped, others, parent)
         at = generator.integers(parent.size, size=len(children))
-        children[np.arange(len(children)), at] += generator.uniform(
-            -mutation, mutation, size=len(children)
-        )
+        changes = generator.uniform(-mutation, mutation, size=len(children))
+        children[np.arange(len(children)), at] += changes
         return candidates

@@ -124,10 +124,7 @@ def names() -> list[str]:
 
 
 def resolve(solver: str | Solver) -> Solver:
-    """Return the solver object for a name, or the object itself.
-
-    ``"auto"`` is the placeholder `Auto`: only an estimator can choose a solver for it.
-    """
+    """Return the solver of a name (`Auto`, for estimators, if ``"auto"``), or the object itself."""
     if isinstance(solver, Solver):
         return solver
     if solver == AUTO:

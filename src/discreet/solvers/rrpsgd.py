@@ -145,8 +145,7 @@ class RRPSGD(Solver):
         self, problem: Problem, curator: Curator, plan: _RoundPlan, record: Recorder
     ) -> Solution:
         """Draw a round and run up to it."""
-        mechanism = plan.mechanism
-        planned, clip = self._rounds(problem), self._clip(problem)
+        mechanism, planned, clip = plan.mechanism, self._rounds(problem), self._clip(problem)
         curator.open_plan(mechanism, planned)
         steps = self._steps(problem, mechanism)
         stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))

@@ -1,7 +1,7 @@
 """Noisy gradient descent whose weights are shrunk by what their noise calls for: for wide tables.
 
-Descent as in `discreet.solvers.gd`, but gradients are not measured at the sum z of all steps so far:
-they are measured at an estimate of what z would be without its noise. Each coordinate of z is a
+Descent as in `discreet.solvers.gd`, with gradients measured not at the sum z of all steps so
+far, but at an estimate of what z would be without its noise. Each coordinate of z is a
 number of interest plus Gaussian noise of one known deviation, so how many of these numbers are
 large, small or zero can be read off z itself (empirical Bayes), and each is replaced by its
 posterior mean. Where few columns matter, nearly all noise is taken out; where all matter, next to
@@ -214,9 +214,7 @@ class _Stage:
 
         The path is then that of all of them together, and at least 0.4 of the first ones' again.
         """
-        alpha = self._problem.penalty.alpha
-        self._iterations = iterations
-        self._mechanism = Gaussian.sharing(total, iterations)
+        self._iterations, self._mechanism = iterations, Gaussian.sharing(total, iterations)
         self._total += total
         # τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons
         reach = NOISE_REACH * self._problem.n_rows * math.sqrt(self._total)
@@ -224,7 +222,7 @@ class _Stage:
         width = self._problem.n_parameters / self._problem.loss.n_outputs
         path = max(min(longest, CONVERGED_PATH * width) - self._path, 0.4 * self._path)
         self._path += path
-        step = self._solver.step_size or path / iterations
+        step, alpha = self._solver.step_size or path / iterations, self._problem.penalty.alpha
         self._step = min(step, 1 / alpha) if alpha > 0 else step
         self._multipliers += [self._mechanism.noise_multiplier] * iterations
 
@@ -343,9 +341,8 @@ class Shrinkage:
     def squares(self, seen: FloatArray, deviation: float) -> FloatArray:
         """Return posterior means of the numbers' squares, over deviation²."""
         sizes, posteriors = _sizes(seen, deviation), self._posteriors()
-        variances = np.interp(sizes, KNOTS, posteriors @ self._factors)
         squares: FloatArray = np.interp(sizes, KNOTS, posteriors @ self._factors**2) * sizes**2
-        squares += variances
+        squares += np.interp(sizes, KNOTS, posteriors @ self._factors)  # the variances
         return squares
 
     def _posteriors(self) -> FloatArray:
