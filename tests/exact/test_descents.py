@@ -114,7 +114,7 @@ def test_the_block_size_is_that_of_the_rows(monkeypatch):
     before = descent.rounding
     monkeypatch.setattr(bounds, "BLOCK_ROWS", 8 * BLOCK_ROWS)
     assert descent.rounding != before
-    assert as_rows(np.ones((2, 1)), [1.0, 1.0]).block_rows == BLOCK_ROWS
+    assert as_rows(np.ones((2, 1)), [1.0, 1.0]).data.table.block_rows == BLOCK_ROWS
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
