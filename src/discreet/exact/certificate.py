@@ -36,18 +36,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """Σℓ(w) + ridge/2·‖w‖² + linear·w over exact rows.
+    """Σℓ(w) + ridge/2·‖w‖² + linear·w over exact rows, for a smooth convex loss of bounded slope.
 
-    Attributes
-    ----------
-    rows
-        The rows, as the curator passes them to a computation; those within reach take part.
-    loss
-        A smooth convex loss of bounded slope.
-    clip
-        Bound on the norm of every row's gradient, with some slack.
-    ridge, linear
-        The quadratic and the linear term.
+    ``clip`` is a bound on the norm of every row's gradient, with some slack.
     """
 
     rows: Rows
@@ -64,9 +55,8 @@ class PerturbedObjective:
         self, weights: FloatArray, rest: FloatArray | None = None
     ) -> tuple[FloatArray, float]:
         """Return the gradient as computed, and a bound on the norm of the exact one."""
-        return self.rows.perturbed_gradient(
-            weights, self.loss, self.clip, self.ridge, self.linear, rest
-        )
+        terms = (self.loss, self.clip, self.ridge, self.linear)
+        return self.rows.perturbed_gradient(weights, *terms, rest)
 
 
 def certify(objective: PerturbedObjective, point: Point, bound: float) -> bool:
@@ -90,21 +80,11 @@ def certifiable_norm(
 ) -> float:
     """Return a gradient norm that can be certified for every table, from public numbers.
 
-    Parameters
-    ----------
-    problem : Problem
-        Loss and public size of the table.
-    clip, ridge : float
-        As in `PerturbedObjective`.
-    weights, linear : float
-        Bounds on the norm of the minimum and on that of the linear term.
-
-    Notes
-    -----
-    With e the certificate's allowance for rounding, Newton's method ends where the exact gradient
-    is about e, so the computed one is at most 2e and its certificate at most 3e. The rest is slack
-    for the solution of linear systems. The allowance is the larger of those for dense and sparse
-    tables, which differ in the size of blocks.
+    ``weights`` and ``linear`` bound the norms of the minimum and of the linear term. With e the
+    certificate's allowance for rounding, Newton's method ends where the exact gradient is about e,
+    so the computed one is at most 2e and its certificate at most 3e. The rest is slack for the
+    solution of linear systems. The allowance is the larger of those for dense and sparse tables,
+    which differ in the size of blocks.
     """
     terms = problem.n_rows * clip + ridge * weights + linear
     return 3.5 * max(

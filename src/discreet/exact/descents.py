@@ -37,17 +37,7 @@ _MOST = 1e20
 
 @dataclass(frozen=True)
 class GradientDescent:
-    """Steps w ← w − η∇F(w) from 0 on all exact rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The objective F, with a bound on rows.
-    iterations : int
-        T.
-    step : float
-        η, at most 2/(β + α).
-    """
+    """T steps w ← w − η∇F(w) from 0 on all exact rows, for η at most 2/(β + α)."""
 
     problem: Problem
     iterations: int
@@ -75,10 +65,9 @@ class GradientDescent:
         """Bound the change of the end: Σ_t (1 − ηα)^t · η · (rows changed) · L/n, and rounding."""
         problem, iterations = self.problem, self.iterations
         shrink = self.step * problem.penalty.alpha
-        if shrink > 0:
-            steps = -math.expm1(iterations * math.log1p(-shrink)) / shrink if shrink < 1 else 1.0
-        else:
-            steps = float(iterations)
+        steps = 1.0 if shrink >= 1 else float(iterations)
+        if 0 < shrink < 1:
+            steps = -math.expm1(iterations * math.log1p(-shrink)) / shrink
         moves = relation.rows_changed * problem.lipschitz * self.step * steps / problem.n_rows
         return (moves + 2 * iterations * self.rounding) * (1 + 2.0**-40)
 
@@ -114,18 +103,9 @@ class GradientDescent:
 class PermutationPasses:
     """Passes over batches of exact rows, in one order that does not depend on the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        The objective, with a bound on rows.
-    batch : int
-        k: rows per batch; rows left over after the last whole batch are not used.
-    steps : ndarray of shape (passes, batches)
-        Step size of each update, at most 2/β.
-    lipschitz : float
-        L: bound that rows' gradients are clipped to.
-    radius : float or None
-        Project on the ball of this radius after each step.
+    ``batch`` rows (k) per batch; rows left over after the last whole batch are not used. ``steps``
+    has one row per pass: the step size of each update, at most 2/β. Rows' gradients are clipped to
+    ``lipschitz`` (L), and weights are projected on the ball of a ``radius`` after each step.
     """
 
     problem: Problem
@@ -192,14 +172,7 @@ class PermutationPasses:
         return self.stability + 2 * self.rounding
 
     def run(self, rows: Rows, order: NDArray[np.int64]) -> FloatArray:
-        """Run all passes on the exact rows.
-
-        Parameters
-        ----------
-        rows : Rows
-            The exact rows.
-        order : ndarray of int
-            A permutation of the rows, drawn without looking at them.
+        """Run all passes on the exact rows, in an order drawn without looking at them.
 
         Privacy
         -------

@@ -127,33 +127,19 @@ def check_optimizer(name: str, value: Any) -> Optimizer:
 def minimise(
     objective: PerturbedObjective, bound: float, optimizer: Optimizer | None = None
 ) -> Point | None:
-    """Look for a point at which the exact gradient's norm is at most ``bound``.
+    """Look for a point at which the exact gradient's norm is at most ``bound``, fixed in advance.
 
-    Parameters
-    ----------
-    objective : PerturbedObjective
-        Function to minimise.
-    bound : float
-        Bound on the gradient's norm, fixed in advance.
-    optimizer : str or callable, optional
-        Proposes a point. If the certificate does not hold there, Newton steps start from it, and
-        if it is of no use or the optimiser raises an error, from zero.
-
-    Returns
-    -------
-    Point or None
-        None if no point was found, which takes a ``bound`` below `certifiable_norm`.
+    If the certificate does not hold at the optimiser's point, Newton steps start from it, and if it
+    is of no use or the optimiser raises an error, from zero. Returns None if no point was found,
+    which takes a ``bound`` below `certifiable_norm`.
     """
     zero: FloatArray = np.zeros(objective.linear.size)
     with np.errstate(all="ignore"), one_thread():
         near = _proposal(objective, zero.copy(), bound, optimizer)
         found = None if near is None else _polish(objective, near, bound)
-        if found is None:
-            found = _polish(objective, zero, bound)
-        if found is None:
-            found = _narrow(objective, zero, bound)
-        if found is None:
-            found = _descend(objective, zero, bound)
+        for method in (_polish, _narrow, _descend):
+            if found is None:
+                found = method(objective, zero, bound)
     return found
 
 
@@ -175,8 +161,7 @@ def _proposal(
     with contextlib.suppress(Exception):
         if optimizer is None:  # Newton steps take over from here: it need not be close
             options = {"maxiter": LOOKING_STEPS, "gtol": max(1e-5, enough), "ftol": 1e-9}
-            found = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
-            point = np.array(found.x, dtype=np.float64)
+            found = minimize(both, start, jac=True, method="L-BFGS-B", options=options).x
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -184,10 +169,10 @@ def _proposal(
                     more: dict[str, Any] = {"hessp": mean.hessian_product}
                     if optimizer in ("dogleg", "trust-exact"):
                         more = {"hess": mean.hessian}
-                    found = minimize(both, start, jac=True, method=optimizer, tol=enough, **more)
-                    point = np.array(found.x, dtype=np.float64)
+                    found = minimize(both, start, jac=True, method=optimizer, tol=enough, **more).x
                 else:
-                    point = np.array(optimizer(mean, start), dtype=np.float64)
+                    found = np.array(optimizer(mean, start), dtype=np.float64)
+        point = np.array(found, dtype=np.float64)
     if point is None or point.shape != objective.linear.shape or not np.isfinite(point).all():
         return None
     return point
@@ -246,10 +231,8 @@ def _conjugate_gradients(
 ) -> FloatArray:
     rows, loss, ridge = objective.rows, objective.loss, objective.ridge
     diagonal = rows.hessian_diagonal(weights, loss) + ridge
-    solution = np.zeros_like(gradient)
-    residual = -gradient
-    scaled = residual / diagonal
-    direction = scaled.copy()
+    solution, residual = np.zeros_like(gradient), -gradient
+    direction = scaled = residual / diagonal
     square = float(residual @ scaled)
     for _ in range(CONJUGATE_STEPS):
         if float(np.linalg.norm(residual)) <= enough:
@@ -289,14 +272,9 @@ def _damped(
     step: FloatArray,
     bound: float,
 ) -> tuple[Point, FloatArray, float] | None:
-    """Take the longest of the halved steps that shortens the gradient or lowers the objective.
-
-    Returns the point, its gradient and its certificate.
-    """
-    norm = float(np.linalg.norm(gradient))
-    slope = float(gradient @ step)
-    before: float | None = None
-    length = 1.0
+    """Take the longest halved step that shortens the gradient or lowers the objective."""
+    norm, slope = float(np.linalg.norm(gradient)), float(gradient @ step)
+    before, length = None, 1.0
     for _ in range(HALVINGS):
         point = start.moved(length * step)
         if not (np.isfinite(point.weights).all() and np.isfinite(point.rest).all()):
@@ -314,30 +292,23 @@ def _damped(
 
 def _narrow(objective: PerturbedObjective, weights: FloatArray, bound: float) -> Point | None:
     """Minimise with wider quadratic parts first: Newton steps get lost among narrow ones."""
-    for power in range(WIDEST, 0, -1):
-        eased = _eased(objective, 2.0**power)
-        if eased is not None:
-            found = _polish(eased, weights, max(bound, 1e-3 * eased.clip))
-            weights = weights if found is None else found.weights
-    return _polish(objective, weights, bound)
-
-
-def _eased(objective: PerturbedObjective, factor: float) -> PerturbedObjective | None:
-    """Return the objective with kinks rounded off ``factor`` times as wide, up to a scale."""
     loss = objective.loss
-    if type(loss) is HuberHinge:
-        if loss.smoothing * factor > 4:
-            return None
-        return replace(objective, loss=HuberHinge(loss.smoothing * factor))
-    if type(loss) is Huber:
-        return replace(
-            objective,
-            loss=Huber(loss.threshold * factor),
-            clip=objective.clip * factor,
-            ridge=objective.ridge * factor,
-            linear=objective.linear * factor,
-        )
-    return None
+    for factor in (2.0**power for power in range(WIDEST, 0, -1)):
+        if type(loss) is HuberHinge and loss.smoothing * factor <= 4:
+            eased = replace(objective, loss=HuberHinge(loss.smoothing * factor))
+        elif type(loss) is Huber:  # up to a scale
+            eased = replace(
+                objective,
+                loss=Huber(loss.threshold * factor),
+                clip=objective.clip * factor,
+                ridge=objective.ridge * factor,
+                linear=objective.linear * factor,
+            )
+        else:
+            continue
+        found = _polish(eased, weights, max(bound, 1e-3 * eased.clip))
+        weights = weights if found is None else found.weights
+    return _polish(objective, weights, bound)
 
 
 def _descend(objective: PerturbedObjective, weights: FloatArray, bound: float) -> Point | None:
@@ -363,11 +334,7 @@ def _descend(objective: PerturbedObjective, weights: FloatArray, bound: float) -
 def nonprivate_minimum(
     rows: Rows, problem: Problem, loss: Loss, *, tolerance: float, max_iterations: int
 ) -> FloatArray:
-    """Minimise mean loss and penalty on exact rows by L-BFGS: not private.
-
-    ``loss`` is the problem's, or a smooth one in its place; no coordinate of the mean gradient is
-    larger than ``tolerance`` at the end, unless ``max_iterations`` are not enough.
-    """
+    """Minimise mean loss and penalty on exact rows by L-BFGS, for a smooth loss: not private."""
     from scipy.optimize import minimize
 
     rows = rows.within_reach()  # rows that overflow would make the objective NaN
@@ -378,27 +345,15 @@ def nonprivate_minimum(
         penalty = problem.penalty
         return value + penalty.value(weights), gradient + penalty.gradient(weights)
 
-    found = minimize(
-        objective,
-        np.zeros(problem.n_parameters),
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "maxiter": max_iterations,
-            "maxfun": 10 * max_iterations,
-            "gtol": tolerance,
-            "ftol": 0.0,
-            "maxcor": 30,
-        },
-    )
+    options: Any = {"gtol": tolerance, "ftol": 0.0, "maxcor": 30}
+    options |= {"maxiter": max_iterations, "maxfun": 10 * max_iterations}
+    start = np.zeros(problem.n_parameters)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x, dtype=np.float64)
 
 
 def mean_target(rows: Rows, problem: Problem) -> FloatArray:
-    """Return weights that predict the mean target for every row: not private.
-
-    The gradient of half the squared error at 0 is −Σ y·x, and the intercept's feature is 1.
-    """
+    """Return weights that predict the mean target, from −Σ y·x: not private."""
     weights = np.zeros(problem.n_parameters)
     gradient = rows.gradient_sum(weights, Squared(), NO_CLIP).values
     weights[-1] = -gradient[-1] / problem.n_rows

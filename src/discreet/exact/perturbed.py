@@ -86,12 +86,9 @@ class Constants:
             raise NotSupported(
                 f"{loss.name!r} does not declare its bounds on Hessians and gradients."
             )
-        return cls(
-            rank=min(loss.hessian_rank, problem.n_parameters),
-            trace=trace * problem.row_norm_bound**2 * SLACK,
-            corners=corners,
-            lipschitz=problem.lipschitz * SLACK,
-        )
+        trace = trace * problem.row_norm_bound**2 * SLACK
+        rank = min(loss.hessian_rank, problem.n_parameters)
+        return cls(rank, trace, corners, problem.lipschitz * SLACK)
 
     def cost(self, ridge: float) -> float:
         """Return the curvature cost at λ."""
@@ -100,21 +97,11 @@ class Constants:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A calibrated perturbation of an objective.
+    """A calibrated perturbation of an objective: λ, and the scale of b.
 
-    Attributes
-    ----------
-    ridge
-        λ.
-    scale
-        Scale of b.
-    pure
-        True if b has density ∝ exp(−‖b‖/scale) rather than a Gaussian one.
-    output
-        Mechanism that hides the distance to the exact minimum; ``None`` leaves it out.
-    gradient_bound
-        γ on the mean, or ``None`` for as small as is worth it. ``None`` without ``output``: then
-        the point must be as exact as floating point gets.
+    ``pure``: b has density ∝ exp(−‖b‖/scale) rather than a Gaussian one. ``output`` hides the
+    distance to the exact minimum. ``gradient_bound`` is γ on the mean, or None for as small as is
+    worth it. Without ``output`` it must be None: the point is as exact as floating point gets.
     """
 
     ridge: float
@@ -135,17 +122,7 @@ class Perturbation:
 
 @dataclass(frozen=True)
 class Headroom:
-    """Budget of the Gaussian minima of a fit, and what else counts towards it.
-
-    Attributes
-    ----------
-    whole
-        The budget of everything.
-    before
-        μ² of what is released before them.
-    releases
-        Number of minima.
-    """
+    """Budget of everything in a fit, μ² of what is released before the minima, and their number."""
 
     whole: Budget
     before: Fraction
@@ -190,16 +167,8 @@ class Headroom:
 class PerturbedMinimum:
     """One release of a perturbed minimum; all its attributes and properties are public.
 
-    Called with exact rows and noise, inside `Curator.run`, it returns the weights to release.
-
-    Parameters
-    ----------
-    problem : Problem
-        The objective without the perturbation.
-    perturbation : Perturbation
-        λ, the noise b and the noise on the output.
-    optimizer : str or callable, optional
-        Untrusted; see `discreet.exact.minimise`.
+    Called with exact rows and noise, inside `Curator.run`, it returns the weights to release. The
+    optimiser is not trusted; see `discreet.exact.minimise`.
     """
 
     problem: Problem
@@ -269,16 +238,13 @@ class PerturbedMinimum:
     @property
     def noise_norm_bound(self) -> float:
         """Bound on ‖b‖ that only very unlikely noise exceeds."""
-        size, scale = self.problem.n_parameters, self.perturbation.scale
-        if self.perturbation.pure:
-            return scale * (size + 64 * math.sqrt(size))
-        return scale * (math.sqrt(size) + 64)
+        size, root = self.problem.n_parameters, math.sqrt(self.problem.n_parameters)
+        return self.perturbation.scale * (size + 64 * root if self.perturbation.pure else root + 64)
 
     @property
     def magnitude(self) -> float:
         """Bound on weights that only very unlikely noise exceeds."""
-        problem = self.problem
-        shift = problem.n_rows * problem.lipschitz + self.noise_norm_bound
+        shift = self.problem.n_rows * self.problem.lipschitz + self.noise_norm_bound
         return shift / self.perturbation.ridge
 
     @property
@@ -300,7 +266,7 @@ class PerturbedMinimum:
     @property
     def gradient_bound(self) -> float:
         """τ: what was asked for, but not below what can be certified for every table."""
-        problem, perturbation, lipschitz = self.problem, self.perturbation, self._clip
+        problem, perturbation, lipschitz = self.problem, self.perturbation, self.constants.lipschitz
         floor = certifiable_norm(
             problem,
             clip=lipschitz,
@@ -320,8 +286,8 @@ class PerturbedMinimum:
         """Exponent of the grid of b: the coarsest whose rounding takes at most its share of τ."""
         scale, size = self.perturbation.scale, self.problem.n_parameters
         enough = math.frexp(self.gradient_bound / (GRID_SHARE * math.sqrt(size)))[1] - 1
-        usual = math.frexp(scale)[1] - 1 - 20
-        return max(min(enough, usual), math.frexp(scale)[1] - 1 - FINEST)
+        exponent = math.frexp(scale)[1] - 1
+        return max(min(enough, exponent - 20), exponent - FINEST)
 
     @property
     def certified_bound(self) -> float:
@@ -342,10 +308,6 @@ class PerturbedMinimum:
         output = self.perturbation.output
         return 0.0 if output is None else output.scale(self.sensitivity)
 
-    @property
-    def _clip(self) -> float:
-        return self.problem.lipschitz * SLACK
-
     def __call__(self, rows: Rows, noise: Noise) -> FloatArray:
         """Perturb, minimise, certify, and add the noise on the output.
 
@@ -360,7 +322,8 @@ class PerturbedMinimum:
         draw = noise.l2_norm if perturbation.pure else noise.gaussian
         linear = from_grid(draw(size, perturbation.scale, grid), grid)
         linear.flags.writeable = False  # an optimiser cannot change what is certified
-        objective = PerturbedObjective(rows, problem.loss, self._clip, perturbation.ridge, linear)
+        clip = self.constants.lipschitz
+        objective = PerturbedObjective(rows, problem.loss, clip, perturbation.ridge, linear)
         point = minimise(objective, bound, self.optimizer)
         if point is None or not certify(objective, point, bound):
             raise PrivacyError(

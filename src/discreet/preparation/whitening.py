@@ -20,7 +20,7 @@ from discreet.core import Curator
 from discreet.errors import NotSupported
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step, clipped
 from discreet.rows import AffineMap, as_rows
-from discreet.solvers.newton import nearest
+from discreet.solvers.base import nearest
 from discreet.validate import FloatArray, check_fields, flag, positive, vector
 
 WIDEST = 2048

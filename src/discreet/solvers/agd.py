@@ -5,11 +5,10 @@ Privacy Budget", KDD 2018, Algorithm 2. Each iteration measures a noisy clipped 
 lets a private selection choose among equally spaced steps along it, zero included. If zero wins,
 the gradient was too noisy: it is measured again with more budget and averaged with what is there.
 
-Differences from the paper and its code, for the sake of the promise:
-
-- nothing is run that does not fit into what is left (the paper spends first and discards);
-- selection noise is positive, as its privacy needs; the authors' code subtracts it;
-- the average of repeated measurements carries all the budget that went into it.
+Differences from the paper and its code, for the sake of the promise: nothing is run that does not
+fit into what is left (the paper spends first and discards); selection noise is positive, as its
+privacy needs (the authors' code subtracts it); and the average of repeated measurements carries all
+the budget that went into it.
 
 Proof: docs/proofs/agd.md.
 """
@@ -44,19 +43,10 @@ __all__ = ["AGD", "Iteration"]
 
 @dataclass(frozen=True)
 class Iteration(TraceEntry):
-    """One iteration of DP-AGD; all of it was paid for.
+    """One iteration: its zCDP costs, the step along the normalised noisy gradient, and more.
 
-    Attributes
-    ----------
-    rho_gradient, rho_selection
-        zCDP cost of the measurements of the gradient and of the choices of a step.
-    step
-        The step taken along the normalised noisy gradient; 0 if the budget ended before one was
-        chosen.
-    refinements
-        Number of times that the gradient was measured again.
-    gradient_norm
-        Norm of the noisy mean gradient that was used.
+    ``step`` is 0 if the budget ended before one was chosen; ``refinements`` counts how often the
+    gradient was measured again, and ``gradient_norm`` is the norm of the mean that was used.
     """
 
     rho_gradient: float
@@ -64,14 +54,6 @@ class Iteration(TraceEntry):
     step: float
     refinements: int
     gradient_norm: float
-
-
-@dataclass(frozen=True)
-class _Mechanisms:
-    """Mechanisms of the first iteration."""
-
-    gradient: Gaussian
-    selection: SelectionMechanism
 
 
 @dataclass(frozen=True)
@@ -84,32 +66,26 @@ class AGD(Solver):
         ``"published"``: the paper's conversion (Bun & Steinke) and costs, with exponential noise
         in the selection. ``"tight"``: the best zCDP conversion and Gumbel selection.
     splits : int
-        Number of parts that the budget is notionally split into. When ``"published"``:
-        ε/(2·splits) for the first gradient and as much for each choice of a step, which makes
-        about 350 iterations at the default. When ``"tight"``: an iteration starts with ρ/splits,
-        half for each.
+        Number of parts that the budget is notionally split into: ε/(2·splits) for the first
+        gradient and for each choice of a step when ``"published"`` (about 350 iterations by
+        default), ρ/(2·splits) when ``"tight"``.
     gamma : float
         Share by which the gradient's budget grows when zero is chosen.
     gradient_clip, objective_clip : float
         C_grad and C_obj: bounds on one row's gradient norm and loss. Where the loss and
         ``data_norm`` imply a smaller bound on gradients, ``"tight"`` uses that one.
-    n_steps : int
-        m: candidates besides zero.
-    max_step : float
-        Largest first candidate, and the largest ever.
-    step_growth : float
-        η: every ``adjust_every`` iterations the largest candidate becomes 1 + η times the largest
-        step chosen in them.
-    adjust_every : int
-        τ.
+    n_steps, max_step : int, float
+        m: number of candidates besides zero, and the largest of them, at first and ever.
+    step_growth, adjust_every : float, int
+        η and τ: every τ iterations the largest candidate becomes 1 + η times the largest step
+        chosen in them.
     smoothing : float, optional
-        Width over which a kink of the loss is rounded off in gradients (steps are chosen by the
-        loss itself): along exact gradients of a loss with kinks, descent gets stuck in one. The
-        paper does not; so 0 when ``"published"`` and 0.5 when ``"tight"``.
+        Width over which a kink of the loss, in which descent could get stuck, is rounded off in
+        gradients; steps are chosen by the loss itself. 0 (as in the paper) when ``"published"`` and
+        0.5 when ``"tight"`` by default.
     step_shrink : float, optional
-        Factor by which the largest candidate shrinks when zero is chosen: it may have been too
-        long rather than the gradient too noisy. The paper has no such rule and can spend its
-        whole budget on one iteration; so 1 when ``"published"`` and 0.7 when ``"tight"``.
+        Factor by which the largest candidate shrinks when zero is chosen, as it may have been too
+        long. The paper has none: 1 when ``"published"`` and 0.7 when ``"tight"`` by default.
     sampling_rate : float, optional
         Use a fresh Poisson sample of the rows with this rate in each iteration (for very large
         data). No privacy amplification is claimed.
@@ -145,7 +121,6 @@ class AGD(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("zcdp",)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, integer, "splits", "adjust_every")
         check_fields(self, integer, "n_steps", most=10**5)
@@ -162,9 +137,9 @@ class AGD(Solver):
         """Refuse pure budgets, and settings under which not one iteration fits."""
         super().check(loss, budget, n_models)
         total = budget.to_zcdp(self.calibration).rho / n_models
-        plan = self._mechanisms(total, budget)
-        _more(plan.gradient, self.gamma)  # may be out of range, and must not be so half-way
-        first = plan.gradient.loss.rho + plan.selection.loss.rho
+        gradient, selection = self._mechanisms(total, budget)
+        _more(gradient, self.gamma)  # may be out of range, and must not be so half-way
+        first = gradient.loss.rho + selection.loss.rho
         if first > total:
             # Only for "published": both costs go with 1/splits², the total does not.
             enough = math.ceil(self.splits * math.sqrt(first / total) * (1 + 1e-9))
@@ -175,102 +150,79 @@ class AGD(Solver):
             )
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
-        """Run DP-AGD until the budget is spent."""
         total = curator.open("zcdp", self.calibration)
-        run = _Run(self, problem, self._mechanisms(total, plan.budget))
+        run = _Run(self, problem, *self._mechanisms(total, plan.budget))
         while self.max_iterations is None or len(run.trace) < self.max_iterations:
             rows = curator if self.sampling_rate is None else curator.sample(self.sampling_rate)
             affordable = run.iterate(rows)
             record(run.trace[-1], run.weights)
             if not affordable:
                 break
-        return Solution(run.weights, record.trace, self._conditions(run.gradient_clip))
-
-    def _gradient_clip(self, problem: Problem) -> float:
-        """Return the clip: gradients of a smaller norm need no noise for a larger one.
-
-        The paper has C_grad whatever the rows are, so ``"published"`` has it, too.
-        """
-        if self.calibration == "published":
-            return self.gradient_clip
-        return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
-
-    def _mechanisms(self, total: float, budget: Budget) -> _Mechanisms:
-        """Plan the first iteration on a total ρ."""
-        if self.calibration == "published":
-            return self._published(total, budget)
-        return self._tight(total, budget)
-
-    def _published(self, total: float, budget: Budget) -> _Mechanisms:
-        """Follow the paper's section 6.2: ε_ng = ε_nmax = ε/(2·splits), by its lemmas 3.6, 3.7."""
-        epsilon = conversions.epsilon_from_rho(total, budget.delta, "published")
-        part = epsilon / (2 * self.splits)
-        return _Mechanisms(
-            gradient=Gaussian(math.sqrt(2 * math.log(1.25 / budget.delta)) / part),
-            selection=PermuteAndFlip(part, monotone=budget.relation is Relation.ADD_REMOVE),
-        )
-
-    def _tight(self, total: float, budget: Budget) -> _Mechanisms:
-        """Spend ρ/splits per iteration, half for the gradient and half for the step."""
-        part = total / (2 * self.splits) * (1 - 2.0**-40)  # costs are rounded up
-        return _Mechanisms(
-            gradient=Gaussian.from_rho(part),
-            selection=ExponentialMechanism(
-                math.sqrt(8 * part), monotone=budget.relation is Relation.ADD_REMOVE
-            ),
-        )
-
-    def _conditions(self, gradient_clip: float) -> tuple[str, ...]:
         conditions = (
-            f"each row's gradient is clipped to norm {gradient_clip:g} and its loss to "
+            f"each row's gradient is clipped to norm {run.gradient_clip:g} and its loss to "
             f"[0, {self.objective_clip:g}]",
             "costs are charged to a zCDP filter before each answer, so they may depend on all "
             "earlier ones",
         )
         if self.sampling_rate is not None:
             conditions += ("rows are sampled independently of their values; no amplification",)
-        return conditions
+        return Solution(run.weights, record.trace, conditions)
+
+    def _mechanisms(self, total: float, budget: Budget) -> tuple[Gaussian, SelectionMechanism]:
+        """Return the first iteration's measurement and choice, for a total ρ.
+
+        ``"published"`` is the paper's section 6.2: ε_ng = ε_nmax = ε/(2·splits), by lemmas 3.6 and
+        3.7. ``"tight"`` spends ρ/splits per iteration, half for each.
+        """
+        monotone = budget.relation is Relation.ADD_REMOVE
+        if self.calibration == "published":
+            epsilon = conversions.epsilon_from_rho(total, budget.delta, "published")
+            part = epsilon / (2 * self.splits)
+            gradient = Gaussian(math.sqrt(2 * math.log(1.25 / budget.delta)) / part)
+            return gradient, PermuteAndFlip(part, monotone=monotone)
+        part = total / (2 * self.splits) * (1 - 2.0**-40)  # costs are rounded up
+        return Gaussian.from_rho(part), ExponentialMechanism(math.sqrt(8 * part), monotone=monotone)
 
 
 class _Run:
     """The state of one run: weights, the gradient's current price, and the candidate steps."""
 
-    def __init__(self, solver: AGD, problem: Problem, plan: _Mechanisms) -> None:
-        self.solver = solver
-        self.problem = problem
-        self.plan = plan
+    def __init__(
+        self, solver: AGD, problem: Problem, gradient: Gaussian, selection: SelectionMechanism
+    ) -> None:
+        self.solver, self.problem = solver, problem
+        self.gradient_mechanism, self.selection = gradient, selection
         self.weights: FloatArray = np.zeros(problem.n_parameters)
         self.trace: list[Iteration] = []
-        self.gradient_mechanism = plan.gradient
-        self.gradient_clip = solver._gradient_clip(problem)
-        self.max_step = solver.max_step
-        tight = solver.calibration == "tight"
-        self.step_shrink = _default(solver.step_shrink, 0.7 if tight else 1.0)
-        smoothing = _default(solver.smoothing, 0.5 if tight else 0.0)
+        self.max_step, self.gradient_clip = solver.max_step, solver.gradient_clip
+        smoothing, self.step_shrink = 0.0, 1.0
+        if solver.calibration == "tight":
+            smoothing, self.step_shrink = 0.5, 0.7
+            # gradients of a smaller norm need no noise for a larger one; the paper has C_grad
+            self.gradient_clip = min(solver.gradient_clip, max(problem.lipschitz, 1e-6))
+        if solver.smoothing is not None:
+            smoothing = solver.smoothing
+        if solver.step_shrink is not None:
+            self.step_shrink = solver.step_shrink
         self.direction_loss = problem.loss.smoothed(smoothing) if smoothing else problem.loss
         # The penalty is per row: a sample of the rows carries its part of it.
-        rate = solver.sampling_rate or 1.0
-        self.penalty_weight = problem.n_rows * rate
+        self.penalty_weight = problem.n_rows * (solver.sampling_rate or 1.0)
 
     def iterate(self, curator: Curator) -> bool:
         """Run one iteration; return False if the budget ended before a step was chosen."""
-        spent_gradient = spent_selection = 0.0
+        spent_gradient = spent_selection = step = norm = 0.0
         refinements = 0
-        step = norm = 0.0
         try:
             mechanism = self.gradient_mechanism
             gradient = curator.gradient(
-                self.direction_loss,
-                self.weights,
-                clip=self.gradient_clip,
-                mechanism=mechanism,
+                self.direction_loss, self.weights, clip=self.gradient_clip, mechanism=mechanism
             )
             spent_gradient += mechanism.loss.rho
             while True:
                 direction, norm = self._direction(gradient)
                 steps = np.linspace(0.0, self.max_step, self.solver.n_steps + 1)
                 chosen = self._choose(curator, direction, steps)
-                spent_selection += self.plan.selection.loss.rho
+                spent_selection += self.selection.loss.rho
                 if chosen > 0:
                     break
                 extra = _more(self.gradient_mechanism, self.solver.gamma)
@@ -284,7 +236,11 @@ class _Run:
         except BudgetExceeded:
             pass  # what is left does not buy the next answer: the weights stay as they are
         self.trace.append(Iteration(spent_gradient, spent_selection, step, refinements, norm))
-        self._adjust_steps()
+        every = self.solver.adjust_every
+        if len(self.trace) % every == 0:
+            largest = max(entry.step for entry in self.trace[-every:])
+            if largest > 0:
+                self.max_step = min((1 + self.solver.step_growth) * largest, self.solver.max_step)
         return step > 0
 
     def _choose(self, curator: Curator, direction: FloatArray, steps: FloatArray) -> int:
@@ -296,7 +252,7 @@ class _Run:
             steps,
             clip=self.solver.objective_clip,
             public_losses=self.penalty_weight * penalty,
-            mechanism=self.plan.selection,
+            mechanism=self.selection,
         )
 
     def _direction(self, gradient: NoisyGradient) -> tuple[FloatArray, float]:
@@ -307,18 +263,7 @@ class _Run:
             return total, 0.0
         return total / norm, norm / self.penalty_weight
 
-    def _adjust_steps(self) -> None:
-        every = self.solver.adjust_every
-        if len(self.trace) % every == 0:
-            largest = max(entry.step for entry in self.trace[-every:])
-            if largest > 0:
-                self.max_step = min((1 + self.solver.step_growth) * largest, self.solver.max_step)
-
 
 def _more(gradient: Gaussian, gamma: float) -> Gaussian:
     """Return a measurement that raises the ρ of a gradient by the share γ."""
     return Gaussian(gradient.noise_multiplier / math.sqrt(gamma))
-
-
-def _default(value: float | None, default: float) -> float:
-    return default if value is None else value

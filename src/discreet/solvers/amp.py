@@ -7,8 +7,8 @@ there to the minimum.
 
 Differences from the paper:
 
-- the bound γ is fixed in advance and certified, rounding included; the authors' benchmark doubles
-  it until their optimiser succeeds, which makes it depend on the data;
+- the bound γ is fixed in advance and certified; the authors' benchmark doubles it until their
+  optimiser succeeds, which makes it depend on the data;
 - two approximate minima can be 2nγ/Λ apart, not nγ/Λ: ``"published"`` keeps the printed noise and
   is held to the ε it really has; ``"tight"`` uses the true distance;
 - ``"tight"`` charges the determinants c = k·ln(1 + t/(kΛ)) instead of rβ/Λ, and both parts are
@@ -65,12 +65,12 @@ class _ApproximateMinima(MinimumSolver):
     )
     needs_delta: ClassVar[bool] = True
 
-    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+    def _output_condition(self, minimum: PerturbedMinimum) -> str:
         perturbation = minimum.perturbation
         curvature = minimum.constants.cost(perturbation.ridge)
         return (
             f"of ε, {curvature:.4g} go to curvature; the noise on the output is "
-            f"{perturbation.output_mu:.4g}-GDP and hides the distance to the exact minimum",
+            f"{perturbation.output_mu:.4g}-GDP and hides the distance to the exact minimum"
         )
 
     def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
@@ -78,46 +78,29 @@ class _ApproximateMinima(MinimumSolver):
         raise NotImplementedError
 
     def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
-        part = part_of(budget, n_models)
+        """Follow lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean.
+
+        ``"tight"``: Λ and the output's noise by the same split, and the least noise for the rest.
+        """
+        part, loss = part_of(budget, n_models), problem.loss
+        split = self._split(problem, part.epsilon, part.delta)
+        cost, least = split.epsilon1 - split.epsilon3, problem.n_rows * problem.penalty.alpha
         if self.calibration == "published":
-            return self._published(problem, part)
-        return self._tight(problem, part, Headroom.of(budget, n_models))
-
-    def _published(self, problem: Problem, part: Budget) -> Perturbation:
-        """Follow lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean."""
-        split = self._split(problem, part.epsilon, part.delta)
-        loss = problem.loss
-        curvature = 1.0 if type(loss) is Logistic else curvature_of(loss)  # the paper's β = L²
-        rank = min(problem.n_parameters, 2 * loss.hessian_rank)
-        smoothness = curvature * problem.row_norm_bound**2
-        ridge = rank * smoothness / (split.epsilon1 - split.epsilon3)
-        shift = part.relation.rows_changed * problem.lipschitz
-        # The printed σ₂ is for nγ/Λ; noise multipliers here are relative to 2nγ/Λ.
-        return Perturbation(
-            ridge=max(ridge, problem.n_rows * problem.penalty.alpha),
-            scale=shift * _gaussian_factor(split.delta1) / split.epsilon3,
-            pure=False,
-            output=Gaussian(_gaussian_factor(split.delta2) / (2 * split.epsilon2)),
-            gradient_bound=self._gradient_bound(problem),
-        )
-
-    def _tight(self, problem: Problem, part: Budget, room: Headroom) -> Perturbation:
-        """Choose Λ and the output's noise by the same split, and the least noise for the rest."""
-        split = self._split(problem, part.epsilon, part.delta)
-        constants = Constants.of(problem)
-        ridge = max(
-            ridge_for(split.epsilon1 - split.epsilon3, rank=constants.rank, trace=constants.trace),
-            problem.n_rows * problem.penalty.alpha,
-        )
-        mu = conversions.mu_from_epsilon(split.epsilon2, split.delta2)
-        output = Gaussian(math.nextafter(1 / mu, math.inf))
-        return Perturbation(
-            ridge=ridge,
-            scale=room.scale(constants, ridge, output),
-            pure=False,
-            output=output,
-            gradient_bound=self._gradient_bound(problem),
-        )
+            curvature = 1.0 if type(loss) is Logistic else curvature_of(loss)  # the paper's β = L²
+            rank = min(problem.n_parameters, 2 * loss.hessian_rank)
+            smoothness = curvature * problem.row_norm_bound**2
+            ridge = max(rank * smoothness / cost, least)
+            shift = part.relation.rows_changed * problem.lipschitz
+            scale = shift * _gaussian_factor(split.delta1) / split.epsilon3
+            # The printed σ₂ is for nγ/Λ; noise multipliers here are relative to 2nγ/Λ.
+            output = Gaussian(_gaussian_factor(split.delta2) / (2 * split.epsilon2))
+        else:
+            constants = Constants.of(problem)
+            ridge = max(ridge_for(cost, rank=constants.rank, trace=constants.trace), least)
+            mu = conversions.mu_from_epsilon(split.epsilon2, split.delta2)
+            output = Gaussian(math.nextafter(1 / mu, math.inf))
+            scale = Headroom.of(budget, n_models).scale(constants, ridge, output)
+        return Perturbation(ridge, scale, False, output, self._gradient_bound(problem))
 
     def _gradient_bound(self, problem: Problem) -> float:
         """Return γ: 1/n² as in the paper; when tight, less where few rows make that a lot."""
@@ -138,8 +121,7 @@ class AMP(_ApproximateMinima):
     calibration : {"tight", "published"}
         The paper's constants, or the least noise a sound proof allows for the same split.
     unsafe : bool
-        Run published constants even where they break the promise; the guarantee states the
-        true ε.
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     output_fraction : float
         f: ε₂ = f·ε and δ₂ = f·δ hide the distance between the point found and the minimum.
     objective_fraction : float
@@ -167,7 +149,6 @@ class AMP(_ApproximateMinima):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         fractions = ("output_fraction", "objective_fraction")
         check_fields(self, number, *fractions, least=1e-9, most=1 - 1e-9)
@@ -212,7 +193,6 @@ class AMPHF(_ApproximateMinima):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         check_fields(self, choice, "dimensions", known=("auto", "low", "high"))
 
@@ -228,8 +208,8 @@ class AMPHF(_ApproximateMinima):
 def _divide(epsilon: float, delta: float, output: float, noise: float) -> _Split:
     """Split by ε₂ = f·ε, δ₂ = f·δ, ε₃ = f₁·ε₁; sums stay below ε and δ."""
     keep = (1 - output) * (1 - 2.0**-50)
-    return _Split(keep * epsilon, output * epsilon, noise * keep * epsilon, keep * delta,
-                  output * delta)  # fmt: skip
+    epsilon1, epsilon2, epsilon3 = keep * epsilon, output * epsilon, noise * keep * epsilon
+    return _Split(epsilon1, epsilon2, epsilon3, keep * delta, output * delta)
 
 
 def _gaussian_factor(delta: float) -> float:

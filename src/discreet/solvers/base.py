@@ -9,22 +9,27 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, Relation
+from discreet.core import Budget, Curator, Relation, SelectionMechanism
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
 from discreet.validate import FloatArray
 
 __all__ = [
+    "ChoicePlan",
     "Plan",
     "Progress",
     "Recorder",
     "Solution",
     "Solver",
     "TraceEntry",
+    "check_row_norm",
+    "nearest",
     "part_of",
     "true_budget",
 ]
@@ -32,30 +37,14 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class TraceEntry:
-    """One entry of a trace; solvers add their own fields.
-
-    Attributes
-    ----------
-    model
-        Index of the linear model in the fit: 0, or the index of the class in one-vs-rest.
-    """
+    """One entry of a trace; ``model`` is the index of the model, or of its class in one-vs-rest."""
 
     model: int = 0
 
 
 @dataclass(frozen=True)
 class Progress:
-    """State of a running solver for a callback: everything in it is already paid for.
-
-    Attributes
-    ----------
-    entry
-        The trace entry of the iteration that just ended.
-    weights
-        The weights after it.
-    spent_share
-        Share of the budget that is spent.
-    """
+    """State of a running solver after an iteration, for a callback: all of it is paid for."""
 
     entry: TraceEntry
     weights: FloatArray
@@ -64,20 +53,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Solution:
-    """Result of a solver.
+    """Result of a solver; all of it is safe to publish.
 
-    Attributes
-    ----------
-    weights
-        The private weights; the intercept, if any, is the last.
-    trace
-        One entry per iteration, safe to publish.
-    conditions
-        Conditions that the solver's privacy proof rests on, as text.
-    clip
-        Bound that the gradients of rows were clipped to, if they were. Public, like the next.
-    deviation
-        Approximate standard deviation of the noise in each weight, if the solver can tell.
+    The intercept, if any, is the last weight. ``conditions`` are what the privacy proof rests on,
+    ``clip`` is the bound that gradients of rows were clipped to, and ``deviation`` the approximate
+    standard deviation of the noise in each weight; both are None where they do not apply.
     """
 
     weights: FloatArray
@@ -91,27 +71,22 @@ class Solution:
 class Plan:
     """Numbers of a run that follow from settings, problem and budget; solvers add their own.
 
-    All of them are public and fixed before a row is read.
-
-    Attributes
-    ----------
-    budget
-        Budget that the caller asked for.
-    spends
-        Budget that the fit really spends: the same, or one with the true ε where published
-        constants give less privacy than they claim and the caller insists.
+    All of them are public and fixed before a row is read. ``budget`` is what the caller asked for,
+    ``spends`` what the fit really spends: the same, or one with the true ε where published
+    constants give less privacy than they claim and the caller insists.
     """
 
     budget: Budget
     spends: Budget
 
 
+@dataclass(frozen=True)
 class Recorder:
     """Trace of a run, passed on to the caller's progress callback entry by entry."""
 
-    def __init__(self, curator: Curator, progress: Callable[[Progress], None] | None) -> None:
-        self._curator, self._progress = curator, progress
-        self._entries: list[TraceEntry] = []
+    _curator: Curator
+    _progress: Callable[[Progress], None] | None
+    _entries: list[TraceEntry] = field(default_factory=list)
 
     def __call__(
         self, entry: TraceEntry, weights: FloatArray, spent_share: float | None = None
@@ -128,13 +103,8 @@ class Recorder:
         return tuple(self._entries)
 
 
-class _Last(threading.local):
-    """The last plan of this thread, with the solver, problem, budget and number of models."""
-
-    made: tuple[Solver, Problem, Budget, int, Plan] | None = None
-
-
-_LAST = _Last()
+_LAST = threading.local()
+"""``plan`` is the last plan of this thread, ``key`` what it was made for."""
 
 
 class Solver:
@@ -145,10 +115,8 @@ class Solver:
 
     Attributes
     ----------
-    name
-        Name of the solver in settings.
-    paper
-        Source of the method, down to the algorithm.
+    name, paper
+        Name of the solver in settings, and the source of the method, down to the algorithm.
     relations
         The relations it can be accounted under; the first is that of the paper's own proof.
     demands
@@ -157,17 +125,14 @@ class Solver:
         False for baselines, which protect nobody.
     needs_delta, needs_smooth_loss, needs_convex_loss, needs_row_bound
         True if it needs δ > 0, a smooth or convex loss, or a finite bound on the norm of every
-        row's gradient that does not come from clipping gradients (a bounded slope and
-        ``data_norm``).
+        row's gradient without clipping gradients (a bounded slope and ``data_norm``).
     takes_outputs
         True if it takes losses with several margins per row (`Softmax`).
     takes_transformed_rows
-        True if it asks for gradients alone, so that prepared rows need no table of their own
-        (`Rows.transformed`).
+        True if it asks for gradients alone, so that prepared rows need no table of their own.
     composes
-        Measures that it may open for δ > 0, where a preparation of the rows has a part of the
-        budget. A plan counts as ``"approximate"``, or as ``"profile"`` if its steps have one. With
-        δ = 0 that is pure privacy.
+        Measures that it may open for δ > 0 (for δ = 0 it is pure privacy), where a preparation has
+        a part of the budget. A plan is ``"approximate"``, or ``"profile"`` if its steps have one.
     """
 
     name: ClassVar[str]
@@ -184,17 +149,7 @@ class Solver:
     composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
-        """Refuse what cannot work, before any data is read.
-
-        Parameters
-        ----------
-        loss : Loss
-            The row loss.
-        budget : Budget
-            The budget of the whole fit.
-        n_models : int
-            Number of models (one-vs-rest) that share the budget.
-        """
+        """Refuse what cannot work, for ``n_models`` that share the budget, before data is read."""
         if self.needs_smooth_loss and not loss.smooth:
             raise NotSupported(
                 f"solver={self.name!r} needs a smooth loss; {loss.name!r} is not. "
@@ -229,10 +184,7 @@ class Solver:
             )
 
     def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Check everything that can be checked before a row is read.
-
-        Returns the budget that the fit really spends (`Plan.spends`).
-        """
+        """Check and calibrate before a row is read; return the budget that the fit spends."""
         spends: Budget = self._planned(problem, budget, n_models).spends
         return spends
 
@@ -253,39 +205,41 @@ class Solver:
 
     def _planned(self, problem: Problem, budget: Budget, n_models: int) -> Any:
         """Return the plan; it is not made again for the same objects, as in `plan` then `solve`."""
-        if _LAST.made is not None:
-            solver, of, spent, models, plan = _LAST.made
-            if solver is self and of is problem and spent is budget and models == n_models:
-                return plan
+        key = (self, problem, budget, n_models)
+        last = getattr(_LAST, "key", (None,) * 4)
+        if last[3] == n_models and all(old is new for old, new in zip(last[:3], key, strict=False)):
+            return _LAST.plan
         self.check(problem.loss, budget, n_models)
-        if self.needs_row_bound and problem.row_norm is None:
-            raise ValueError(
-                f"solver={self.name!r} needs a public bound on the norm of a row. Pass data_norm, "
-                "for example data_norm=1.0: longer rows are scaled down to it."
-            )
-        plan = self._plan(problem, budget, n_models)
-        _LAST.made = (self, problem, budget, n_models, plan)
-        return plan
+        if self.needs_row_bound:
+            check_row_norm(self.name, problem)
+        _LAST.key, _LAST.plan = key, self._plan(problem, budget, n_models)
+        return _LAST.plan
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
         """Calibrate the run, or refuse it; after `check`, and before a row is read."""
         return Plan(budget, budget)
 
     def _solve(self, problem: Problem, curator: Curator, plan: Any, record: Recorder) -> Solution:
-        """Run the method as planned.
-
-        Parameters
-        ----------
-        problem : Problem
-            What to minimise.
-        curator : Curator
-            What to ask; its budget is opened here.
-        plan : Plan
-            What `_plan` returned.
-        record : Recorder
-            Called with a trace entry and the weights after each iteration.
-        """
+        """Run the method as planned: open the curator's budget, ask, and record each iteration."""
         raise NotImplementedError
+
+
+def check_row_norm(name: str, problem: Problem) -> None:
+    """Refuse problems without a public bound on the norm of a row."""
+    if problem.row_norm is None:
+        raise ValueError(
+            f"solver={name!r} needs a public bound on the norm of a row. Pass data_norm, for "
+            "example data_norm=1.0: longer rows are scaled down to it."
+        )
+
+
+@dataclass(frozen=True)
+class ChoicePlan(Plan):
+    """Measure, mechanism of one private choice, and number of choices of each model."""
+
+    measure: Measure
+    mechanism: SelectionMechanism
+    count: int
 
 
 def part_of(budget: Budget, n_models: int) -> Budget:
@@ -294,23 +248,9 @@ def part_of(budget: Budget, n_models: int) -> Budget:
 
 
 def true_budget(name: str, budget: Budget, epsilon: float, unsafe: bool) -> Budget:
-    """Hold published constants to their claim.
+    """Hold published constants to their claim, given the true ε of their noise at its δ.
 
-    Parameters
-    ----------
-    name : str
-        The solver.
-    budget : Budget
-        The claim.
-    epsilon : float
-        The ε that a sound accountant gives for the published noise at the budget's δ.
-    unsafe : bool
-        Run it although the claim is false.
-
-    Returns
-    -------
-    Budget
-        The claim if it is true; else, for unsafe runs, the same budget with the true ε.
+    Returns the claim if it is true; else, for unsafe runs, the same budget with the true ε.
     """
     if epsilon <= budget.epsilon:
         return budget
@@ -322,3 +262,12 @@ def true_budget(name: str, budget: Budget, epsilon: float, unsafe: bool) -> Budg
             "unsafe=True: the guarantee then states the true ε."
         )
     return replace(budget, epsilon=epsilon * (1 + 2.0**-30))  # above its rounding
+
+
+def nearest(values: FloatArray, total: float) -> FloatArray:
+    """Project on {v ≥ 0, Σv = total}: second moments that rows could have."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    kept = np.flatnonzero(ordered > excess)
+    found: FloatArray = np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)
+    return found

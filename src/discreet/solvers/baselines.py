@@ -6,7 +6,6 @@ They compute on exact rows, protect nobody, and say so.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -37,13 +36,14 @@ class Baseline(Solver):
         )
         return spends
 
-    def _computation(self, problem: Problem) -> Callable[[Any], FloatArray]:
-        """Return the function of `discreet.exact` that computes the weights from exact rows."""
+    def _compute(self, rows: Any, problem: Problem) -> FloatArray:
+        """Return the weights, from exact rows."""
         raise NotImplementedError
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Compute on exact rows; the guarantee says that nothing is protected."""
-        weights = curator.reveal(self._computation(problem), size=problem.n_parameters)
+        compute = partial(self._compute, problem=problem)
+        weights = curator.reveal(compute, size=problem.n_parameters)
         record(TraceEntry(), weights, spent_share=1.0)
         return Solution(weights, record.trace, ())
 
@@ -71,19 +71,14 @@ class NonPrivate(Baseline):
     paper: ClassVar[str] = "Liu, Nocedal: On the limited memory BFGS method (1989)"
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, number, "tolerance", least=1e-16, most=1e6)
         check_fields(self, integer, "max_iterations", most=10**7)
         check_fields(self, number, "smoothing", least=1e-6, most=1e6)
 
-    def _computation(self, problem: Problem) -> Callable[[Any], FloatArray]:
-        return partial(
-            nonprivate_minimum,
-            problem=problem,
-            loss=problem.loss.smoothed(self.smoothing),
-            tolerance=self.tolerance,
-            max_iterations=self.max_iterations,
-        )
+    def _compute(self, rows: Any, problem: Problem) -> FloatArray:
+        loss = problem.loss.smoothed(self.smoothing)
+        tolerance, most = self.tolerance, self.max_iterations
+        return nonprivate_minimum(rows, problem, loss, tolerance=tolerance, max_iterations=most)
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ class Majority(Baseline):
         """Refuse models without an intercept, which cannot predict a constant."""
         if not problem.fit_intercept:
             raise ValueError("solver='majority' needs fit_intercept=True.")
-        return super()._plan(problem, budget, n_models)
+        return Plan(budget, budget)
 
-    def _computation(self, problem: Problem) -> Callable[[Any], FloatArray]:
-        return partial(mean_target, problem=problem)
+    def _compute(self, rows: Any, problem: Problem) -> FloatArray:
+        return mean_target(rows, problem)

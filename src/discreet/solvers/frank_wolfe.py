@@ -5,12 +5,9 @@ Talwar, Thakurta & Zhang, "Nearly Optimal Private LASSO", NIPS 2015; Algorithm 5
 weights towards the corner ±C·e_j of the ball that points most against the gradient. Only which
 corner that is is private, so the noise grows with the logarithm of the number of weights.
 
-Differences from the papers:
-
-- a row whose gradient has an entry beyond the clip is scaled down as a whole instead of entry by
-  entry, so its gradient keeps its direction (rows within the clip are the same in both);
-- all rows are used in every step (the benchmark's code takes batches of 1,000 rows but scales the
-  noise for all of them).
+Differences from the papers: a row whose gradient has an entry beyond the clip is scaled down as a
+whole, not entry by entry, so its gradient keeps its direction; and all rows are used in every step
+(the benchmark's code takes batches of 1,000 rows but scales the noise for all of them).
 
 Proof: docs/proofs/frank_wolfe.md.
 """
@@ -32,11 +29,18 @@ from discreet.core import (
     ExponentialMechanism,
     LaplaceNoisyMax,
     Relation,
-    SelectionMechanism,
 )
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.solvers.base import (
+    ChoicePlan,
+    Recorder,
+    Solution,
+    Solver,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
 __all__ = ["CornerStep", "FrankWolfe"]
@@ -47,32 +51,12 @@ MOST_ITERATIONS = 1000
 
 @dataclass(frozen=True)
 class CornerStep(TraceEntry):
-    """One step; all of it was paid for.
-
-    Attributes
-    ----------
-    coordinate, sign
-        The corner sign·radius·e_coordinate that was chosen; the last coordinate is the intercept's,
-        if there is one.
-    step
-        Share of the way to it that the weights moved.
-    epsilon
-        ε of the choice.
-    """
+    """The chosen corner sign·radius·e_coordinate, the share of the way moved to it, and its ε."""
 
     coordinate: int
     sign: int
     step: float
     epsilon: float
-
-
-@dataclass(frozen=True)
-class _CornerPlan(Plan):
-    """Measure, mechanism of one step, and number of steps of each model."""
-
-    measure: Measure
-    mechanism: SelectionMechanism
-    count: int
 
 
 @dataclass(frozen=True)
@@ -85,8 +69,7 @@ class FrankWolfe(Solver):
         ``"tight"``: the exponential mechanism, composed by bounded range. ``"published"``: Laplace
         noise of scale L·C·√(32·T·ln(1/δ))/(n·ε) on the scores of corners, T − 1 steps.
     unsafe : bool
-        Run published constants even where they do not give the claimed ε; the guarantee then
-        states the true one.
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     radius : float
         C: bound on the sum of the absolute weights, the intercept's included.
     iterations : int, optional
@@ -95,9 +78,8 @@ class FrankWolfe(Solver):
     gradient_clip : float
         L: bound on an entry of a row's gradient. A row with a larger one is scaled down.
     schedule : {"average", "decreasing"}
-        ``"average"``: 1/(t + 1) for t = 1, 2, …, as in the papers, which weighs all chosen corners
-        and the zero it starts from alike. ``"decreasing"``: 2/(t + 2) for t = 0, 1, …, which
-        forgets early corners faster; in noise that is no advantage.
+        ``"average"``: 1/(t + 1) for t = 1, 2, …, as in the papers, which weighs all corners alike.
+        ``"decreasing"``: 2/(t + 2) for t = 0, 1, …, which forgets early corners faster.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -121,7 +103,6 @@ class FrankWolfe(Solver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, choice, "schedule", known=("average", "decreasing"))
         check_fields(self, flag, "unsafe")
@@ -139,9 +120,8 @@ class FrankWolfe(Solver):
             )
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _CornerPlan, record: Recorder
+        self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
     ) -> Solution:
-        """Take all steps."""
         mechanism = plan.mechanism
         curator.open(plan.measure)
         weights: FloatArray = np.zeros(problem.n_parameters)
@@ -153,7 +133,7 @@ class FrankWolfe(Solver):
                 public_gradient=problem.n_rows * problem.penalty.gradient(weights),
                 mechanism=mechanism,
             )
-            step = self._step(t)
+            step = 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
             weights = (1 - step) * weights
             weights[coordinate] += step * sign * self.radius
             record(CornerStep(coordinate, sign, step, mechanism.epsilon), weights)
@@ -164,28 +144,29 @@ class FrankWolfe(Solver):
         )
         return Solution(weights, record.trace, conditions)
 
-    def _step(self, t: int) -> float:
-        """Return the share of the way to the corner in the step after t steps."""
-        # the papers count from t = 1
-        return 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
-
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _CornerPlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> ChoicePlan:
         """Choose T and the noise of a step; hold published noise to its claim, all in all."""
         iterations = self.iterations or self._default_iterations(problem, budget, n_models)
         if self.calibration == "tight":
             measure, epsilon = affordable_selection(budget, iterations * n_models)
             exponential = ExponentialMechanism(epsilon, monotone=False)
-            return _CornerPlan(budget, budget, measure, exponential, iterations)
+            return ChoicePlan(budget, budget, measure, exponential, iterations)
         part = part_of(budget, n_models)
         # Scores ⟨s, mean gradient⟩ of corners of norm C move by k·L·C/n, k = 1 or 2 rows changed.
         # Two of them may move apart by twice that, against Laplace noise of the published scale.
         scale = math.sqrt(32 * iterations * math.log(1 / part.delta)) / part.epsilon  # of L·C/n
         mechanism = LaplaceNoisyMax(2 * budget.relation.rows_changed / scale, monotone=False)
         count = iterations - 1
-        epsilons = _epsilons(mechanism, count * n_models, budget.delta)
-        measure = min(epsilons, key=lambda measure: epsilons[measure])
-        spends = true_budget(self.name, budget, epsilons[measure], self.unsafe)
-        return _CornerPlan(budget, spends, measure, mechanism, count)
+        loss, uses = mechanism.loss, count * n_models
+        mu, rho = math.sqrt(uses) * loss.mu, uses * loss.rho
+        candidates: list[tuple[float, Measure]] = [  # the least of them is true as well
+            (uses * loss.epsilon * (1 + 2.0**-50), "pure"),
+            (conversions.epsilon_from_rho(rho * (1 + 2.0**-50), budget.delta), "zcdp"),
+            (conversions.epsilon_from_mu(mu * (1 + 2.0**-50), budget.delta), "gdp"),
+        ]
+        epsilon, measure = min(candidates, key=lambda candidate: candidate[0])
+        spends = true_budget(self.name, budget, epsilon, self.unsafe)
+        return ChoicePlan(budget, spends, measure, mechanism, count)
 
     def _default_iterations(self, problem: Problem, budget: Budget, n_models: int) -> int:
         """Balance the error of T steps, of the order C²L²/T, against that of T noisy choices.
@@ -197,18 +178,7 @@ class FrankWolfe(Solver):
         # pure: the ρ of all of ε in one choice
         rho = budget.epsilon**2 / 8 if budget.pure else budget.to_zcdp().rho
         noise = 2 * budget.relation.rows_changed * math.log(2 * problem.n_parameters)
-        signal = (
-            problem.n_rows * math.sqrt(8 * rho / n_models) * self.radius * self.gradient_clip / 6
-        )
+        signal = problem.n_rows * math.sqrt(8 * rho / n_models)
+        signal = signal * self.radius * self.gradient_clip / 6
         best = round(min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS)))
         return max(best, 2)
-
-
-def _epsilons(mechanism: SelectionMechanism, count: int, delta: float) -> dict[Measure, float]:
-    """Return the ε at δ of ``count`` uses, by measure: the least of them is true as well."""
-    loss = mechanism.loss
-    return {
-        "pure": count * loss.epsilon * (1 + 2.0**-50),
-        "zcdp": conversions.epsilon_from_rho(count * loss.rho * (1 + 2.0**-50), delta),
-        "gdp": conversions.epsilon_from_mu(math.sqrt(count) * loss.mu * (1 + 2.0**-50), delta),
-    }

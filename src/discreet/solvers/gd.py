@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, Gaussian, Relation
+from discreet.core import Budget, Curator, Gaussian
 from discreet.objectives import Logistic, Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, integer, number
@@ -26,12 +26,10 @@ from discreet.validate import FloatArray, check_fields, integer, number
 __all__ = ["GD", "GradientStep"]
 
 NOISE_REACH = 0.3
-"""The default path is this many times n·μ/(k·C): noise then moves the margin of a row of root mean
-square norm 10/3 by about 1 (standard deviation) over the whole run."""
+"""The default path, over n·μ/(k·C): noise then moves margins of rows of norm 10/3 by about 1."""
 
 CONVERGED_PATH = 18.0
-"""Per weight of one output: where descent on rows of that norm, alike in all directions, is done.
-A longer path only adds noise."""
+"""Path per weight of one output after which descent on such rows is done; more only adds noise."""
 
 LEAST_RARE = 0.002
 """Twice the smallest share of a class that the intercept may start from."""
@@ -42,15 +40,7 @@ CURVATURE = 1.3
 
 @dataclass(frozen=True)
 class GradientStep(TraceEntry):
-    """One iteration; all of it was paid for.
-
-    Attributes
-    ----------
-    step
-        The step size η.
-    gradient_norm
-        Norm of the noisy mean gradient, penalty included.
-    """
+    """Step size and norm of the noisy mean gradient, penalty included, of one iteration."""
 
     step: float
     gradient_norm: float
@@ -82,13 +72,11 @@ class GD(Solver):
         them; 0 for the last weights.
     start_share : float
         Share of the budget (of μ²) that buys a noisy balance of two classes, from which the
-        intercept starts: with few rows or a small budget, and one class much rarer, the path may
-        be too short to find it. For logistic losses of one output with an intercept; else nothing
-        is spent on it.
+        intercept starts: where one class is much rarer, the path may be too short to find it. For
+        logistic losses of one output with an intercept; else nothing is spent on it.
     gradient_clip : float
-        C: bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
-        replaces it. For losses with several margins a row, it bounds the gradient of all outputs
-        together.
+        C: bound on one row's gradient norm, of all outputs together; a smaller bound known from
+        loss and ``data_norm`` replaces it.
     """
 
     iterations: int = 50
@@ -110,7 +98,6 @@ class GD(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, integer, "iterations", most=10**6)
         check_fields(self, number, "step_size", least=1e-6, most=1e6, optional=True)
         check_fields(self, number, "momentum", least=0.0, most=0.999)
@@ -137,17 +124,16 @@ class GD(Solver):
                     f"momentum={self.momentum:g}, or the penalty alone makes the weights grow for "
                     f"ever; got {self.step_size:g}. Pass at most {1 / alpha:.4g}, or None."
                 )
-        return super()._plan(problem, budget, n_models)
+        return Plan(budget, budget)
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
-        """Measure, step, T times."""
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
         mechanism = Gaussian.sharing(total, self.iterations)
         clip = self._clip(problem)
-        step = self.step_size
-        if step is None:
-            step = self._default_step(problem, math.sqrt(total), clip, curator.relation)
+        step, deviation = self._step(
+            problem, math.sqrt(total), curator.relation.rows_changed * clip
+        )
         averaged = max(1, round(self.averaging * self.iterations))
         velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
         for t in range(1, self.iterations + 1):
@@ -158,71 +144,56 @@ class GD(Solver):
             if t > self.iterations - averaged:
                 ends += weights
             record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
-        return Solution(
-            weights=ends / averaged,
-            trace=record.trace,
-            conditions=(*balance, *self._conditions(clip, mechanism)),
-            clip=clip,
-            deviation=self._deviation(problem, math.sqrt(total), clip, curator.relation, step),
-        )
-
-    def _start(
-        self, problem: Problem, curator: Curator, total: float
-    ) -> tuple[FloatArray, tuple[str, ...], float]:
-        """Return the start, the conditions it rests on, and what is left of the total μ²."""
-        weights: FloatArray = np.zeros(problem.n_parameters)
-        if not (self.start_share and problem.fit_intercept and isinstance(problem.loss, Logistic)):
-            return weights, (), total
-        weights[-1], words = _log_odds(curator, self.start_share * total)
-        return weights, (words,), (1 - self.start_share) * total
-
-    def _clip(self, problem: Problem) -> float:
-        """Return the clip: gradients of a smaller norm need no noise for a larger one.
-
-        Not below 1e-6, the least that a setting may be.
-        """
-        return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
-
-    def _default_step(self, problem: Problem, mu: float, clip: float, relation: Relation) -> float:
-        """Return τ/T, from public numbers only; docs/proofs/gd.md has the reasons."""
-        width = problem.n_parameters / problem.loss.n_outputs
-        noise = NOISE_REACH * problem.n_rows * mu / (relation.rows_changed * clip)
-        step = min(noise, CONVERGED_PATH * width) / self.iterations
-        alpha = problem.penalty.alpha
-        return min(step, 1 / alpha) if alpha > 0 else step
-
-    def _deviation(
-        self, problem: Problem, mu: float, clip: float, relation: Relation, step: float
-    ) -> float:
-        """Estimate the noise in each weight; docs/proofs/gd.md has the reasons."""
-        path = step * self.iterations
-        free = relation.rows_changed * clip * path / (problem.n_rows * mu)
-        pull = 2 * CURVATURE * path * problem.loss.n_outputs / problem.n_parameters
-        return free * math.sqrt(-math.expm1(-pull) / pull)
-
-    def _conditions(self, clip: float, mechanism: Gaussian) -> tuple[str, ...]:
-        return (
+        conditions = (
+            *balance,
             f"each row's gradient is clipped to norm {clip:g}",
             f"Gaussian noise on each of {self.iterations} sums over all rows, of "
             f"{mechanism.noise_multiplier:.6g} times what one row can move it by, composed exactly "
             "in Gaussian DP",
         )
+        return Solution(ends / averaged, record.trace, conditions, clip, deviation)
 
+    def _start(
+        self, problem: Problem, curator: Curator, total: float
+    ) -> tuple[FloatArray, tuple[str, ...], float]:
+        """Return the start, the conditions it rests on, and what is left of the total μ².
 
-def _log_odds(curator: Curator, total: float) -> tuple[float, str]:
-    """Return the intercept that the classes' noisy shares imply, and the condition it rests on.
+        The intercept is the log odds of the classes' noisy shares. The mean of targets −1 and 1 is
+        shrunk by its known noise and kept off ±1 by as much.
+        """
+        weights: FloatArray = np.zeros(problem.n_parameters)
+        if not (self.start_share and problem.fit_intercept and isinstance(problem.loss, Logistic)):
+            return weights, (), total
+        mechanism = Gaussian.sharing(self.start_share * total)
+        noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
+        mean, noise = float(noisy.values[0]) / curator.n_rows, noisy.deviation / curator.n_rows
+        mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
+        most = max(1 - max(noise, LEAST_RARE), 0.0)
+        mean = min(max(mean, -most), most)
+        weights[-1] = math.log1p(mean) - math.log1p(-mean)
+        condition = (
+            f"the sum of the targets −1 and 1 was released with Gaussian noise of "
+            f"{mechanism.noise_multiplier:.6g} times what one row can move it by; the intercept "
+            "starts from it"
+        )
+        return weights, (condition,), (1 - self.start_share) * total
 
-    The mean m of targets −1 and 1 is shrunk by its known noise and kept off ±1 by as much.
-    """
-    mechanism = Gaussian.sharing(total)
-    noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
-    mean, noise = float(noisy.values[0]) / curator.n_rows, noisy.deviation / curator.n_rows
-    mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
-    most = max(1 - max(noise, LEAST_RARE), 0.0)
-    mean = min(max(mean, -most), most)
-    words = (
-        f"the sum of the targets −1 and 1 was released with Gaussian noise of "
-        f"{mechanism.noise_multiplier:.6g} times what one row can move it by; the intercept starts "
-        "from it"
-    )
-    return math.log1p(mean) - math.log1p(-mean), words
+    def _clip(self, problem: Problem) -> float:
+        """Return C or the smaller bound that is known, but at least 1e-6, as settings are."""
+        return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
+
+    def _step(self, problem: Problem, mu: float, change: float) -> tuple[float, float]:
+        """Return the step and the estimated noise in each weight, from public numbers only.
+
+        ``change`` is k·C. docs/proofs/gd.md has the reasons.
+        """
+        step, alpha = self.step_size, problem.penalty.alpha
+        if step is None:
+            noise = NOISE_REACH * problem.n_rows * mu / change
+            width = problem.n_parameters / problem.loss.n_outputs
+            step = min(noise, CONVERGED_PATH * width) / self.iterations
+            step = min(step, 1 / alpha) if alpha > 0 else step
+        path = step * self.iterations
+        free = change * path / (problem.n_rows * mu)
+        pull = 2 * CURVATURE * path * problem.loss.n_outputs / problem.n_parameters
+        return step, free * math.sqrt(-math.expm1(-pull) / pull)

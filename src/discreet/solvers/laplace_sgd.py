@@ -29,19 +29,7 @@ __all__ = ["LaplaceSGD", "Pass"]
 
 @dataclass(frozen=True)
 class Pass(TraceEntry):
-    """One noisy pass over the rows.
-
-    Attributes
-    ----------
-    epsilon
-        Cost of the pass, as pure privacy.
-    updates
-        Number of batches.
-    noise_norm
-        Mean norm of the noise in the mean gradient of a batch.
-    last_step
-        The step size at its end.
-    """
+    """One noisy pass: pure ε, batches, mean norm of the noise in a batch's mean, last step size."""
 
     epsilon: float
     updates: int
@@ -76,10 +64,9 @@ class LaplaceSGD(Solver):
         longer than 1/β for a β-smooth objective (a smooth loss and ``data_norm``), nor than
         1/alpha where β is not known: longer ones can make the weights grow without bound.
     step_size : float
-        c.
+        Step size of the first update.
     gradient_clip : float, optional
-        Bound on a row's gradient norm, where the loss and ``data_norm`` do not imply a smaller
-        one. By default what they imply, or 1 where they imply none.
+        Bound on a row's gradient norm. By default what loss and ``data_norm`` imply, or 1.
     radius : float, optional
         Stay in the ball of this radius.
     averaging : bool
@@ -109,7 +96,6 @@ class LaplaceSGD(Solver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, choice, "schedule", known=("sqrt", "strong"))
         check_fields(self, flag, "averaging")
@@ -146,16 +132,14 @@ class LaplaceSGD(Solver):
         self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
     ) -> Solution:
         """Run the passes, each a question of its own."""
-        epsilon = plan.epsilon
         curator.open(plan.measure)
-        mechanism = L2Norm(epsilon)
+        epsilon, mechanism = plan.epsilon, L2Norm(plan.epsilon)
         batch, clip = self._batch(problem, epsilon), self._clip(problem)
         updates = problem.n_rows // batch
         noise_norm = problem.n_parameters * mechanism.scale(2 * clip) / batch
         weights: FloatArray = np.zeros(problem.n_parameters)
         for index in range(self.passes):
             steps = self._steps(problem, index * updates, updates)
-            last = index == self.passes - 1
             weights = curator.descend(
                 problem.loss,
                 weights,
@@ -166,7 +150,7 @@ class LaplaceSGD(Solver):
                 batch_size=batch,
                 alpha=problem.penalty.alpha,
                 radius=self.radius,
-                average=self.averaging and last,
+                average=self.averaging and index == self.passes - 1,
             )
             record(Pass(epsilon, updates, noise_norm, float(steps[-1])), weights)
         conditions = (
@@ -205,15 +189,10 @@ class LaplaceSGD(Solver):
         t = np.arange(before + 1, before + updates + 1, dtype=np.float64)
         alpha = problem.penalty.alpha
         steps = 1 / (alpha * t) if self.schedule == "strong" else self.step_size / np.sqrt(t)
-        return np.minimum(steps, _longest(problem))
-
-
-def _longest(problem: Problem) -> float:
-    """Return 1/β, or 1/alpha where β is not known: beyond, the penalty alone makes weights grow."""
-    smoothness, alpha = problem.smoothness, problem.penalty.alpha
-    if smoothness is None or not math.isfinite(smoothness):
-        smoothness = alpha
-    return 1 / smoothness if smoothness > 0 else math.inf
+        smoothness = problem.smoothness
+        if smoothness is None or not math.isfinite(smoothness):
+            smoothness = alpha  # beyond 1/alpha, the penalty alone makes weights grow
+        return np.minimum(steps, 1 / smoothness if smoothness > 0 else math.inf)
 
 
 def _each(measure: Measure, total: float, uses: int) -> float:

@@ -25,10 +25,10 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, nearest
 from discreet.validate import FloatArray, check_fields, integer, number
 
-__all__ = ["Newton", "NewtonStep", "nearest"]
+__all__ = ["Newton", "NewtonStep"]
 
 USUAL_NORM = 10 / 3
 """Root mean square norm of rows of which nothing is known; `Scale` brings rows to it."""
@@ -44,8 +44,7 @@ SIGNAL = 0.25
 rather small: a model that explains nothing is better than one made of noise."""
 
 USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
-"""Variance of a target in [-1, 1] that is assumed while noise hides it, give or take the second
-number."""
+"""Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
 
 CLIPS = (1.25, 4.0)
 """Least and most clip of a gradient, over the usual residual times the usual norm of a row."""
@@ -70,15 +69,7 @@ LEAST_LEFT = 0.05
 
 @dataclass(frozen=True)
 class NewtonStep(TraceEntry):
-    """One gradient; all of it was paid for.
-
-    Attributes
-    ----------
-    clip
-        The bound on a row's gradient norm.
-    gradient_norm
-        Norm of the noisy mean gradient, penalty included.
-    """
+    """Clip and norm of the noisy mean gradient, penalty included, of one iteration."""
 
     clip: float
     gradient_norm: float
@@ -96,8 +87,7 @@ class Newton(Solver):
     ----------
     iterations : int, optional
         T: number of gradients that are measured, each at the same cost. Default: 10, or up to 40 if
-        noise in the second moment is larger than twice its mean eigenvalue, so that descent is
-        slower: as many as leave the noise in each below a thirtieth of the clip.
+        noise in the second moment is larger than twice its mean eigenvalue.
     target_share : float
         Share of the budget (of μ²) that buys mean and standard deviation of the target.
     moment_share : float
@@ -135,7 +125,6 @@ class Newton(Solver):
     """Weights that it takes at most: the moment has about half their square."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, integer, "iterations", most=10**6, optional=True)
         check_fields(self, number, "target_share", "moment_share", least=1e-3, most=1 - 1e-3)
         check_fields(self, number, "averaging", least=0.0, most=1.0)
@@ -161,33 +150,29 @@ class Newton(Solver):
                 f"solver={self.name!r} takes at most {self.widest} weights; the table has "
                 f"{problem.n_parameters}. Use fewer columns, or solver='gd'."
             )
-        return super()._plan(problem, budget, n_models)
+        return Plan(budget, budget)
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Ask for the moments, then measure and step T times."""
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         length, alpha = self._length(problem), problem.penalty.alpha
         iterations = self.iterations or self._iterations(problem, total, curator.relation)
-        costs = self._mechanisms(total, iterations)
-        target = self._target(problem, curator, costs.target)
+        for_target, for_moment, for_gradient = self._mechanisms(total, iterations)
+        target = self._target(problem, curator, for_target)
         weight = TARGET_NORM * length / target.spread
         noisy = curator.xy_moment_sum(
             clip=MOMENT_CLIP * length,
             target_weight=weight,
             target_centre=target.centre,
-            mechanism=costs.moment,
+            mechanism=for_moment,
         )
-        moment = _Moment.of(
-            noisy.matrix() / problem.n_rows,
-            noisy.deviation / problem.n_rows,
-            problem,
-            weight,
-            length,
-        )
+        mean, deviation = noisy.matrix() / problem.n_rows, noisy.deviation / problem.n_rows
+        moment = _Moment.of(mean, deviation, problem, weight, length)
         weights, left = moment.least_squares(alpha, target)
-        noise = costs.gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
+        noise = for_gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
-        clip = self._clip(problem, left * length, noise)
+        factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), CLIPS[0]), CLIPS[1])
+        clip = max(min(factor * (left * length), problem.lipschitz), 1e-6)
         ridge = moment.ridge(alpha, noise * clip, target)
         curved = _curvature(problem.loss, left)
         divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
@@ -195,13 +180,22 @@ class Newton(Solver):
         averaged = max(1, round(self.averaging * iterations))
         ends = np.zeros_like(weights)
         for t in range(1, iterations + 1):
-            measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=costs.gradient)
+            measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=for_gradient)
             gradient = measured.values / problem.n_rows + ridge * weights
             weights = weights - inverse @ gradient
             if t > iterations - averaged:
                 ends += weights
             record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
-        conditions = self._conditions(MOMENT_CLIP * length, clip, costs, iterations)
+        conditions = (
+            "in the second moments, each row with its target is scaled down to norm "
+            f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
+            f"each row's gradient is clipped to norm {clip:.4g}",
+            "Gaussian noise, as a multiple of what one row can change: "
+            f"{for_target.noise_multiplier:.6g} on the moments of the target, "
+            f"{for_moment.noise_multiplier:.6g} on the second moment and "
+            f"{for_gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
+            "composed exactly in Gaussian DP",
+        )
         return Solution(ends / averaged, record.trace, conditions)
 
     def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
@@ -223,11 +217,11 @@ class Newton(Solver):
         known = (GRADIENT_NOISE * reach / relation.rows_changed) ** 2
         return round(min(max(known, least), most))
 
-    def _mechanisms(self, total: float, iterations: int) -> _Costs:
-        """Return the mechanisms of the questions; together they cost at most the total μ²."""
+    def _mechanisms(self, total: float, iterations: int) -> list[Gaussian]:
+        """Return the noise of target, moment and gradients, at most the total μ² together."""
         gradients = 1 - self.target_share - self.moment_share
         parts = (self.target_share, self.moment_share, gradients / iterations)
-        return _Costs(*(Gaussian.sharing(part * total) for part in parts))
+        return [Gaussian.sharing(part * total) for part in parts]
 
     def _length(self, problem: Problem) -> float:
         """Return the usual norm of a row with its constant."""
@@ -251,33 +245,6 @@ class Newton(Solver):
         trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
         return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
 
-    def _clip(self, problem: Problem, usual: float, noise: float) -> float:
-        """Return the clip for gradients of a usual norm, given the noise in their mean over it."""
-        least, most = CLIPS
-        factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), least), most)
-        return max(min(factor * usual, problem.lipschitz), 1e-6)
-
-    @staticmethod
-    def _conditions(length: float, clip: float, costs: _Costs, iterations: int) -> tuple[str, ...]:
-        return (
-            "in the second moments, each row with its target is scaled down to norm "
-            f"{length:.4g}, and a target with a constant 1 to √2",
-            f"each row's gradient is clipped to norm {clip:.4g}",
-            "Gaussian noise, as a multiple of what one row can change: "
-            f"{costs.target.noise_multiplier:.6g} on the moments of the target, "
-            f"{costs.moment.noise_multiplier:.6g} on the second moment and "
-            f"{costs.gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
-            "composed exactly in Gaussian DP",
-        )
-
-
-class _Costs(NamedTuple):
-    """The mechanisms of the three questions."""
-
-    target: Gaussian
-    moment: Gaussian
-    gradient: Gaussian
-
 
 class _Target(NamedTuple):
     """Mean of the target, and root mean square distance from it: both public by now."""
@@ -290,20 +257,10 @@ class _Target(NamedTuple):
 class _Moment:
     """Estimates from a noisy second moment: post-processing, nothing private.
 
-    Attributes
-    ----------
-    matrix
-        The second moment of the rows, projected on those that rows can have.
-    product
-        Mean of a row times its target's distance from the centre.
-    square
-        Mean of the square of that distance.
-    doubt
-        Half of the largest eigenvalue that the noise in the matrix has.
-    deviation
-        Standard deviation of the noise in each entry of ``product``.
-    intercept
-        True if the last entry belongs to a constant.
+    ``matrix`` is the rows' second moment, projected on those that rows can have. ``product`` and
+    ``square`` are the means of a row times, and of the square of, its target's distance from the
+    centre. ``doubt`` is half of the largest eigenvalue of the matrix's noise, ``deviation`` that
+    of the noise in each entry of ``product``; with an intercept, the last entry is a constant's.
     """
 
     matrix: FloatArray
@@ -364,9 +321,7 @@ class _Moment:
 def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
     """Return half of the noise's largest eigenvalue in a sum of outer products, at μ = 1.
 
-    About s·√(2p)/2.
-
-    s is the deviation of its numbers on the diagonal; off it, that is s/√2.
+    About s·√(2p)/2 for a deviation s on the diagonal and s/√2 off it.
     """
     changed = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
     return 0.5 * changed * (MOMENT_CLIP * length) ** 2 * math.sqrt(2 * n_parameters)
@@ -381,12 +336,3 @@ def _curvature(loss: Loss, left: float) -> float:
     if not math.isfinite(loss.slope_bound):
         return bound
     return bound * max(0.5, math.erf(loss.slope_bound / (left * math.sqrt(2.0))))
-
-
-def nearest(values: FloatArray, total: float) -> FloatArray:
-    """Project on {v ≥ 0, Σv = total}: second moments that rows could have."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
-    kept = np.flatnonzero(ordered > excess)
-    found: FloatArray = np.maximum(values - excess[kept[-1] if kept.size else 0], 0.0)
-    return found

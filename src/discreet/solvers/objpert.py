@@ -1,8 +1,7 @@
 """Objective perturbation: release the minimum of a randomly perturbed objective.
 
-Chaudhuri, Monteleoni & Sarwate, "Differentially Private Empirical Risk Minimization", JMLR 2011
-(pure privacy), and Kifer, Smith & Thakurta, "Private Convex Empirical Risk Minimization and
-High-dimensional Regression", COLT 2012 (Gaussian noise).
+Chaudhuri, Monteleoni & Sarwate, JMLR 2011 (pure privacy), and Kifer, Smith & Thakurta, "Private
+Convex Empirical Risk Minimization and High-dimensional Regression", COLT 2012 (Gaussian noise).
 
 Differences of ``"tight"`` from the papers:
 
@@ -53,16 +52,9 @@ LARGEST_SHARE = 0.3
 class Minimum(TraceEntry):
     """The one step of the method; all of it is public.
 
-    Attributes
-    ----------
-    ridge
-        λ: the penalty on the sum over rows, (λ/2)‖w‖², the problem's own included.
-    noise_scale
-        Scale of the noise b in the objective: its standard deviation, or that of a gamma norm.
-    gradient_bound
-        γ: the certified bound on the gradient of the mean at the point that was found.
-    output_noise
-        Scale of the noise added to that point; 0 if none.
+    λ of the penalty (λ/2)‖w‖² on the sum over rows, the scale of b (a standard deviation, or that
+    of a gamma norm), the certified bound γ on the mean's gradient at the point found, and the scale
+    of the noise added to that point (0 if none).
     """
 
     ridge: float
@@ -98,7 +90,6 @@ class MinimumSolver(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, number, "gradient_bound", least=1e-30, most=1e30, optional=True)
@@ -116,73 +107,56 @@ class MinimumSolver(Solver):
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> MinimumPlan:
         perturbation = self._calibrate(problem, budget, n_models)
         minimum = PerturbedMinimum(problem, perturbation, self.optimizer)
-        spends = budget
-        if self.calibration == "published":
-            spends = self._true_budget(minimum, budget, n_models)
-        return MinimumPlan(budget, spends, minimum)
-
-    def _true_budget(self, minimum: PerturbedMinimum, budget: Budget, n_models: int) -> Budget:
-        """Hold published constants to their claim."""
-        constants, perturbation = minimum.constants, minimum.perturbation
+        if self.calibration == "tight":
+            return MinimumPlan(budget, budget, minimum)
+        constants = minimum.constants
         if budget.pure:
             shift = budget.relation.rows_changed * constants.lipschitz / perturbation.scale
             epsilon = n_models * (shift + constants.cost(perturbation.ridge))
-            return true_budget(self.name, budget, epsilon, self.unsafe)
-        room = Headroom.of(budget, n_models)
-        epsilon = room.true_epsilon(constants, perturbation)
-        found = true_budget(self.name, room.whole, epsilon, self.unsafe)
-        return budget if found == room.whole else found
+            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+        else:
+            room = Headroom.of(budget, n_models)
+            epsilon = room.true_epsilon(constants, perturbation)
+            spends = true_budget(self.name, room.whole, epsilon, self.unsafe)
+            spends = budget if spends == room.whole else spends
+        return MinimumPlan(budget, spends, minimum)
 
     def _solve(
         self, problem: Problem, curator: Curator, plan: MinimumPlan, record: Recorder
     ) -> Solution:
-        """Perturb, minimise, release."""
         minimum, perturbation = plan.minimum, plan.minimum.perturbation
         if plan.budget.pure:
             total = math.nextafter(curator.open("pure"), 0.0)
             mechanism = minimum.pure_mechanism(total, curator.relation)
-            composed: tuple[str, ...] = ()
+            composed = []
         else:
             room = Headroom.of(plan.budget, curator.n_models)
             mechanism = minimum.mechanism(room.whole.delta, curator.relation)
             curator.open_plan(mechanism, 1)
-            composed = _composition(room, mechanism.epsilon, mechanism.delta)
-        weights = curator.run(
-            minimum,
-            size=problem.n_parameters,
-            proven_for=curator.relation,
-            mechanism=mechanism,
-        )
+            composed = [f"{room.releases} minima"] if room.releases > 1 else []
+            if room.before:
+                composed.append(f"a preparation of μ = {math.sqrt(room.before):.6g} in Gaussian DP")
+        size, relation = problem.n_parameters, curator.relation
+        weights = curator.run(minimum, size=size, proven_for=relation, mechanism=mechanism)
         bound = minimum.gradient_bound / problem.n_rows
-        record(
-            Minimum(perturbation.ridge, perturbation.scale, bound, minimum.output_scale), weights
-        )
-        conditions = (
-            f"the sum over rows is penalised with λ = {perturbation.ridge:.6g} and perturbed by "
-            f"noise of scale {perturbation.scale:.6g}; each row's gradient has norm at most "
-            f"{problem.lipschitz:.6g}",
-            *self._output_conditions(minimum),
-            *composed,
+        ridge, scale = perturbation.ridge, perturbation.scale
+        record(Minimum(ridge, scale, bound, minimum.output_scale), weights)
+        conditions = [
+            f"the sum over rows is penalised with λ = {ridge:.6g} and perturbed by noise of scale "
+            f"{scale:.6g}; each row's gradient has norm at most {problem.lipschitz:.6g}",
+            self._output_condition(minimum),
             f"the gradient of the mean at the point found has norm at most {bound:.3g}, certified",
-        )
-        return Solution(weights, record.trace, conditions)
+        ]
+        if composed:
+            conditions[2:2] = [
+                f"on its own each minimum is ({mechanism.epsilon:.6g}, {mechanism.delta:g})-DP; "
+                f"the bound on its δ at every ε composes with {' and '.join(composed)}"
+            ]
+        return Solution(weights, record.trace, tuple(conditions))
 
-    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+    def _output_condition(self, minimum: PerturbedMinimum) -> str:
         """State what hides the distance to the exact minimum."""
         raise NotImplementedError
-
-
-def _composition(room: Headroom, epsilon: float, delta: float) -> tuple[str, ...]:
-    """State what a minimum is composed with, if it is not alone."""
-    others = [f"{room.releases} minima"] if room.releases > 1 else []
-    if room.before:
-        others.append(f"a preparation of μ = {math.sqrt(room.before):.6g} in Gaussian DP")
-    if not others:
-        return ()
-    return (
-        f"on its own each minimum is ({epsilon:.6g}, {delta:g})-DP; the bound on its δ at every ε "
-        f"composes with {' and '.join(others)}",
-    )
 
 
 @dataclass(frozen=True)
@@ -196,8 +170,7 @@ class ObjPert(MinimumSolver):
         the promise then rests on its being exact. ``"tight"``: the least noise a sound proof
         allows, with a little noise on the output so that it need not be.
     unsafe : bool
-        Run published constants even where they break the promise; the guarantee states the
-        true ε.
+        Run published constants that do not keep their promise; the guarantee has the true ε.
     noise_reach : float
         B: the penalty is chosen so that noise alone moves the weights to norm B divided by the
         bound on a row's norm. A larger B means a weaker penalty. Only for ``"tight"``.
@@ -212,11 +185,10 @@ class ObjPert(MinimumSolver):
         default. Only for ``"tight"``, whose noise on the output hides what is left.
     optimizer : str or callable, optional
         Method of ``scipy.optimize.minimize`` such as ``"trust-ncg"``, or a function
-        ``optimizer(objective, start)`` that returns a point; see `discreet.exact.MeanObjective`
-        for the methods ``value``, ``gradient`` and ``hessian_product`` of the objective. It need
-        not be trusted: its point is released only if a certificate holds there, else the built-in
-        optimiser goes on. It runs on exact rows, so it must not print or store what it sees. Only
-        for ``"tight"``.
+        ``optimizer(objective, start)`` that returns a point, where the objective is a
+        `discreet.exact.MeanObjective`. It need not be trusted: its point is released only if a
+        certificate holds there, else the built-in optimiser goes on. It runs on exact rows, so it
+        must not print or store what it sees. Only for ``"tight"``.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -235,7 +207,6 @@ class ObjPert(MinimumSolver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         check_fields(self, number, "noise_reach", least=1e-6, most=1e6)
         check_fields(self, number, "output_fraction", least=1e-9, most=1 - 1e-9)
@@ -248,54 +219,51 @@ class ObjPert(MinimumSolver):
                         "point found, so it must be the minimum, not any point near it."
                     )
 
-    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
-        if self.calibration == "published":
-            return self._published(problem, part_of(budget, n_models))
-        if budget.pure:
-            return self._pure(problem, part_of(budget, n_models))
-        return self._gaussian(problem, budget, Headroom.of(budget, n_models))
-
-    def _output_conditions(self, minimum: PerturbedMinimum) -> tuple[str, ...]:
+    def _output_condition(self, minimum: PerturbedMinimum) -> str:
         if self.calibration == "tight":
-            return ("noise on the output hides the distance to the exact minimum",)
+            return "noise on the output hides the distance to the exact minimum"
         return (
             "the released point is the exact minimum: it is as exact as floating point gets, and "
-            "no noise hides what is left",
+            "no noise hides what is left"
         )
+
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
+        part = part_of(budget, n_models)
+        if self.calibration == "published":
+            return self._published(problem, part)
+        constants = Constants.of(problem)
+        if budget.pure:
+            return self._pure(problem, constants, part)
+        return self._gaussian(problem, constants, budget, Headroom.of(budget, n_models))
 
     def _published(self, problem: Problem, part: Budget) -> Perturbation:
         """Δ ≥ 2β/ε; b ~ N(0, L²(8 ln(2/δ) + 4ε)/ε² I), or of norm Gamma(d, 2L/ε)."""
-        epsilon = part.epsilon
+        epsilon, factor = part.epsilon, 2.0
         smoothness = curvature_of(problem.loss) * problem.row_norm_bound**2
         ridge = max(2 * smoothness / epsilon, problem.n_rows * problem.penalty.alpha)
-        if part.pure:
-            scale = 2 * problem.lipschitz / epsilon
-        else:
+        if not part.pure:
             factor = math.sqrt(8 * math.log(2 / part.delta) + 4 * epsilon)
-            scale = problem.lipschitz * factor / epsilon
-        return Perturbation(ridge, scale, part.pure, None, None)
+        return Perturbation(ridge, problem.lipschitz * factor / epsilon, part.pure, None, None)
 
-    def _pure(self, problem: Problem, part: Budget) -> Perturbation:
+    def _pure(self, problem: Problem, constants: Constants, part: Budget) -> Perturbation:
         """Choose λ by the rule, then the least noise at it."""
-        constants = Constants.of(problem)
         epsilon = (1 - self.output_fraction) * (1 - 2.0**-40) * part.epsilon
 
         def scale(ridge: float) -> float:
+            lipschitz, cost = constants.lipschitz, constants.cost(ridge)
             return pure_scale(
-                epsilon,
-                lipschitz=constants.lipschitz,
-                curvature_cost=constants.cost(ridge),
-                relation=part.relation,
+                epsilon, lipschitz=lipschitz, curvature_cost=cost, relation=part.relation
             )
 
-        length = float(problem.n_parameters)
-        ridge = self._ridge(problem, scale, length, LARGEST_SHARE * epsilon)
+        ridge = self._ridge(problem, scale, problem.n_parameters, LARGEST_SHARE * epsilon)
         output = L2Norm(self.output_fraction * (1 - 2.0**-40) * part.epsilon)
         return Perturbation(ridge, scale(ridge), True, output, self.gradient_bound)
 
-    def _gaussian(self, problem: Problem, budget: Budget, room: Headroom) -> Perturbation:
+    def _gaussian(
+        self, problem: Problem, constants: Constants, budget: Budget, room: Headroom
+    ) -> Perturbation:
         """Choose the noise on the output, λ by the rule, then the least noise at it."""
-        constants, releases = Constants.of(problem), room.releases
+        releases = room.releases
         square = self.output_fraction * budget.to_gdp().mu ** 2 / releases
         output = Gaussian(math.nextafter(1 / math.sqrt(square), math.inf))
 
@@ -312,31 +280,30 @@ class ObjPert(MinimumSolver):
     def _ridge(
         self, problem: Problem, scale: Callable[[float], float], length: float, most: float
     ) -> float:
-        """Return λ as it was given, or by the rule; at least the problem's own penalty."""
-        ridge = self.ridge
-        if ridge is None:
-            factor = length * problem.row_norm_bound / self.noise_reach
-            ridge = _fixed_point(scale, factor, Constants.of(problem), most)
-        return max(ridge, problem.n_rows * problem.penalty.alpha)
+        """Return λ as it was given, or by the rule; at least the problem's own penalty.
 
+        The rule solves λ = factor·scale(λ), but spends at most ``most`` of ε on curvature.
+        """
+        least = problem.n_rows * problem.penalty.alpha
+        if self.ridge is not None:
+            return max(self.ridge, least)
+        constants, factor = (
+            Constants.of(problem),
+            length * problem.row_norm_bound / self.noise_reach,
+        )
 
-def _fixed_point(
-    scale: Callable[[float], float], factor: float, constants: Constants, most: float
-) -> float:
-    """Solve λ = factor·scale(λ), but spend at most ``most`` of ε on curvature."""
+        def ridge_at(exponent: float) -> float:
+            return ridge_for(most * math.exp(exponent), rank=constants.rank, trace=constants.trace)
 
-    def ridge_at(exponent: float) -> float:
-        return ridge_for(most * math.exp(exponent), rank=constants.rank, trace=constants.trace)
+        def excess(exponent: float) -> float:
+            ridge = ridge_at(exponent)
+            return math.log(ridge / (factor * scale(ridge)))
 
-    def excess(exponent: float) -> float:
-        ridge = ridge_at(exponent)
-        return math.log(ridge / (factor * scale(ridge)))
-
-    low, high = -60.0, 0.0
-    if math.isinf(scale(ridge_at(low))):
-        return ridge_at(low)
-    while math.isinf(scale(ridge_at(high))):
-        high -= 0.5  # so much curvature leaves nothing for noise
-    if excess(high) >= 0:
-        return ridge_at(high)
-    return ridge_at(float(brentq(excess, low, high, xtol=1e-9)))
+        low, high = -60.0, 0.0
+        if math.isinf(scale(ridge_at(low))):
+            return max(ridge_at(low), least)
+        while math.isinf(scale(ridge_at(high))):
+            high -= 0.5  # so much curvature leaves nothing for noise
+        if excess(high) < 0:
+            high = float(brentq(excess, low, high, xtol=1e-9))
+        return max(ridge_at(high), least)

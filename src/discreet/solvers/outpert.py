@@ -34,14 +34,8 @@ ROUNDED = 1e-9
 class Descent(TraceEntry):
     """A descent that was released once, at its end.
 
-    Attributes
-    ----------
-    iterations, step
-        Number of steps, and their size.
-    sensitivity
-        Largest change of the end when one row changes, rounding included.
-    noise_scale
-        Scale of the noise: the standard deviation, or Δ/ε when pure.
+    ``sensitivity`` is the largest change of the end when one row changes, rounding included;
+    ``noise_scale`` the standard deviation of the noise, or Δ/ε when pure.
     """
 
     iterations: int
@@ -78,8 +72,7 @@ class OutPert(Solver):
         η, at most 2/(β + α) for a β-smooth objective with penalty α. By default 1/β, or
         1/(β + α) where the penalty decides T.
     weight_norm : float, optional
-        D: a guess of the norm of the best weights, for choosing T. It is public, and a wrong
-        guess costs accuracy only. By default 10 for classification and 1 for regression.
+        D: public guess of the best weights' norm, for choosing T; 10 or (regression) 1 by default.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -105,7 +98,6 @@ class OutPert(Solver):
     needs_row_bound: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, integer, "iterations", most=10**7, optional=True)
@@ -132,7 +124,6 @@ class OutPert(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: _DescentPlan, record: Recorder
     ) -> Solution:
-        """Descend inside the curator and release the end."""
         descent, sensitivity = plan.descent, plan.sensitivity
         mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)
         weights = curator.release(
@@ -158,8 +149,8 @@ class OutPert(Solver):
     def _theorems(self, problem: Problem, budget: Budget) -> tuple[int, float]:
         """Choose T and η by theorem 2 or 3, the one with the smaller error; Θ(·) has constant 1."""
         smoothness = smoothness_of(problem)
-        alpha, norm = problem.penalty.alpha, _weight_norm(self.weight_norm, problem.loss)
-        noise = _noise_to_signal(problem, budget, norm, problem.lipschitz)
+        norm, noise = _noise_to_signal(problem, budget, self.weight_norm, problem.lipschitz)
+        alpha = problem.penalty.alpha
         gain = alpha**2 / noise
         error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
         if gain > math.e and smoothness * norm**2 / gain < error:
@@ -183,28 +174,19 @@ def _published_sensitivity(descent: GradientDescent) -> float:
     return min(convex, strongly)
 
 
-def _weight_norm(weight_norm: float | None, loss: Loss) -> float:
-    """Return D: the caller's guess; else 10 for classification and 1 for regression.
-
-    Margins of classification separate the better the longer the weights are; those of regression
-    are of the size of the targets.
-    """
-    if weight_norm is not None:
-        return weight_norm
-    return 1.0 if loss.task == "regression" else 10.0
-
-
 def _noise_to_signal(
-    problem: Problem, budget: Budget, weight_norm: float, lipschitz: float
-) -> float:
-    """Return the squared size of the noise that a unit of descent costs, relative to D².
+    problem: Problem, budget: Budget, weight_norm: float | None, lipschitz: float
+) -> tuple[float, float]:
+    """Return D and the squared size of the noise that a unit of descent costs, relative to D².
 
-    L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets.
+    L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets. D is the caller's guess;
+    else 10, as long weights separate classes, or 1 for regression.
     """
+    norm = weight_norm or (1.0 if problem.loss.task == "regression" else 10.0)
     size = problem.n_parameters
     square = size**2 if budget.pure else size * math.log(1 / budget.delta)
-    noise = square * (lipschitz / (problem.n_rows * budget.epsilon * weight_norm)) ** 2
-    return max(noise, 1e-200)  # so that it can be divided by
+    noise = square * (lipschitz / (problem.n_rows * budget.epsilon * norm)) ** 2
+    return norm, max(noise, 1e-200)  # so that it can be divided by
 
 
 def descent_length(
@@ -216,8 +198,7 @@ def descent_length(
     public numbers and of a guess D of the best weights' norm.
     """
     smoothness = smoothness_of(problem)
-    norm = _weight_norm(weight_norm, problem.loss)
-    noise = _noise_to_signal(problem, budget, norm, lipschitz)
+    _, noise = _noise_to_signal(problem, budget, weight_norm, lipschitz)
     return (smoothness**2 / noise) ** (1 / 3) / smoothness
 
 
@@ -230,21 +211,7 @@ def _published_gaussian(budget: Budget, n_models: int) -> float:
 def published_budget(
     name: str, budget: Budget, n_models: int, sensitivity: float, published: float, unsafe: bool
 ) -> Budget:
-    """Hold the papers' noise to its claim.
-
-    Parameters
-    ----------
-    name : str
-        The solver.
-    budget : Budget
-        The claim.
-    n_models : int
-        Number of models that share it.
-    sensitivity, published : float
-        The true sensitivity of the end, and the paper's.
-    unsafe : bool
-        Run noise that does not keep its promise.
-    """
+    """Hold the papers' noise for a published sensitivity to its claim, given the true one."""
     if budget.pure:
         return budget  # `mechanism_for` never has less noise than the true sensitivity needs
     mu = math.sqrt(n_models) * sensitivity / (published * _published_gaussian(budget, n_models))

@@ -1,11 +1,8 @@
 """Permutation-based SGD: noiseless passes over the rows, and noise on their end.
 
-Wu, Li, Kumar, Chaudhuri, Jha & Naughton, "Bolt-on Differential Privacy for Scalable Stochastic
-Gradient Descent-based Analytics", SIGMOD 2017; Algorithms 3 (convex) and 4 (strongly convex) of
-Iyengar et al., "Towards Practical Differentially Private Convex Optimization", IEEE S&P 2019.
-
-A step of at most 2/β on a convex β-smooth function takes no two points further apart, so a changed
-row moves the end by no more than what its own batches do.
+Wu, Li, Kumar, Chaudhuri, Jha & Naughton, SIGMOD 2017; Algorithms 3 (convex) and 4 (strongly convex)
+of Iyengar et al., IEEE S&P 2019. A step of at most 2/β on a convex β-smooth function takes no two
+points further apart, so a changed row moves the end by no more than what its own batches do.
 
 The passes and their sensitivity: `discreet.exact.PermutationPasses`. Proof:
 docs/proofs/permutation_sgd.md.
@@ -25,7 +22,15 @@ from discreet.core import Budget, Curator, Relation
 from discreet.exact import PermutationPasses, check_evaluated, smoothness_of
 from discreet.exact.descents import MOST_UPDATES
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of
+from discreet.solvers.base import (
+    Plan,
+    Recorder,
+    Solution,
+    Solver,
+    TraceEntry,
+    check_row_norm,
+    part_of,
+)
 from discreet.solvers.outpert import descent_length, mechanism_for, published_budget
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
@@ -36,16 +41,8 @@ __all__ = ["Passes", "PermutationSGD"]
 class Passes(TraceEntry):
     """All passes of a run; only their end was released.
 
-    Attributes
-    ----------
-    updates
-        Number of steps.
-    first_step, last_step
-        Their sizes.
-    sensitivity
-        Largest change of the end when one row is replaced, rounding included.
-    noise_scale
-        Scale of the noise: the standard deviation, or Δ/ε when pure.
+    ``sensitivity`` is the largest change of the end when one row is replaced, rounding included;
+    ``noise_scale`` the standard deviation of the noise, or Δ/ε when pure.
     """
 
     updates: int
@@ -89,15 +86,13 @@ class PermutationSGD(Solver):
     passes : int
         T.
     batch_size : int, optional
-        k; rows left over after the last whole batch are not used. By default 50, or all rows if
-        there are fewer.
+        k, at most 50 by default; rows left over after the last whole batch are not used.
     radius : float, optional
         C, the ball of the strongly convex mode. By default L/λ, which the weights never leave.
     gradient_clip : float, optional
         Clip rows' gradients to this norm. By default what the loss and ``data_norm`` imply.
     weight_norm : float, optional
-        A guess of the norm of the best weights, for choosing η. It is public, and a wrong guess
-        costs accuracy only. By default 10 for classification and 1 for regression.
+        Public guess of the best weights' norm, for choosing η; 10 or (regression) 1 by default.
     """
 
     calibration: Literal["tight", "published"] = "tight"
@@ -131,7 +126,6 @@ class PermutationSGD(Solver):
     needs_convex_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, choice, "mode", known=("convex", "strongly-convex"))
@@ -157,11 +151,7 @@ class PermutationSGD(Solver):
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _PassesPlan:
         """Choose the steps; refuse what the proof does not cover and published noise too small."""
         lipschitz = min(problem.lipschitz, self.gradient_clip or math.inf)
-        if problem.row_norm is None:
-            raise ValueError(
-                f"solver={self.name!r} needs a public bound on the norm of a row. Pass "
-                "data_norm, for example data_norm=1.0: longer rows are scaled down to it."
-            )
+        check_row_norm(self.name, problem)
         if not math.isfinite(lipschitz):
             raise ValueError(
                 f"the slope of {problem.loss.name!r} is not bounded: pass gradient_clip, for "
@@ -192,16 +182,13 @@ class PermutationSGD(Solver):
         passes = PermutationPasses(problem, batch, steps, lipschitz, radius)
         if self.calibration == "tight":
             return _PassesPlan(budget, budget, passes, None)
-        published = self._published_sensitivity(passes)
-        spends = published_budget(
-            self.name, budget, n_models, passes.sensitivity, published, self.unsafe
-        )
+        published, true = self._published_sensitivity(passes), passes.sensitivity
+        spends = published_budget(self.name, budget, n_models, true, published, self.unsafe)
         return _PassesPlan(budget, spends, passes, published)
 
     def _solve(
         self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
     ) -> Solution:
-        """Run the passes inside the curator and release their end."""
         passes, steps = plan.passes, plan.passes.steps.ravel()
         sensitivity = passes.sensitivity
         mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)
@@ -213,9 +200,8 @@ class PermutationSGD(Solver):
             magnitude=passes.weight_bound,
             mechanism=mechanism,
         )
-        scale = mechanism.scale(sensitivity)
-        first, last = float(steps[0]), float(steps[-1])
-        record(Passes(steps.size, first, last, sensitivity, scale), weights)
+        ends, scale = (float(steps[0]), float(steps[-1])), mechanism.scale(sensitivity)
+        record(Passes(steps.size, *ends, sensitivity, scale), weights)
         limit = "2/β" if passes.radius is None else "1/β"
         conditions = (
             f"each row's gradient has norm at most {passes.lipschitz:g}, and the objective is "
@@ -243,12 +229,10 @@ class PermutationSGD(Solver):
 
     def _published_sensitivity(self, passes: PermutationPasses) -> float:
         """Return the papers' closed form; the exact worst case where no sound one is known."""
-        problem = passes.problem
-        alpha = problem.penalty.alpha
+        alpha = passes.problem.penalty.alpha
         if passes.radius is not None:
             lipschitz = passes.lipschitz + alpha * passes.radius
-            return 2 * lipschitz / (alpha * problem.n_rows)
+            return 2 * lipschitz / (alpha * passes.problem.n_rows)
         if self.schedule == "constant":
-            step = float(passes.steps[0, 0])
-            return 2 * self.passes * passes.lipschitz * step / passes.batch
+            return 2 * self.passes * passes.lipschitz * float(passes.steps[0, 0]) / passes.batch
         return passes.stability

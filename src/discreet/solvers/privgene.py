@@ -23,7 +23,7 @@ from discreet.accounting.budget import Measure
 from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.solvers.base import ChoicePlan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, choice, integer, number
 
 __all__ = ["Generation", "PrivGene"]
@@ -37,33 +37,12 @@ MOST_WEIGHTS = 10**8
 
 @dataclass(frozen=True)
 class Generation(TraceEntry):
-    """One generation; all of it was paid for.
-
-    Attributes
-    ----------
-    mutation
-        Largest change of a weight by mutation.
-    clip
-        Bound on a row's change of loss.
-    moved
-        Distance between the winner and the one before it; 0 if that one won again.
-    epsilon
-        ε of the choice.
-    """
+    """Largest mutation, clip of a row's change of loss, distance moved and ε of one generation."""
 
     mutation: float
     clip: float
     moved: float
     epsilon: float
-
-
-@dataclass(frozen=True)
-class _GenerationPlan(Plan):
-    """Measure, mechanism of one choice, and number of generations of each model."""
-
-    measure: Measure
-    mechanism: ExponentialMechanism
-    count: int
 
 
 @dataclass(frozen=True)
@@ -78,15 +57,12 @@ class PrivGene(Solver):
     generations : int, optional
         T. By default growth·n·ε, between 20 and 100.
     growth : float
-        c in T = c·n·ε.
-    population : int
-        Candidates in a generation; the last winner is one of them.
-    winners : int
-        Number of the last winners that are crossed.
-    mutation : float
-        Largest change of a weight by mutation in the first generation.
-    last_mutation : float
-        The same in the last generation; it shrinks by a constant factor in between.
+        Generations per row and ε.
+    population, winners : int
+        Candidates in a generation, the last winner included, and last winners that are crossed.
+    mutation, last_mutation : float
+        Largest change of a weight by mutation in the first and in the last generation; it shrinks
+        by a constant factor in between.
     objective_clip : float
         Bound on a row's change of loss, in units of the current mutation. 1 cuts nothing where
         entries of rows and slopes of the loss are within ±1 and one weight was mutated.
@@ -118,29 +94,20 @@ class PrivGene(Solver):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, integer, "population", least=2, most=10**5)
         check_fields(self, integer, "winners", most=10**3)
         check_fields(self, integer, "generations", most=10**6, optional=True)
         check_fields(self, integer, "seed", least=0, most=2**64 - 1, optional=True)
-        check_fields(
-            self,
-            number,
-            "growth",
-            "mutation",
-            "last_mutation",
-            "objective_clip",
-            least=1e-9,
-            most=1e6,
-        )
+        sizes = ("growth", "mutation", "last_mutation", "objective_clip")
+        check_fields(self, number, *sizes, least=1e-9, most=1e6)
         if self.last_mutation > self.mutation:
             raise ValueError(
                 f"last_mutation must be at most mutation={self.mutation!r}; got "
                 f"{self.last_mutation!r}."
             )
 
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _GenerationPlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> ChoicePlan:
         """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
         if self.population * problem.n_parameters > MOST_WEIGHTS:
             raise ValueError(
@@ -157,12 +124,11 @@ class PrivGene(Solver):
         else:
             measure, epsilon = affordable_selection(budget, count * n_models)
         mechanism = ExponentialMechanism(epsilon, monotone=False)
-        return _GenerationPlan(budget, budget, measure, mechanism, count)
+        return ChoicePlan(budget, budget, measure, mechanism, count)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _GenerationPlan, record: Recorder
+        self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
     ) -> Solution:
-        """Let all generations compete."""
         mechanism, count = plan.mechanism, plan.count
         curator.open(plan.measure)
         seeded = self.seed is not None
@@ -210,7 +176,6 @@ class PrivGene(Solver):
         swapped = np.unpackbits(coins, axis=1, count=parent.size).view(bool)
         children[crossed] = np.where(swapped, others, parent)
         at = generator.integers(parent.size, size=len(children))
-        children[np.arange(len(children)), at] += generator.uniform(
-            -mutation, mutation, size=len(children)
-        )
+        changes = generator.uniform(-mutation, mutation, size=len(children))
+        children[np.arange(len(children)), at] += changes
         return candidates

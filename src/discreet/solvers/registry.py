@@ -84,27 +84,7 @@ class Auto(Solver):
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """Description of a solver; ``print`` it for a readable text.
-
-    Attributes
-    ----------
-    name, summary, paper
-        Its name, one sentence about it, and its source.
-    private
-        False if it gives no privacy at all.
-    relations
-        The relations it can be accounted under; the first is that of the paper's proof.
-    budgets
-        Budgets that it takes, as text.
-    losses
-        Properties of a loss that it needs, as text.
-    conditions
-        Further conditions of its proof.
-    parameters
-        Its settings and their defaults.
-    package
-        The distribution that provides it.
-    """
+    """Description of a solver, as text and numbers; ``print`` it to read it."""
 
     name: str
     summary: str
@@ -120,11 +100,14 @@ class Description:
     def __str__(self) -> str:
         """Return a readable paragraph."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        relations = ", ".join(self.relations)
+        if len(self.relations) > 1 and self.private:
+            relations += f" (the paper's own is {self.relations[0]})"
         lines = [
             f"{self.name}: {self.summary}",
             f"  paper: {self.paper}",
             f"  private: {'yes' if self.private else 'NO (a baseline)'}",
-            f"  relations: {self._relations()}",
+            f"  relations: {relations}",
             f"  budgets: {self.budgets}",
             f"  losses: {self.losses}",
             *(f"  condition: {condition}" for condition in self.conditions),
@@ -134,11 +117,6 @@ class Description:
             lines.append(f"  from the package {self.package}")
         return "\n".join(lines)
 
-    def _relations(self) -> str:
-        if len(self.relations) == 1 or not self.private:
-            return ", ".join(self.relations)
-        return f"{', '.join(self.relations)} (the paper's own is {self.relations[0]})"
-
 
 def names() -> list[str]:
     """Return all names of solvers, ``"auto"`` first; those of installed packages included."""
@@ -146,10 +124,7 @@ def names() -> list[str]:
 
 
 def resolve(solver: str | Solver) -> Solver:
-    """Return the solver object for a name, or the object itself.
-
-    ``"auto"`` is the placeholder `Auto`: only an estimator can choose a solver for it.
-    """
+    """Return the solver of a name (`Auto`, for estimators, if ``"auto"``), or the object itself."""
     if isinstance(solver, Solver):
         return solver
     if solver == AUTO:
@@ -176,6 +151,11 @@ def describe(name: str) -> Description:
     if name in _ALIASES:
         settings = ", ".join(f"{key}={value!r}" for key, value in _ALIASES[name][1].items())
         summary = f"Alias of {solver.name} with {settings}."
+    needs = (
+        (solver.needs_smooth_loss, "smooth"),
+        (solver.needs_convex_loss, "convex"),
+        (solver.needs_row_bound, "of bounded slope, on rows of bounded norm (data_norm)"),
+    )
     entry = _third_party().get(name)
     package = "discreet"
     if entry is not None:
@@ -187,7 +167,7 @@ def describe(name: str) -> Description:
         private=solver.private,
         relations=tuple(str(relation) for relation in solver.relations),
         budgets="delta > 0" if solver.needs_delta else "any; delta=0 is pure",
-        losses=_losses(solver),
+        losses=", ".join(text for needed, text in needs if needed) or "any",
         conditions=solver.demands,
         parameters={
             field.name: getattr(solver, field.name)
@@ -195,19 +175,6 @@ def describe(name: str) -> Description:
         },
         package=package,
     )
-
-
-def _losses(solver: Solver) -> str:
-    needs = [
-        word
-        for word, needed in (
-            ("smooth", solver.needs_smooth_loss),
-            ("convex", solver.needs_convex_loss),
-            ("of bounded slope, on rows of bounded norm (data_norm)", solver.needs_row_bound),
-        )
-        if needed
-    ]
-    return ", ".join(needs) if needs else "any"
 
 
 def _third_party() -> dict[str, EntryPoint]:

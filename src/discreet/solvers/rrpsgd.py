@@ -40,17 +40,7 @@ ENTRIES = 10
 
 @dataclass(frozen=True)
 class Rounds(TraceEntry):
-    """A part of the rounds; all of it was paid for.
-
-    Attributes
-    ----------
-    rounds
-        Number of rounds.
-    noise_scale
-        Standard deviation of the noise in each coordinate of a row's gradient.
-    last_step
-        The step size at its end.
-    """
+    """Number of rounds in a part, deviation of the noise per coordinate, and last step size."""
 
     rounds: int
     noise_scale: float
@@ -85,8 +75,8 @@ class RRPSGD(Solver):
     schedule : {"constant", "sqrt"}
         The same step in each round, or η/√(k + 1) in round k.
     distance : float, optional
-        D: a guess of √(2(F(0) − min F)/β), for the default step. It is public, and a wrong guess
-        costs accuracy only. By default, √(2φ(0)/β) for classification and 1 for regression.
+        D: public guess of √(2(F(0) − min F)/β), for the default step. By default, √(2φ(0)/β) for
+        classification and 1 for regression.
     gradient_clip : float, optional
         L, the bound on a row's gradient norm. By default what the loss and ``data_norm`` imply.
     """
@@ -115,7 +105,6 @@ class RRPSGD(Solver):
     needs_smooth_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, flag, "unsafe")
         check_fields(self, choice, "schedule", known=("constant", "sqrt"))
@@ -146,8 +135,7 @@ class RRPSGD(Solver):
             raise ValueError(
                 f"step_size must be below 2/β = {2 / smoothness:g}; got {self.step_size:g}."
             )
-        mechanism = self._mechanism(problem, budget, n_models)
-        spends = budget
+        mechanism, spends = self._mechanism(problem, budget, n_models), budget
         if self.calibration == "published":
             epsilon = mechanism.epsilon(self._rounds(problem) * n_models, budget.delta)
             spends = true_budget(self.name, budget, epsilon, self.unsafe)
@@ -157,8 +145,7 @@ class RRPSGD(Solver):
         self, problem: Problem, curator: Curator, plan: _RoundPlan, record: Recorder
     ) -> Solution:
         """Draw a round and run up to it."""
-        mechanism = plan.mechanism
-        planned, clip = self._rounds(problem), self._clip(problem)
+        mechanism, planned, clip = plan.mechanism, self._rounds(problem), self._clip(problem)
         curator.open_plan(mechanism, planned)
         steps = self._steps(problem, mechanism)
         stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))
@@ -206,15 +193,15 @@ class RRPSGD(Solver):
 
     def _steps(self, problem: Problem, mechanism: SampledGaussian) -> FloatArray:
         """Return the step size of each round that could be run."""
-        rounds, clip, smoothness = (
-            self._rounds(problem),
-            self._clip(problem),
-            smoothness_of(problem),
-        )
-        step = self.step_size
+        rounds, smoothness, step = self._rounds(problem), smoothness_of(problem), self.step_size
         if step is None:
-            deviation = clip * math.sqrt(4 + problem.n_parameters * mechanism.noise_multiplier**2)
-            distance = self.distance or _distance(problem, smoothness)
+            variance = 4 + problem.n_parameters * mechanism.noise_multiplier**2
+            deviation = self._clip(problem) * math.sqrt(variance)
+            distance = self.distance or 1.0
+            if self.distance is None and problem.loss.task == "classification":
+                # D_F = √(2(F(0) − min F)/β) is at most √(2φ(0)/β), as losses are not negative
+                start = float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
+                distance = math.sqrt(2 * start / smoothness)
             step = min(1 / smoothness, distance / (deviation * math.sqrt(rounds)))
         if self.schedule == "sqrt":
             return step / np.sqrt(np.arange(1.0, rounds + 1))
@@ -224,11 +211,3 @@ class RRPSGD(Solver):
 def chances(steps: FloatArray, smoothness: float) -> FloatArray:
     """Return the weights of theorem 5: stop after round k with probability ∝ 2η_k − βη_k²."""
     return steps * (2 - smoothness * steps)
-
-
-def _distance(problem: Problem, smoothness: float) -> float:
-    """Bound D_F = √(2(F(0) − min F)/β) by √(2φ(0)/β), as losses are not negative."""
-    if problem.loss.task == "regression":
-        return 1.0
-    start = float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
-    return math.sqrt(2 * start / smoothness)

@@ -4,18 +4,15 @@ In each of T iterations every row is in the batch independently with probability
 gradients of its rows are clipped and summed, and Gaussian noise is added. Three papers prescribe
 the noise differently (``published``); with ``calibration="tight"`` they are one method:
 
-- ``"iyengar"``: Iyengar, Near, Song, Thakkar, Thakurta, Wang, "Towards Practical Differentially
-  Private Convex Optimization", IEEE S&P 2019, Algorithm 2: noise of variance
+- ``"iyengar"``: Iyengar et al., IEEE S&P 2019, Algorithm 2: noise of variance
   16 L² T ln(1/δ) / (n² ε²) on the mean gradient of a batch. That this is (ε, δ)-DP holds for some T
   and batch sizes only, so the true ε is computed and a false claim refused. The paper samples with
   replacement; here batches are Poisson samples, which the analysis behind the constant assumes.
-- ``"abadi"``: Abadi et al., "Deep Learning with Differential Privacy", CCS 2016, for linear models:
-  noise calibrated by Rényi divergences of Poisson-sampled Gaussian steps (the moments accountant).
-  Orders are real numbers chosen from the target, because a fixed list of small orders fails for
-  small ε.
-- ``"bassily"``: Bassily, Smith, Thakurta, "Private Empirical Risk Minimization: Efficient
-  Algorithms and Tight Error Bounds", FOCS 2014: each step is an (ε', δ')-DP Gaussian release on a
-  sample, which sampling makes (2qε', qδ')-DP, and advanced composition adds up T of them. With
+- ``"abadi"``: Abadi et al., CCS 2016: noise calibrated by Rényi divergences of Poisson-sampled
+  Gaussian steps (the moments accountant), at real orders chosen from the target, because a fixed
+  list of small orders fails for small ε.
+- ``"bassily"``: Bassily, Smith & Thakurta, FOCS 2014: each step is an (ε', δ')-DP Gaussian release
+  on a sample, which sampling makes (2qε', qδ')-DP, and advanced composition adds up T of them. With
   ε' = ε/(2√(2T ln(2/δ)))/(2q) and δ' = δ/(2T). Both the amplification and the classical Gaussian
   noise √(2 ln(1.25/δ'))/ε' need ε' < 1. Batches have √n rows by default.
 
@@ -34,10 +31,11 @@ from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_fo
 from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, part_of, true_budget
+from discreet.solvers.gd import GradientStep
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
-__all__ = ["SGD", "BatchPlan", "BatchStep"]
+__all__ = ["SGD", "BatchPlan"]
 
 LONGEST = {"classification": 4.0, "regression": 1.0}
 """Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
@@ -48,36 +46,8 @@ STEEPEST = {"classification": 4.0, "regression": 1.0}
 
 
 @dataclass(frozen=True)
-class BatchStep(TraceEntry):
-    """One iteration; all of it was paid for.
-
-    Attributes
-    ----------
-    step
-        The step size.
-    gradient_norm
-        Norm of the noisy mean gradient, penalty included.
-    """
-
-    step: float
-    gradient_norm: float
-
-
-@dataclass(frozen=True)
 class BatchPlan(Plan):
-    """Numbers of a run.
-
-    Attributes
-    ----------
-    batch, rate, iterations
-        k, q and T.
-    step
-        The step size at the start.
-    clip
-        Bound on a row's gradient.
-    mechanism
-        One noisy sum over one batch.
-    """
+    """k, q and T, the step size at the start, the bound on a row's gradient, and one noisy sum."""
 
     batch: float
     rate: float
@@ -99,20 +69,16 @@ class SGD(Solver):
         The paper whose noise ``calibration="published"`` has. Its default batch is used in either
         calibration: 4√n rows, and √n for ``"bassily"``.
     unsafe : bool
-        With ``"published"``: run even where the paper's noise does not keep the budget; the
-        guarantee then states the true ε.
-    batch_size : int, optional
-        k: expected number of rows in a batch. Default: from n, d and the budget.
-    iterations : int, optional
-        T. Default: from n, d and the budget.
+        Run published constants that do not keep their promise; the guarantee has the true ε.
+    batch_size, iterations : int, optional
+        k: expected number of rows in a batch, and T. Default: from n, d and the budget.
     step_size : float, optional
         η: step size for mean gradients. Default: from n, d and the budget, and never so long that
         descent without noise would diverge.
     schedule : {"constant", "sqrt", "strong"}
         η, η/√t, or 1/(alpha·t) (which needs a penalty) in iteration t.
     gradient_clip : float
-        Bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
-        replaces it.
+        Bound on one row's gradient norm, unless loss and ``data_norm`` imply a smaller one.
     averaging : bool
         Return the mean of the weights of the last half of the iterations, not the last weights.
     radius : float, optional
@@ -148,7 +114,6 @@ class SGD(Solver):
     needs_delta: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         check_fields(self, choice, "calibration", known=("tight", "published"))
         check_fields(self, choice, "published", known=("iyengar", "abadi", "bassily"))
         check_fields(self, choice, "schedule", known=("constant", "sqrt", "strong"))
@@ -165,7 +130,9 @@ class SGD(Solver):
         n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)
         share = part_of(budget, n_models)
         signal = n * share.to_gdp().mu  # rows that a whole pass tells apart from noise
-        batch = self.batch_size or self._default_batch(n)
+        batch: float = self.batch_size or (
+            math.sqrt(n) if self.published == "bassily" else min(n, max(64.0, 4 * math.sqrt(n)))
+        )
         iterations = self.iterations
         if iterations is None:
             # Batches then vary less than the noise does.
@@ -175,17 +142,14 @@ class SGD(Solver):
             # Below a noise multiplier of about 2 sampling gains little: take larger batches.
             batch = max(batch, 2 * signal / math.sqrt(iterations))
         rate = min(1.0, batch / n)
-        step = self.step_size
-        if step is None:
-            step = self._default_step(problem, clip, signal / iterations)
+        step = self.step_size or self._default_step(problem, clip, signal / iterations)
         uses = iterations * n_models
         if self.calibration == "tight":
             multiplier = noise_multiplier_for(budget, rate, uses)
         elif self.published == "abadi":
             multiplier = noise_multiplier_for(budget, rate, uses, method="rdp")
         else:
-            published = _iyengar if self.published == "iyengar" else _bassily
-            multiplier = published(share, n, rate, iterations)
+            multiplier = _published(self.published, share, n, rate, iterations)
         mechanism = SampledGaussian(multiplier, rate, budget.relation)
         spends = budget
         if self.calibration == "published":
@@ -193,17 +157,9 @@ class SGD(Solver):
             spends = true_budget(self.name, budget, epsilon, self.unsafe)
         return BatchPlan(budget, spends, rate * n, rate, iterations, step, clip, mechanism)
 
-    def _default_batch(self, n: int) -> float:
-        if self.published == "bassily":
-            return math.sqrt(n)
-        return min(float(n), max(64.0, 4 * math.sqrt(n)))
-
     @staticmethod
     def _default_step(problem: Problem, clip: float, signal: float) -> float:
-        """Return the longest step that is stable and that noise allows.
-
-        ``signal`` is that of one iteration.
-        """
+        """Return the longest step that is stable and noise allows; ``signal`` per iteration."""
         task = problem.loss.task
         # All steps together, noise moves the weights by step·√d·clip/signal.
         noise = LONGEST[task] * signal / (math.sqrt(problem.n_parameters) * clip)
@@ -218,7 +174,6 @@ class SGD(Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: BatchPlan, record: Recorder
     ) -> Solution:
-        """Run T iterations."""
         curator.open_plan(plan.mechanism, plan.iterations)
         weights: FloatArray = np.zeros(problem.n_parameters)
         total, counted = np.zeros(problem.n_parameters), 0
@@ -227,51 +182,35 @@ class SGD(Solver):
                 problem.loss, weights, clip=plan.clip, mechanism=plan.mechanism
             )
             gradient = noisy.values / plan.batch + problem.penalty.gradient(weights)
-            step = self._step(plan, problem, t)
-            weights = self._project(weights - step * gradient)
+            step = plan.step
+            if self.schedule == "sqrt":
+                step /= math.sqrt(t)
+            elif self.schedule == "strong":
+                step = min(step, 1 / (problem.strong_convexity * t))
+            weights = weights - step * gradient
+            if self.radius is not None and (norm := float(np.linalg.norm(weights))) > self.radius:
+                weights = weights * (self.radius / norm)
             if 2 * t > plan.iterations:
                 total, counted = total + weights, counted + 1
-            record(BatchStep(step, float(np.linalg.norm(gradient))), weights)
+            record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
         if self.averaging:
             weights = total / counted
-        return Solution(weights, record.trace, self._conditions(plan))
-
-    def _step(self, plan: BatchPlan, problem: Problem, t: int) -> float:
-        if self.schedule == "sqrt":
-            return plan.step / math.sqrt(t)
-        if self.schedule == "strong":
-            return min(plan.step, 1 / (problem.strong_convexity * t))
-        return plan.step
-
-    def _project(self, weights: FloatArray) -> FloatArray:
-        if self.radius is None:
-            return weights
-        norm = float(np.linalg.norm(weights))
-        return weights if norm <= self.radius else weights * (self.radius / norm)
-
-    def _conditions(self, plan: BatchPlan) -> tuple[str, ...]:
-        changed = (
-            "one row more or fewer"
-            if plan.mechanism.relation is Relation.ADD_REMOVE
-            else "one row replaced"
-        )
-        return (
+        added = curator.relation is Relation.ADD_REMOVE
+        conditions = (
             f"each row's gradient is clipped to norm {plan.clip:g}",
             f"in each of {plan.iterations} iterations every row is sampled independently with "
             f"probability {plan.rate:.6g}, by bits that nobody can predict",
-            f"noise of {plan.mechanism.noise_multiplier:.6g} times the clip on each sum, "
-            f"accounted for {changed} as a whole",
+            f"noise of {plan.mechanism.noise_multiplier:.6g} times the clip on each sum, accounted "
+            f"for {'one row more or fewer' if added else 'one row replaced'} as a whole",
         )
+        return Solution(weights, record.trace, conditions)
 
 
-def _iyengar(share: Budget, n: int, rate: float, iterations: int) -> float:
-    """Return the noise on the sum over a batch, in units of one row's clip (Iyengar et al.)."""
-    deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
-    return rate * n * deviation
-
-
-def _bassily(share: Budget, n: int, rate: float, iterations: int) -> float:
-    """Return the noise on the sum over a batch, in units of one row's clip (Bassily et al.)."""
+def _published(paper: str, share: Budget, n: int, rate: float, iterations: int) -> float:
+    """Return a paper's noise on the sum over a batch, in units of one row's clip."""
+    if paper == "iyengar":
+        deviation = 4 * math.sqrt(iterations * -math.log(share.delta)) / (n * share.epsilon)
+        return rate * n * deviation
     divisor = 2 * math.sqrt(2 * iterations * math.log(2 / share.delta))
     epsilon = share.epsilon / divisor / (2 * rate)
     if not epsilon < 1:

@@ -1,19 +1,17 @@
 """Noisy gradient descent whose weights are shrunk by what their noise calls for: for wide tables.
 
-Descent as in `discreet.solvers.gd`, with one difference: gradients are not measured at the sum z of
-all steps so far, but at an estimate of what z would be without its noise. Each coordinate of z is a
+Descent as in `discreet.solvers.gd`, with gradients measured not at the sum z of all steps so
+far, but at an estimate of what z would be without its noise. Each coordinate of z is a
 number of interest plus Gaussian noise of one known deviation, so how many of these numbers are
-large, small or none at all can be read off z itself (empirical Bayes), and each is replaced by its
-posterior mean. Where few columns matter, nearly all noise is taken out; where all matter, or noise
-is small, next to nothing changes. It is computed from noisy gradients alone and costs nothing.
+large, small or zero can be read off z itself (empirical Bayes), and each is replaced by its
+posterior mean. Where few columns matter, nearly all noise is taken out; where all matter, next to
+nothing changes. It is computed from noisy gradients alone and costs nothing.
 
 Half-way, columns that look like noise are left out. Rows are shorter without them, so they can be
-stretched, and the second half measures the columns that are left with less noise: distilled
-sensing (Haupt, Castro & Nowak 2011).
-
-The estimate is adaptive shrinkage: Stephens, "False discovery rates: a new deal", Biostatistics
-2017, with normal components; its use on a sum of gradients is dual averaging (Nesterov 2009) with
-that shrinkage as the map from sums to weights.
+stretched, and the second half measures the other columns with less noise: distilled sensing (Haupt,
+Castro & Nowak 2011). The estimate is adaptive shrinkage (Stephens, "False discovery rates: a new
+deal", Biostatistics 2017) with normal components; its use on a sum of gradients is dual averaging
+(Nesterov 2009) with that shrinkage as the map from sums to weights.
 
 Proof: docs/proofs/shrunk_gd.md.
 """
@@ -65,16 +63,9 @@ ROUNDS = 30
 
 @dataclass(frozen=True)
 class ShrunkStep(GradientStep):
-    """One iteration; all of it was paid for.
+    """One iteration: columns measured, deviation of the noise in a sum of steps, shrinkage.
 
-    Attributes
-    ----------
-    columns
-        Number of columns that were measured.
-    deviation
-        Standard deviation of the noise in each coordinate of the sum of steps.
-    kept
-        Norm of the weights over that of the sum of steps, without intercepts.
+    ``kept`` is the norm of the weights over that of the sum of steps, without intercepts.
     """
 
     columns: int
@@ -98,22 +89,15 @@ class ShrunkGD(GD):
     iterations : int
         T: number of gradients that are measured, the same in each stage.
     step_size : float, optional
-        η: step size for mean gradients. Default: τ/T for a path of length
-        τ = min(0.6·n·μ/(k·C), 18·p) in a stage of T iterations and budget μ, and at most 1/alpha,
-        in the terms of `GD`.
+        η, as in `GD`, but by default τ = min(0.6·n·μ/(k·C), 18·p) in a stage of T iterations and
+        budget μ.
     momentum : float
         m: v ← m·v + gradient, z ← z − η·(1 − m)·v; the weights are z, shrunk.
-    averaging : float
-        The result is the mean of the weights after the last iterations, this share of all of
-        them; 0 for the last weights.
-    gradient_clip : float
-        C: bound on one row's gradient norm; a smaller bound known from loss and ``data_norm``
-        replaces it. For losses with several margins a row, it bounds the gradient of all outputs
-        together.
+    averaging, start_share, gradient_clip : float
+        As in `GD`.
     first_share : float
         Share of μ² for the first half of the iterations, after which columns that look like noise
-        are left out and rows are scaled to a median norm of 10/3. 1: there is only one
-        stage, on all columns.
+        are left out and rows are scaled to a median norm of 10/3. 1: one stage, on all columns.
     """
 
     iterations: int = 30
@@ -126,7 +110,6 @@ class ShrunkGD(GD):
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         super().__post_init__()
         check_fields(self, number, "first_share", least=0.05, most=1.0)
         if 0.85 < self.first_share < 1:
@@ -165,9 +148,8 @@ class ShrunkGD(GD):
         if one_stage:
             return Solution(first.result, record.trace, balance + first.conditions)
 
-        least, most = LENGTH_SHARES
         precise = (LENGTH_PRECISION / problem.n_rows) ** 2 / total
-        length = min(max(precise, least), most) * (1 - self.first_share)
+        length = min(max(precise, LENGTH_SHARES[0]), LENGTH_SHARES[1]) * (1 - self.first_share)
         left = 1 - self.first_share - length
         keep = worth_measuring(first.squares(), self.first_share, left)
         if keep.size == problem.n_features:
@@ -176,12 +158,8 @@ class ShrunkGD(GD):
             return Solution(first.result, record.trace, balance + first.conditions)
         median = curator.columns(keep).median_norm(mechanism=_selection(length * total))
         factor = NORM / median
-        narrow = replace(
-            problem,
-            n_features=keep.size,
-            row_norm=None,
-            penalty=L2(problem.penalty.alpha * factor**2),  # on weights of rows as they were
-        )
+        penalty = L2(problem.penalty.alpha * factor**2)  # on weights of rows as they were
+        narrow = replace(problem, n_features=keep.size, row_norm=None, penalty=penalty)
 
         def whole(weights: FloatArray) -> FloatArray:
             """Weights of all columns: those that were left out keep what they had."""
@@ -193,9 +171,8 @@ class ShrunkGD(GD):
 
         stretched = curator.columns(keep, factor=factor)
         again = np.zeros(narrow.n_parameters)
-        again.reshape(outputs, -1)[:, keep.size :] = start.reshape(outputs, -1)[
-            :, problem.n_features :
-        ]
+        begun = start.reshape(outputs, -1)[:, problem.n_features :]
+        again.reshape(outputs, -1)[:, keep.size :] = begun
         second = _Stage(self, narrow, stretched, left * total, self.iterations - half, again)
         second.run(lambda entry, weights: record(entry, whole(weights)))
         conditions = (
@@ -209,15 +186,7 @@ class ShrunkGD(GD):
 
 
 class _Stage:
-    """Some iterations on some columns, with a part of the budget.
-
-    Attributes
-    ----------
-    clip
-        Norm that gradients of rows are clipped to.
-    result
-        Mean of the last weights, after `run`.
-    """
+    """Some iterations on some columns, with a part of the budget; `run` sets ``result``."""
 
     def __init__(
         self,
@@ -245,13 +214,15 @@ class _Stage:
 
         The path is then that of all of them together, and at least 0.4 of the first ones' again.
         """
-        alpha = self._problem.penalty.alpha
-        self._iterations = iterations
-        self._mechanism = Gaussian.sharing(total, iterations)
+        self._iterations, self._mechanism = iterations, Gaussian.sharing(total, iterations)
         self._total += total
-        path = max(self._longest_path(math.sqrt(self._total)) - self._path, 0.4 * self._path)
+        # τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons
+        reach = NOISE_REACH * self._problem.n_rows * math.sqrt(self._total)
+        longest = reach / (self._curator.relation.rows_changed * self.clip)
+        width = self._problem.n_parameters / self._problem.loss.n_outputs
+        path = max(min(longest, CONVERGED_PATH * width) - self._path, 0.4 * self._path)
         self._path += path
-        step = self._solver.step_size or path / iterations
+        step, alpha = self._solver.step_size or path / iterations, self._problem.penalty.alpha
         self._step = min(step, 1 / alpha) if alpha > 0 else step
         self._multipliers += [self._mechanism.noise_multiplier] * iterations
 
@@ -290,15 +261,8 @@ class _Stage:
             weights, kept = self._shrunk()
             if t > self._iterations - averaged:
                 ends += weights
-            size = float(np.linalg.norm(gradient))
-            entry = ShrunkStep(
-                step=self._step,
-                gradient_norm=size,
-                columns=problem.n_features,
-                deviation=self._deviation,
-                kept=kept,
-            )
-            record(entry, weights)
+            norm, deviation = float(np.linalg.norm(gradient)), self._deviation
+            record(ShrunkStep(self._step, norm, problem.n_features, deviation, kept), weights)
         self._weights, self.result = weights, ends / averaged
 
     @property
@@ -307,39 +271,25 @@ class _Stage:
         return float(np.linalg.norm(self._noises[:, 0] * self._noises[:, 2]))
 
     def squares(self) -> FloatArray:
-        """Return the expected squared weight of each column, over the noise's variance.
-
-        The mean over outputs.
-        """
-        seen = self._table(self._steps)
+        """Return each column's mean expected squared weight, over the noise's variance."""
+        seen, _ = self._views(self._steps)
         squares: FloatArray = self._shrinkage.squares(seen, self._deviation).mean(axis=0)
         return squares
 
     def _shrunk(self) -> tuple[FloatArray, float]:
         """Return the shrunk weights, and their norm over that of the sum of steps."""
-        weights = self._steps.copy()
-        seen = self._table(self._steps)
-        self._table(weights)[:] = self._shrinkage.means(seen, self._deviation)
-        constants, begun = self._constants(weights), self._constants(self._start)
-        constants[:] = begun + self._shrinkage.others(constants - begun, self._deviation)
-        before, after = np.linalg.norm(seen), np.linalg.norm(self._table(weights))
+        weights, shrinkage = self._steps.copy(), self._shrinkage
+        (seen, _), (table, constants) = self._views(self._steps), self._views(weights)
+        _, begun = self._views(self._start)
+        table[:] = shrinkage.means(seen, self._deviation)
+        constants[:] = begun + shrinkage.others(constants - begun, self._deviation)
+        before, after = np.linalg.norm(seen), np.linalg.norm(table)
         return weights, float(after / before) if before > 0 else 1.0
 
-    def _table(self, weights: FloatArray) -> FloatArray:
-        """Return a view of weights without intercepts, one row per output."""
-        return weights.reshape(self._problem.loss.n_outputs, -1)[:, : self._problem.n_features]
-
-    def _constants(self, weights: FloatArray) -> FloatArray:
-        """Return a view of the intercepts, one row per output."""
-        return weights.reshape(self._problem.loss.n_outputs, -1)[:, self._problem.n_features :]
-
-    def _longest_path(self, mu: float) -> float:
-        """Return τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons."""
-        problem = self._problem
-        width = problem.n_parameters / problem.loss.n_outputs
-        changed = self._curator.relation.rows_changed
-        noise = NOISE_REACH * problem.n_rows * mu / (changed * self.clip)
-        return min(noise, CONVERGED_PATH * width)
+    def _views(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return views of the weights without intercepts and of these, one row per output."""
+        table = weights.reshape(self._problem.loss.n_outputs, -1)
+        return table[:, : self._problem.n_features], table[:, self._problem.n_features :]
 
 
 def _selection(total: float) -> ExponentialMechanism:
@@ -391,9 +341,8 @@ class Shrinkage:
     def squares(self, seen: FloatArray, deviation: float) -> FloatArray:
         """Return posterior means of the numbers' squares, over deviation²."""
         sizes, posteriors = _sizes(seen, deviation), self._posteriors()
-        variances = np.interp(sizes, KNOTS, posteriors @ self._factors)
         squares: FloatArray = np.interp(sizes, KNOTS, posteriors @ self._factors**2) * sizes**2
-        squares += variances
+        squares += np.interp(sizes, KNOTS, posteriors @ self._factors)  # the variances
         return squares
 
     def _posteriors(self) -> FloatArray:
@@ -409,23 +358,15 @@ def _sizes(seen: FloatArray, deviation: float) -> FloatArray:
 
 
 def worth_measuring(squares: FloatArray, first: float, second: float) -> NDArray[np.intp]:
-    """Choose the columns to measure again, so that the least is lost.
+    """Choose the columns to measure again, in rising order, so that the least is lost.
 
-    Parameters
-    ----------
-    squares : ndarray
-        Expected squared weight of each column, over the noise's variance.
-    first, second : float
-        Shares of μ² that the columns were measured with, and that some will be measured with.
-
-    Returns
-    -------
-    ndarray of int
-        Columns in rising order. Of the m with the largest squares q, each is lost up to
-        q·v/(q + v) for noise of variance v = (m/d)·first/second, as rows of m alike columns of d
-        are √(d/m) times shorter; of all others q is lost. m is a power of 2^(1/4) below d. Or all
-        columns: then both measurements count, and v = first/(first + second). Fewer are chosen
-        if that loses `CLEARLY_LESS`: where nothing was found, all are as good as any.
+    ``squares`` are the columns' expected squared weights over the noise's variance; ``first`` and
+    ``second`` the shares of μ² that all were and some will be measured with. Of the m columns with
+    the largest squares q, each is lost up to q·v/(q + v) for noise of variance
+    v = (m/d)·first/second, as rows of m alike columns of d are √(d/m) times shorter; of all others
+    q is lost. m is a power of 2^(1/4) below d. Or all columns: then both measurements count, and
+    v = first/(first + second). Fewer are chosen if that loses `CLEARLY_LESS`: where nothing was
+    found, all are as good as any.
     """
     d = squares.size
     order = np.argsort(-squares, kind="stable")
