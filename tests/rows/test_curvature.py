@@ -113,7 +113,7 @@ def test_a_row_of_several_outputs_counts_the_same_wherever_it_stands(layout):
     for index in (np.arange(50), np.arange(49, 0, -3), [4]):
         rows = as_rows(LAYOUTS[layout](X[index]), y[index], row_norm=1.0)
         position = list(index).index(4)
-        found.append(rows.data.output_margins(weights, 3)[position])
+        found.append(rows.computed_margins(weights, 3)[position])
         np.testing.assert_array_equal(found[0], found[-1])
 
 
@@ -157,7 +157,7 @@ def exact_norm(rows, X, y, weights, loss, ridge, linear):
     with mp.workdps(60):
         vector = [mp.mpf(float(w)) for w in weights]
         total = [mp.mpf(ridge) * w + mp.mpf(float(b)) for w, b in zip(vector, linear, strict=True)]
-        scales = rows.data.scales if rows.data.scales.size else np.ones(len(X))
+        scales = rows.scales if rows.scales.size else np.ones(len(X))
         for x, target, scale in zip(X, y, scales, strict=True):
             row = [mp.mpf(float(v)) * mp.mpf(float(scale)) for v in x] + [mp.mpf(1)]
             margin = mp.fsum(a * b for a, b in zip(row, vector, strict=True))
@@ -236,15 +236,15 @@ def test_margins_of_a_certificate_are_accurate(layout):
         return [float(value) for value in found]
 
     rows = as_rows(LAYOUTS[layout](X), targets, fit_intercept=False)
-    found = accurate_margins(rows.data, vector, rest, np.empty(0))
+    found = accurate_margins(rows, vector, rest, np.empty(0))
     right = exact(X, np.ones(70), 0.0, np.zeros(70))
     np.testing.assert_allclose(found, right, rtol=2.0**-52, atol=1e-27)
     assert np.abs(rows.margins(vector) - right).max() > 1e-15
     for table_ in (X, X.astype(np.float32)):  # scaled, with an intercept, less the targets
         rows = as_rows(LAYOUTS[layout](table_), targets, row_norm=1.0)
         longer = np.append(vector, 1e3), np.append(rest, 0.0)
-        found = accurate_margins(rows.data, *longer, targets)
-        right = exact(table_.astype(float), rows.data.scales, 1e3, targets)
+        found = accurate_margins(rows, *longer, targets)
+        right = exact(table_.astype(float), rows.scales, 1e3, targets)
         np.testing.assert_allclose(found, right, rtol=2.0**-52, atol=1e-27)
 
 

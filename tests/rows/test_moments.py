@@ -49,15 +49,14 @@ def test_errors_hold_against_exact_arithmetic(kind):
     rows = rows_of(kind(X))
     exact = [
         [Fraction(float(scale)) * Fraction(float(v)) for v in x]
-        for scale, x in zip(rows.data.scales, X, strict=True)
+        for scale, x in zip(rows.scales, X, strict=True)
     ]
     total = rows.row_sum()
     gap = [Fraction(total.values[j]) - sum(x[j] for x in exact) for j in range(5)]
     assert sum(g * g for g in gap) <= Fraction(total.error) ** 2
     # the outer products are of rows whose entries were rounded once
     rounded = [
-        [Fraction(float(scale * v)) for v in x]
-        for scale, x in zip(rows.data.scales, X, strict=True)
+        [Fraction(float(scale * v)) for v in x] for scale, x in zip(rows.scales, X, strict=True)
     ]
     outer = rows.outer_sum()
     square = Fraction(0)
@@ -79,7 +78,7 @@ def test_no_row_exceeds_the_clip_however_it_is_scaled(size):
     for seed in range(50):
         x = np.random.default_rng(seed).normal(size=(1, 7)) * size
         rows = rows_of(x, clip=0.1)
-        (scale,) = rows.data.scales
+        (scale,) = rows.scales
         exact = [Fraction(float(scale)) * Fraction(float(v)) for v in x[0]]
         assert sum(v * v for v in exact) <= Fraction(0.1) ** 2
         rounded = [Fraction(float(scale * v)) for v in x[0]]
@@ -251,7 +250,7 @@ def test_a_sparse_table_is_not_made_dense():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < n * d * 8 / 20
-    first = clipped(table[:, [0, 1]].toarray(), math.inf) * rows.data.scales[:, None]
+    first = clipped(table[:, [0, 1]].toarray(), math.inf) * rows.scales[:, None]
     assert outer.values[0] == pytest.approx((first[:, 0] ** 2).sum())
     assert squares.values[:2] == pytest.approx((first**2).sum(axis=0))
     assert outer.values[1] == pytest.approx(math.sqrt(2) * (first[:, 0] @ first[:, 1]))

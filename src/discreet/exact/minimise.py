@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.blas import one_thread
 from discreet.exact.certificate import PerturbedObjective, Point
 from discreet.objectives import Huber, HuberHinge, Loss, Problem, Squared
-from discreet.rows import UNIT_ROUNDOFF, Rows
+from discreet.rows import UNIT_ROUNDOFF, Rows, one_thread
 from discreet.validate import FloatArray, display
 
 __all__ = [

@@ -2,7 +2,9 @@
 
 Proofs use these numbers, so each says which. Every bound is a function of public numbers. It holds
 for the table at hand and for every neighbouring one, so it is taken at one row more than the table
-has. ``REACH``, where exponentials are cut off, is with them in ``discreet.objectives.kernels``.
+has: ``n_rows`` is the public number of rows, ``block_rows`` those whose numbers are summed before
+the sum is added to the total, ``clip`` bounds the norm of a row's part. ``REACH``, where
+exponentials are cut off, is with them in ``discreet.objectives.kernels``.
 """
 
 from __future__ import annotations
@@ -117,17 +119,7 @@ def sum_depth(n_rows: int, block_rows: int) -> int:
 
 
 def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
-    """Bound the L2 error of a sum of gradients clipped to norm clip (summation.md).
-
-    Parameters
-    ----------
-    n_rows : int
-        Public number of rows; the bound holds for one more as well.
-    block_rows : int
-        Rows whose gradients are summed before the sum is added to the total.
-    clip : float
-        Bound on the norm of a row's gradient.
-    """
+    """Bound the L2 error of a sum of gradients clipped to norm clip (summation.md)."""
     rows = n_rows + 1
     return SLACK * gamma(sum_depth(rows, block_rows)) * rows * clip
 
@@ -135,13 +127,8 @@ def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
 def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> float:
     """Bound the error of a sum of losses clipped to [0, clip] (summation.md).
 
-    Parameters
-    ----------
-    n_rows, block_rows, clip
-        As in :func:`gradient_error`.
-    products : bool
-        True if factors of rows are multiplied before a logarithm is taken: one more rounding, of
-        size u for any clip, per row.
+    ``products``: factors of rows are multiplied before a logarithm is taken. That is one more
+    rounding, of size u for any clip, per row.
     """
     rows = n_rows + 1
     error = gamma(sum_depth(rows, block_rows)) * rows * clip
@@ -151,15 +138,7 @@ def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> 
 
 
 def outer_error(n_rows: int, block_rows: int, clip: float) -> float:
-    """Bound the L2 error of the weighted triangle of a sum of yyᵀ, ‖y‖ ≤ clip (preparation.md).
-
-    Parameters
-    ----------
-    n_rows, block_rows
-        As in :func:`gradient_error`.
-    clip : float
-        Bound on the norm of a row.
-    """
+    """Bound the L2 error of the weighted triangle of a sum of yyᵀ, ‖y‖ ≤ clip (preparation.md)."""
     rows = n_rows + 1
     return SLACK * gamma(sum_depth(rows, block_rows) + 4) * rows * clip * clip
 
@@ -167,19 +146,7 @@ def outer_error(n_rows: int, block_rows: int, clip: float) -> float:
 def mapped_error(
     n_rows: int, block_rows: int, factor: float, n_features: int, map_bound: float
 ) -> float:
-    """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md).
-
-    Parameters
-    ----------
-    n_rows, block_rows
-        As in :func:`gradient_error`.
-    factor : float
-        Bound on what a row is multiplied by.
-    n_features : int
-        Columns of the stored table.
-    map_bound : float
-        ``AffineMap.bound``.
-    """
+    """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md)."""
     rows = n_rows + 1
     depth = gamma(sum_depth(rows, block_rows)) + gamma(n_features + 16)
     return SLACK * rows * factor * depth * (map_bound + 1.0)
@@ -193,15 +160,7 @@ def mapped_square_error(n_rows: int, block_rows: int, clip: float, map_bound: fl
 
 
 def descent_error(n_rows: int, n_parameters: int, lipschitz: float) -> float:
-    """Bound the error of a computed mean of gradients in a descent without noise (outpert.md).
-
-    Parameters
-    ----------
-    n_rows, n_parameters : int
-        Size of the problem.
-    lipschitz : float
-        Bound on the norm of a row's gradient.
-    """
+    """Bound the error of a computed mean of gradients in a descent without noise (outpert.md)."""
     roundings = n_rows / BLOCK_ROWS + BLOCK_ROWS + n_parameters + 16
     return 4 * roundings * UNIT_ROUNDOFF * lipschitz
 
@@ -218,17 +177,7 @@ def certificate_allowance(
 ) -> float:
     """Bound the rounding of a certified gradient (docs/proofs/objective_perturbation.md).
 
-    Parameters
-    ----------
-    loss : Loss
-        A loss of bounded slope and curvature.
-    clip : float
-        Bound on the norm of every row's gradient.
-    weights, terms : float
-        Norm of the weights, and the sum of the norms of the three terms of the gradient.
-    n_rows, n_features, block_rows : int
-        Public size of the table, and rows whose gradients are summed before the sum is added to
-        the total.
+    ``weights`` is the norm of the weights, ``terms`` the sum of the norms of the gradient's terms.
     """
     if loss.curvature_bound is None:
         raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")

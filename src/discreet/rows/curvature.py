@@ -13,10 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.blas import one_thread
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, Loss
-from discreet.rows import sums
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     LARGEST_WEIGHTS,
@@ -25,8 +23,9 @@ from discreet.rows.bounds import (
     certificate_allowance,
     gamma,
 )
-from discreet.rows.data import Margins, Point, RowData
-from discreet.rows.table import ACCURATE_KERNELS, in_parts
+from discreet.rows.data import Point, RowData
+from discreet.rows.sums import gradient_sum, losses
+from discreet.rows.table import ACCURATE_KERNELS, in_parts, one_thread, sum_blocks
 from discreet.validate import FloatArray, vector
 
 __all__ = [
@@ -36,6 +35,7 @@ __all__ = [
     "hessian_sum",
     "objective_sum",
     "perturbed_gradient",
+    "plain_gradient",
 ]
 
 
@@ -44,24 +44,25 @@ def certifiable_norm(
 ) -> float:
     """Return a gradient norm that can be certified whatever the rows are, from public numbers.
 
-    With e the certificate's allowance for rounding, Newton's method ends where the exact gradient
-    is about e, so the computed one is at most 2e and its certificate at most 3e. The rest is room
-    for the solution of linear systems.
+    ``weights`` and ``linear`` bound the norm of the minimum and that of the linear term. With e the
+    certificate's allowance for rounding, Newton's method ends where the exact gradient is about e,
+    so the computed one is at most 2e and its certificate at most 3e. The rest is room for the
+    solution of linear systems.
     """
     terms = data.public_rows * clip + ridge * weights + linear
     return 3.5 * _allowance(data, loss, clip, weights, terms)
 
 
-def _margins(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> FloatArray:
+def _margins(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return n margins, or n × K for a loss of several outputs."""
     count = loss.n_outputs
     at = vector("weights", weights, count * data.n_parameters)
-    return margins.at(data, at).margins if count == 1 else margins.of_outputs(data, at, count)
+    return data.margins_at(at, count)
 
 
-def objective_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> float:
+def objective_sum(data: RowData, weights: ArrayLike, loss: Loss) -> float:
     """Return the sum of the rows' losses at ``weights``; not clipped, without the penalty."""
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
 
     def part(first: int, last: int) -> list[float]:
         blocks = []
@@ -69,7 +70,7 @@ def objective_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Los
             block = slice(start, min(start + BLOCK_ROWS, last))
             values = np.empty(block.stop - start)
             with np.errstate(all="ignore"):
-                sums.losses(loss, at[block], data.targets[block], values)
+                losses(loss, at[block], data.targets[block], values)
                 blocks.append(float(values.sum()))
         return blocks
 
@@ -77,12 +78,12 @@ def objective_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Los
     return math.fsum(value for blocks in parts for value in blocks)
 
 
-def hessian_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> FloatArray:
+def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return the sum of the rows' Hessians, a square matrix; dense tables only."""
     data.need_stored("a sum of Hessians")
     if not data.table.dense:
         raise NotSupported("a sum of Hessians needs a dense table; use hessian_product.")
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
     count, size, width = loss.n_outputs, data.n_parameters, data.n_features
 
     def part(first: int, last: int) -> FloatArray:
@@ -127,41 +128,39 @@ def _gram(rows: FloatArray, factors: FloatArray) -> FloatArray:
 
 
 def hessian_product(
-    data: RowData, margins: Margins, weights: ArrayLike, loss: Loss, direction: ArrayLike
+    data: RowData, weights: ArrayLike, loss: Loss, direction: ArrayLike
 ) -> FloatArray:
     """Return the sum of the rows' Hessians times a vector, without forming a matrix."""
     data.need_stored("a product with Hessians")
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
     table, count, size = data.table, loss.n_outputs, data.n_parameters
     along = vector("vector", direction, count * size).reshape(count, size)
-    changes = np.stack([data.margins(part) for part in along], axis=-1)
+    changes = np.stack([data.computed_margins(part) for part in along], axis=-1)
 
-    def part(first: int, last: int) -> FloatArray:
-        values = np.zeros((count, size))
-        for start in range(first, last, table.block_rows):
-            block = slice(start, min(start + table.block_rows, last))
-            bend = loss.second_derivative(at[block], data.targets[block])
-            if count == 1:
-                factors = np.asarray(bend)[:, None] * changes[block]
-            else:
-                factors = np.einsum("ikl,il->ik", bend, changes[block])
-            if data.fit_intercept:
-                values[:, -1] += factors.sum(axis=0)
-            if data.scales.size:
-                factors = factors * data.scales[block, None]
-            for k in range(count):
-                column = np.ascontiguousarray(factors[:, k])
-                values[k, : data.n_features] += table.weighted_sum(start, column)
+    def block_sum(start: int, stop: int) -> FloatArray:
+        values, block = np.zeros((count, size)), slice(start, stop)
+        bend = loss.second_derivative(at[block], data.targets[block])
+        if count == 1:
+            factors = np.asarray(bend)[:, None] * changes[block]
+        else:
+            factors = np.einsum("ikl,il->ik", bend, changes[block])
+        if data.fit_intercept:
+            values[:, -1] = factors.sum(axis=0)
+        if data.scales.size:
+            factors = factors * data.scales[block, None]
+        for k in range(count):
+            column = np.ascontiguousarray(factors[:, k])
+            values[k, : data.n_features] = table.weighted_sum(start, column)
         return values
 
-    parts = in_parts(part, data.n_rows, table.n_entries, table.block_rows)
-    return np.asarray(np.sum(parts, axis=0).ravel())
+    numbers = (data.n_rows, table.n_entries, table.block_rows)
+    return sum_blocks(block_sum, (count, size), *numbers).ravel()
 
 
-def hessian_diagonal(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> FloatArray:
+def hessian_diagonal(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return the diagonal of the sum of the rows' Hessians."""
     data.need_stored("a diagonal of Hessians")
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
     count = loss.n_outputs
     bends = np.asarray(loss.second_derivative(at, data.targets))
     bends = np.einsum("ikk->ik", bends.reshape(data.n_rows, count, count))
@@ -170,6 +169,14 @@ def hessian_diagonal(data: RowData, margins: Margins, weights: ArrayLike, loss: 
     if data.fit_intercept:
         values = np.column_stack([values, bends.sum(axis=0)])
     return np.asarray(values.ravel())
+
+
+def plain_gradient(
+    data: RowData, weights: ArrayLike, loss: Loss, clip: float, ridge: float, linear: FloatArray
+) -> FloatArray:
+    """Return the gradient of `perturbed_gradient` faster, without a bound: to steer only."""
+    values = gradient_sum(data, weights, loss, clip).values
+    return np.asarray(values + ridge * np.asarray(weights) + linear)
 
 
 def perturbed_gradient(
@@ -183,22 +190,44 @@ def perturbed_gradient(
 ) -> tuple[FloatArray, float]:
     """Return the gradient of Σℓ(w) + ridge/2·‖w‖² + linear·w, and a bound on its true norm.
 
-    The bound is infinite where nothing can be certified.
+    Parameters
+    ----------
+    loss : Loss
+        A loss of bounded slope and curvature.
+    clip : float
+        Bound on the norm of every row's gradient, with some room: gradients are not clipped.
+    rest : ndarray, optional
+        Where, more precisely: at ``weights + rest``, each at most a rounding of ``weights``.
+        Large weights need it, as a rounding of theirs would change a gradient too much.
+
+    Returns
+    -------
+    gradient : ndarray
+        The gradient as computed.
+    bound : float
+        At least the norm of the exact gradient: of real arithmetic on the doubles that are
+        given, for rows that are the stored rows times their stored scales. It exceeds the
+        computed norm by an allowance that depends on public numbers and the norms of the
+        three terms and of ``weights``. Infinite if weights are too large to certify anything.
+
+    Notes
+    -----
+    *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private. For rows
+    `within_reach` only: of others an exact gradient is not certified.
     """
     data.need_stored("a certified gradient")
     if (data.scales < SMALLEST_SCALE).any():
         raise PrivacyError("Gradients are certified for rows within reach only.")
-    longest = float(data.norms.max(initial=0.0))
+    longest = float(data.norm_bounds.max(initial=0.0))
     if loss.curvature_bound is None or not loss.slope_bound * longest <= clip:
         raise PrivacyError("Rows are longer than the problem says; nothing was released.")
     at = vector("weights", weights, loss.n_outputs * data.n_parameters)
     rest = np.zeros(at.size) if rest is None else vector("rest", rest, at.size)
     size = float(np.linalg.norm(at))
     if not size <= LARGEST_WEIGHTS or not (np.abs(rest) <= 2 * UNIT_ROUNDOFF * np.abs(at)).all():
-        values = sums.gradient(data, Margins(), at, loss, clip).values
+        values = gradient_sum(replace(data), at, loss, clip).values
         return (values + ridge * at) + linear, math.inf
-    rows, margins = _with_accurate_margins(data, at, rest, loss)
-    values = sums.gradient(rows, margins, at, loss, clip).values
+    values = gradient_sum(_with_accurate_margins(data, at, rest, loss), at, loss, clip).values
     gradient = ((values + ridge * at) + linear) + ridge * rest
     terms = float(np.linalg.norm(values)) + ridge * size + float(np.linalg.norm(linear))
     bound = float(np.linalg.norm(gradient)) + _allowance(data, loss, clip, size, terms)
@@ -221,18 +250,18 @@ def _allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: fl
 
 def _with_accurate_margins(
     data: RowData, weights: FloatArray, rest: FloatArray, loss: Loss
-) -> tuple[RowData, Margins]:
-    """Return rows and their margins in twice the working precision, rounded.
+) -> RowData:
+    """Return rows that know their margins, computed in twice the working precision and rounded.
 
     For Huber's loss margins are residuals, and targets 0.
     """
     count, residuals = loss.n_outputs, type(loss) is Huber
-    rows = replace(data, targets=np.zeros(data.n_rows)) if residuals else data
+    rows = replace(data, targets=np.zeros(data.n_rows) if residuals else data.targets)
     offsets = data.targets if residuals else np.empty(0)
     halves = zip(weights.reshape(count, -1), rest.reshape(count, -1), strict=True)
     margins = [accurate_margins(data, large, small, offsets) for large, small in halves]
-    table = margins[0] if count == 1 else np.stack(margins, axis=1)
-    return rows, Margins(Point(weights, table))
+    rows.memory.point = Point(weights, margins[0] if count == 1 else np.stack(margins, axis=1))
+    return rows
 
 
 def accurate_margins(

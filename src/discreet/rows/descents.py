@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.core.rows import GridNoise
 from discreet.objectives import Loss, kernel_code
 from discreet.objectives.compile import KernelModule
 from discreet.rows.bounds import SMALLEST_SCALE
@@ -16,27 +17,9 @@ from discreet.rows.data import RowData
 from discreet.rows.sums import check_clip, clipped_sum, one_output
 from discreet.validate import FloatArray, vector
 
-__all__ = ["GridNoise", "Path", "descend"]
+__all__ = ["Path", "descend"]
 
 KERNELS = KernelModule("discreet.rows.descent_kernels")
-
-
-class GridNoise(NamedTuple):
-    """Noise for the batches' sums, as `AdditiveMechanism.draw_block` gives it.
-
-    Attributes
-    ----------
-    integers : ndarray of int64, shape (updates, n_parameters)
-        The noise, as multiples of 2^grid.
-    grid : int
-        The exponent of the grid that sums are rounded to.
-    magnitude : float
-        Public bound that coordinates of sums are cut to.
-    """
-
-    integers: NDArray[np.int64]
-    grid: int
-    magnitude: float
 
 
 class Path(NamedTuple):
@@ -67,13 +50,33 @@ def descend(
     order: ArrayLike,
     steps: ArrayLike,
     clip: float,
-    alpha: float,
-    radius: float | None,
-    noise: GridNoise | None,
+    alpha: float = 0.0,
+    radius: float | None = None,
+    noise: GridNoise | None = None,
 ) -> Path:
-    """Take one step of gradient descent for each batch of rows: see `discreet.rows.Rows.descend`.
+    """Take one step of gradient descent for each batch of rows.
 
-    Proof: docs/proofs/descents.md.
+    w ← w − step·(sum/b + alpha·w), where sum adds up the b rows' gradients at w, each clipped
+    to norm ``clip``, and noise on a grid if there is any; then the projection to a ball.
+
+    Parameters
+    ----------
+    order : integer array of shape (updates, b)
+        The rows of each batch.
+    steps : array of ``updates`` numbers
+        Step sizes.
+    radius : float or None
+        Project to the ball of this radius after each step.
+    noise : GridNoise or None
+        Noise for each sum. Without it the result depends on exact rows, and rows that are
+        scaled down by more than 2^-500 take no part (their margins could overflow).
+
+    Notes
+    -----
+    *Privacy.* With noise, the result is a function of the noisy sums and of public arguments.
+    Given the weights before it, a batch's sum has L2 sensitivity 2·clip + 2·`batch_error` when
+    one of its rows is replaced, by the contract of :class:`discreet.rows.Sum`. Without noise
+    the result is private. Proof: docs/proofs/descents.md.
     """
     data.need_stored("descent by batches")
     one_output(loss, "descents by batches")
@@ -91,8 +94,8 @@ def descend(
         if integers.shape != (len(index), data.n_parameters):
             raise ValueError("noise must have one row of n_parameters integers for each step.")
     elif data.scales.size:
-        norms = np.where(data.scales < SMALLEST_SCALE, math.inf, data.norms)
-        data = replace(data, norms=norms)  # whose clip is then 0
+        norms = np.where(data.scales < SMALLEST_SCALE, math.inf, data.norm_bounds)
+        data = replace(data, norm_bounds=norms)  # whose clip is then 0
     numbers = Numbers(
         clip,
         steps,
@@ -116,7 +119,7 @@ def _run(data: RowData, loss: Loss, order: NDArray[np.int64], numbers: Numbers, 
         return
     for updates, source, index, rows in data.table.batches(order):
         scales = data.scales[rows] if data.scales.size else data.scales
-        arrays = (data.targets[rows], data.norms[rows], scales)
+        arrays = (data.targets[rows], data.norm_bounds[rows], scales)
         noise = numbers.noise[updates] if len(numbers.noise) else numbers.noise
         these = numbers._replace(steps=numbers.steps[updates], noise=noise)
         kernel = KERNELS.sparse_descent if len(source) > 1 else KERNELS.dense_descent
@@ -131,7 +134,7 @@ def _run_given(
     for t, rows in enumerate(order):
         batch = data.take(rows)
         total = clipped_sum(
-            batch, np.empty(size), loss, numbers.clip, batch.norms, missing=path.weights
+            batch, np.empty(size), loss, numbers.clip, batch.norm_bounds, missing=path.weights
         ).values
         grid = (numbers.noise, t, numbers.grid, numbers.magnitude)
         step = (size, numbers.steps[t], numbers.alpha, numbers.radius)

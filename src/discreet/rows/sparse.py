@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from discreet.objectives.compile import KernelModule
 from discreet.rows.bounds import BLOCK_ROWS, norm_inflation
 from discreet.rows.table import (
     ACCURATE_KERNELS,
     BAD_NUMBERS,
-    KERNELS,
     OUTPUT_KERNELS,
     Batches,
     Halves,
@@ -27,6 +27,8 @@ from discreet.validate import FloatArray
 
 __all__ = ["SparseTable"]
 
+KERNELS = KernelModule("discreet.rows.sparse_kernels")
+
 TILE_ENTRIES = 2**20
 """Entries (8 MB) that are made dense at a time."""
 
@@ -36,17 +38,8 @@ class SparseTable(Table):
 
     A matrix whose rows have unsorted or repeated entries is put in order on a copy: with repeated
     entries the norm of a row would be wrong, and with it the clipping. The entries themselves are
-    checked, not scipy's ``has_canonical_format``, which may be out of date.
-
-    Parameters
-    ----------
-    X : csr_array or csr_matrix of float32 or float64, shape (n_rows, n_features)
-        The table. It must not change while it is in use.
-
-    Attributes
-    ----------
-    indptr, indices, data : ndarray
-        The arrays of the matrix, read-only.
+    checked, not scipy's ``has_canonical_format``, which may be out of date. The matrix must not
+    change while it is in use.
     """
 
     dense = False
