@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from discreet.rows.bounds import norm_inflation
 from discreet.validate import FloatArray
 
-__all__ = ["AffineMap"]
-
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:

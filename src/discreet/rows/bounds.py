@@ -14,23 +14,6 @@ import math
 from discreet.errors import NotSupported
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss
 
-__all__ = [
-    "BLOCK_ROWS",
-    "CLIP_RANGE",
-    "SMALLEST_SCALE",
-    "UNIT_ROUNDOFF",
-    "certificate_allowance",
-    "descent_error",
-    "gamma",
-    "gradient_error",
-    "line_error",
-    "mapped_error",
-    "mapped_square_error",
-    "norm_inflation",
-    "outer_error",
-    "sum_depth",
-]
-
 UNIT_ROUNDOFF = 2.0**-53
 """u: the relative error of one rounding. All proofs."""
 
@@ -182,25 +165,17 @@ def certificate_allowance(
     if loss.curvature_bound is None:
         raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")
     longest, curvature = clip / loss.slope_bound, loss.curvature_bound
-    relative = _relative_curvature(loss)
     largest = longest * weights
-    if relative is None:
-        relative = curvature * largest
+    relative = curvature * largest  # bounds |m|·φ''(m); |r|·φ'' for Huber's residual r
+    if type(loss) is Logistic:  # |m|/(4cosh²(m/2)) ≤ sinh(|m|/2)/(2cosh²(m/2)) ≤ 1/4
+        relative = 0.25
+    elif type(loss) is HuberHinge:
+        relative = (1.0 + loss.smoothing) / (2.0 * loss.smoothing)
+    elif type(loss) is Huber:
+        relative = loss.threshold
     margin = UNIT_ROUNDOFF * relative + 4 * gamma(n_features + 16) ** 2 * curvature * largest
     roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs
     slope = 1.01 * margin + roundings * UNIT_ROUNDOFF * loss.slope_bound
     rows = n_rows * longest * slope
     total = gradient_error(n_rows, block_rows, clip)
     return total + 1.01 * (rows + 6 * UNIT_ROUNDOFF * terms)
-
-
-def _relative_curvature(loss: Loss) -> float | None:
-    """Bound |m|·φ''(m) for the library's losses of one margin; |r|·φ'' for Huber's residual r.
-
-    Logistic: |m|/(4cosh²(m/2)) ≤ sinh(|m|/2)/(2cosh²(m/2)) ≤ 1/4.
-    """
-    if type(loss) is Logistic:
-        return 0.25
-    if type(loss) is HuberHinge:
-        return (1.0 + loss.smoothing) / (2.0 * loss.smoothing)
-    return loss.threshold if type(loss) is Huber else None

@@ -25,32 +25,8 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import Point, RowData
 from discreet.rows.sums import gradient_sum, losses
-from discreet.rows.table import ACCURATE_KERNELS, in_parts, one_thread, sum_blocks
+from discreet.rows.table import PRODUCT_KERNELS, in_parts, one_thread, sum_blocks
 from discreet.validate import FloatArray, vector
-
-__all__ = [
-    "certifiable_norm",
-    "hessian_diagonal",
-    "hessian_product",
-    "hessian_sum",
-    "objective_sum",
-    "perturbed_gradient",
-    "plain_gradient",
-]
-
-
-def certifiable_norm(
-    data: RowData, loss: Loss, clip: float, ridge: float, weights: float, linear: float
-) -> float:
-    """Return a gradient norm that can be certified whatever the rows are, from public numbers.
-
-    ``weights`` and ``linear`` bound the norm of the minimum and that of the linear term. With e the
-    certificate's allowance for rounding, Newton's method ends where the exact gradient is about e,
-    so the computed one is at most 2e and its certificate at most 3e. The rest is room for the
-    solution of linear systems.
-    """
-    terms = data.public_rows * clip + ridge * weights + linear
-    return 3.5 * _allowance(data, loss, clip, weights, terms)
 
 
 def _margins(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
@@ -101,7 +77,11 @@ def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
                     for other in range(k + 1):
                         factors = here[:, k, other]
                         block = total[k, :, other]
-                        block[:width, :width] += _gram(rows, factors)
+                        if factors.min(initial=0.0) < 0:
+                            block[:width, :width] += (rows * factors[:, None]).T @ rows
+                        else:  # by a product that is symmetric
+                            weighted = rows * np.sqrt(factors)[:, None]
+                            block[:width, :width] += weighted.T @ weighted
                         if data.fit_intercept:
                             block[:width, -1] += factors @ rows
                             block[-1, -1] += factors.sum()
@@ -117,14 +97,6 @@ def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
                 block[-1, :width] = block[:width, -1]
             total[other, :, k] = block.T
     return np.asarray(total.reshape(count * size, count * size))
-
-
-def _gram(rows: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return Σ factor·xxᵀ; for factors that are not negative by a product that is symmetric."""
-    if factors.min(initial=0.0) < 0:
-        return np.asarray((rows * factors[:, None]).T @ rows)
-    weighted = rows * np.sqrt(factors)[:, None]
-    return np.asarray(weighted.T @ weighted)
 
 
 def hessian_product(
@@ -171,14 +143,6 @@ def hessian_diagonal(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArra
     return np.asarray(values.ravel())
 
 
-def plain_gradient(
-    data: RowData, weights: ArrayLike, loss: Loss, clip: float, ridge: float, linear: FloatArray
-) -> FloatArray:
-    """Return the gradient of `perturbed_gradient` faster, without a bound: to steer only."""
-    values = gradient_sum(data, weights, loss, clip).values
-    return np.asarray(values + ridge * np.asarray(weights) + linear)
-
-
 def perturbed_gradient(
     data: RowData,
     weights: ArrayLike,
@@ -190,28 +154,16 @@ def perturbed_gradient(
 ) -> tuple[FloatArray, float]:
     """Return the gradient of Σℓ(w) + ridge/2·‖w‖² + linear·w, and a bound on its true norm.
 
-    Parameters
-    ----------
-    loss : Loss
-        A loss of bounded slope and curvature.
-    clip : float
-        Bound on the norm of every row's gradient, with some room: gradients are not clipped.
-    rest : ndarray, optional
-        Where, more precisely: at ``weights + rest``, each at most a rounding of ``weights``.
-        Large weights need it, as a rounding of theirs would change a gradient too much.
+    The loss has bounded slope and curvature. ``clip`` bounds the norm of every row's gradient, with
+    some room: gradients are not clipped. With ``rest``, the gradient is that at ``weights + rest``,
+    each at most a rounding of ``weights``: large weights need it, as a rounding of theirs would
+    change a gradient too much.
 
-    Returns
-    -------
-    gradient : ndarray
-        The gradient as computed.
-    bound : float
-        At least the norm of the exact gradient: of real arithmetic on the doubles that are
-        given, for rows that are the stored rows times their stored scales. It exceeds the
-        computed norm by an allowance that depends on public numbers and the norms of the
-        three terms and of ``weights``. Infinite if weights are too large to certify anything.
+    The bound is at least the norm of the exact gradient: of real arithmetic on the doubles that are
+    given, for rows that are the stored rows times their stored scales. It exceeds the computed norm
+    by an allowance that depends on public numbers and the norms of the three terms and of
+    ``weights``. It is infinite if weights are too large to certify anything.
 
-    Notes
-    -----
     *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private. For rows
     `within_reach` only: of others an exact gradient is not certified.
     """
@@ -227,15 +179,22 @@ def perturbed_gradient(
     if not size <= LARGEST_WEIGHTS or not (np.abs(rest) <= 2 * UNIT_ROUNDOFF * np.abs(at)).all():
         values = gradient_sum(replace(data), at, loss, clip).values
         return (values + ridge * at) + linear, math.inf
-    values = gradient_sum(_with_accurate_margins(data, at, rest, loss), at, loss, clip).values
+    # Margins in twice the working precision, rounded; for Huber's loss residuals, and targets 0.
+    count, residuals = loss.n_outputs, type(loss) is Huber
+    rows = replace(data, targets=np.zeros(data.n_rows) if residuals else data.targets)
+    offsets = data.targets if residuals else np.empty(0)
+    halves = zip(at.reshape(count, -1), rest.reshape(count, -1), strict=True)
+    margins = [accurate_margins(data, large, small, offsets) for large, small in halves]
+    rows.memory.point = Point(at, margins[0] if count == 1 else np.stack(margins, axis=1))
+    values = gradient_sum(rows, at, loss, clip).values
     gradient = ((values + ridge * at) + linear) + ridge * rest
     terms = float(np.linalg.norm(values)) + ridge * size + float(np.linalg.norm(linear))
-    bound = float(np.linalg.norm(gradient)) + _allowance(data, loss, clip, size, terms)
+    bound = float(np.linalg.norm(gradient)) + allowance(data, loss, clip, size, terms)
     bound *= 1 + 2 * gamma(at.size + 16)
     return gradient, bound if math.isfinite(bound) else math.inf
 
 
-def _allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: float) -> float:
+def allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: float) -> float:
     """Bound the rounding of a gradient, from public numbers and the sizes that are given."""
     return certificate_allowance(
         loss,
@@ -246,22 +205,6 @@ def _allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: fl
         n_features=data.n_features,
         block_rows=data.table.block_rows,
     )
-
-
-def _with_accurate_margins(
-    data: RowData, weights: FloatArray, rest: FloatArray, loss: Loss
-) -> RowData:
-    """Return rows that know their margins, computed in twice the working precision and rounded.
-
-    For Huber's loss margins are residuals, and targets 0.
-    """
-    count, residuals = loss.n_outputs, type(loss) is Huber
-    rows = replace(data, targets=np.zeros(data.n_rows) if residuals else data.targets)
-    offsets = data.targets if residuals else np.empty(0)
-    halves = zip(weights.reshape(count, -1), rest.reshape(count, -1), strict=True)
-    margins = [accurate_margins(data, large, small, offsets) for large, small in halves]
-    rows.memory.point = Point(weights, margins[0] if count == 1 else np.stack(margins, axis=1))
-    return rows
 
 
 def accurate_margins(
@@ -279,5 +222,5 @@ def accurate_margins(
         data.table.accurate_products(start, stop, (large, small), out)
 
     in_parts(part, data.n_rows, data.table.n_entries, BLOCK_ROWS)
-    ACCURATE_KERNELS.accurate_margins(totals, errors, data.scales, *constants, offsets, out)
+    PRODUCT_KERNELS.accurate_margins(totals, errors, data.scales, *constants, offsets, out)
     return out

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from discreet.errors import NotSupported
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
-    BLOCK_ROWS,
     LARGEST_MAPPED_NORM,
     ROOT_LIFT,
     SMALLEST_FACTOR,
@@ -27,10 +26,8 @@ from discreet.rows.bounds import (
     norm_inflation,
 )
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, OUTPUT_KERNELS, Table, in_parts, read_only
+from discreet.rows.table import KERNELS, PRODUCT_KERNELS, Table, in_parts, read_only
 from discreet.validate import FloatArray
-
-__all__ = ["Line", "Memory", "Point", "RowData", "written"]
 
 MAPPED_ENTRIES = 2**17
 """Entries of mapped rows (1 MB) that are computed at a time."""
@@ -95,10 +92,8 @@ class RowData:
 
     Attributes
     ----------
-    table : Table
-        The table as it is stored.
-    targets : ndarray
-        One target per row.
+    table, targets
+        The table as it is stored, and one target per row.
     fit_intercept : bool
         True if rows have a constant last feature 1 (never stored).
     row_norm : float or None
@@ -111,15 +106,11 @@ class RowData:
         s of each row; no entries if no row is scaled.
     norm_bounds : ndarray
         Upper bounds on the norm of each mapped row, with its constant, from that row alone.
-    memory : Memory
-        Margins of the last calls.
-    n_rows, n_features, n_parameters : int
-        Size; parameters count the intercept. ``n_rows`` of a sample is private.
     clip_norms : ndarray
         Norms by which gradients are clipped. Without a constant feature, a mapped row shorter than
         1 counts as of norm 1: its factor is then at most the clip (docs/proofs/affine.md).
-    dense : bool
-        True if a sum of Hessians can be formed.
+    n_rows, n_features, n_parameters, dense
+        Size and kind; parameters count the intercept. ``n_rows`` of a sample is private.
     """
 
     table: Table
@@ -169,6 +160,7 @@ class RowData:
         These rows must be scaled down to the map's ``row_norm`` already. Mapped rows answer
         questions about margins, gradients, losses and moments. ``row_norm`` is the norm that longer
         mapped rows are scaled down to in moments; gradients do not need it, as they are clipped.
+        Bounds on norms are computed from each row alone (docs/proofs/affine.md).
         """
         if not self.map.is_identity or self.map.row_norm != map.row_norm:
             raise ValueError(
@@ -183,7 +175,25 @@ class RowData:
                 f"{map.bound:g}. Scale the columns down first."
             )
         mapped = replace(self, fit_intercept=fit_intercept, row_norm=row_norm, map=map)
-        norms = _mapped_norms(mapped)
+        table, norms, bound = self.table, np.empty(self.n_rows), map.bound
+        csr = table if isinstance(table, SparseTable) and map.is_diagonal else None
+
+        def part(first: int, last: int) -> None:
+            if csr is not None:
+                csr.mapped_norms(first, last, self.scales, map, norms)
+                return
+            for row, tile in mapped.tiles(first, last):
+                out = norms[row : row + len(tile)]
+                KERNELS.dense_norms(read_only(tile), norm_inflation(mapped.n_features), out)
+
+        entries = table.n_entries * (1 if map.is_diagonal else mapped.n_features)
+        in_parts(part, self.n_rows, entries, table.block_rows)
+        if csr is not None:  # squares as differences of larger numbers: slack for cancellation
+            norms += 16 * gamma(2 * table.n_features + 32) * bound**2
+            np.sqrt(norms, out=norms)
+            norms *= 1 + 16 * UNIT_ROUNDOFF
+        norms += 4 * gamma(table.n_features + 16) * bound
+        norms[self.scales < SMALLEST_MAPPED_SCALE] = 2 * bound + 1
         if fit_intercept:
             _add_constant(norms, True)
         return replace(mapped, norm_bounds=norms)
@@ -239,21 +249,17 @@ class RowData:
         """Return the n margins at a vector of weights; n × K at K rows of weights, one by one."""
         table, (rows, constants) = self.table, self.carried(weights, count)
         values = np.empty(self.n_rows if count == 1 else (self.n_rows, count))
-        if count == 1:
 
-            def part(start: int, stop: int) -> None:
-                self.block_margins(start, stop, rows[0], constants, values[start:stop])
+        def part(start: int, stop: int) -> None:
+            here = values[start:stop]
+            if count == 1:
+                self.block_margins(start, stop, rows[0], constants, here)
+            else:
+                table.output_products(start, stop, rows, here)
+                PRODUCT_KERNELS.finish_margins(here, self.scales[start:stop], constants)
 
-            with np.errstate(all="ignore"):
-                in_parts(part, self.n_rows, table.n_entries, BLOCK_ROWS)
-            return values
-        products = table.output_products(np.ascontiguousarray(rows))
-
-        def output_part(start: int, stop: int) -> None:
-            products(start, stop, values[start:stop])
-            OUTPUT_KERNELS.finish_margins(values[start:stop], self.scales[start:stop], constants)
-
-        in_parts(output_part, self.n_rows, table.n_entries * count, table.block_rows)
+        with np.errstate(all="ignore"):
+            in_parts(part, self.n_rows, table.n_entries * count, table.block_rows)
         return values
 
     def margins_at(self, weights: FloatArray, count: int = 1) -> FloatArray:
@@ -274,7 +280,7 @@ class RowData:
             for row in range(first, first + len(tile), height):
                 part = tile[row - first : row - first + height]
                 mapped = np.empty((len(part), self.n_features))
-                _map_tile(part, self.scales[row : row + len(part)], self.map, mapped)
+                map_tile(part, self.scales[row : row + len(part)], self.map, mapped)
                 yield row, mapped
 
 
@@ -287,7 +293,7 @@ def _add_constant(norms: FloatArray, where: Any) -> None:
         norms *= ROOT_LIFT
 
 
-def _map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[Any]) -> None:
+def map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[Any]) -> None:
     """Write L·(s·x) − b to out for each row of a tile, which may be out itself."""
     linear, offset = read_only(map.linear), read_only(map.offset)
     if map.is_diagonal:
@@ -295,52 +301,3 @@ def _map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray
     else:
         KERNELS.rotate_rows(tile, scales, linear, out)
         out -= offset
-
-
-def _mapped_norms(data: RowData) -> FloatArray:
-    """Return bounds on the norms of mapped rows, each from its row alone (docs/proofs/affine.md).
-
-    Of a sparse table under a diagonal, squares are computed as differences of larger numbers, of
-    which little may be left: the slack for this cancellation is added before the root.
-    """
-    table, map, norms = data.table, data.map, np.empty(data.n_rows)
-    bound = map.bound
-    sparse = isinstance(table, SparseTable) and map.is_diagonal
-    if isinstance(table, SparseTable) and map.is_diagonal:
-        squares = table.mapped_norms(data.scales, read_only(map.linear), read_only(map.offset))
-
-    def part(first: int, last: int) -> None:
-        if sparse:
-            squares(first, last, norms)
-            return
-        for row, tile in data.tiles(first, last):
-            out = norms[row : row + len(tile)]
-            KERNELS.dense_norms(read_only(tile), norm_inflation(data.n_features), out)
-
-    entries = table.n_entries * (1 if map.is_diagonal else data.n_features)
-    in_parts(part, data.n_rows, entries, table.block_rows)
-    if sparse:
-        norms += 16 * gamma(2 * table.n_features + 32) * bound**2
-        np.sqrt(norms, out=norms)
-        norms *= 1 + 16 * UNIT_ROUNDOFF
-    norms += 4 * gamma(table.n_features + 16) * bound
-    norms[data.scales < SMALLEST_MAPPED_SCALE] = 2 * bound + 1
-    return norms
-
-
-def written(data: RowData, map: AffineMap, out: NDArray[Any] | None) -> NDArray[Any]:
-    """Write scaled and mapped rows to a dense array of the table's type, or to ``out``.
-
-    ``out`` may be the table itself, which then is lost. A row of the result is a function of that
-    row, the map and the type of the table alone.
-    """
-    table, scales = data.table, data.scales if data.scales.size else np.ones(data.n_rows)
-    target = np.empty((data.n_rows, data.n_features), dtype=table.dtype) if out is None else out
-
-    def part(first: int, last: int) -> None:
-        for start, tile in table.tiles(first, last):
-            at = slice(start, start + len(tile))
-            _map_tile(tile, scales[at], map, target[at])
-
-    in_parts(part, data.n_rows, data.n_rows * data.n_features, table.block_rows)
-    return target

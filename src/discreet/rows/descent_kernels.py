@@ -107,7 +107,7 @@ def dense_descent(table, arrays, order, loss, numbers, path):
     """Descend over the batches that are the rows of ``order``; weights are updated in place.
 
     ``table`` has the array of X, ``arrays`` are (targets, norms, scales), ``loss`` is (code,
-    parameter), ``numbers`` those of ``descents.Numbers``, ``path`` the weights and their sum.
+    parameter), ``numbers`` are public, ``path`` has the weights and their sum.
     """
     (X,) = table
     targets, norms, scales = arrays

@@ -29,13 +29,42 @@ LANES = 64
 # Dense tables: C-contiguous arrays, or F-contiguous ones of float64.
 
 
+def eight_lanes(builder, row, vectors, count, single=False):
+    """Build a loop that adds up row·vector in eight lanes, for each vector; return the sums.
+
+    Vector instructions in strict arithmetic: without ``fastmath`` the compiler finds none by
+    itself. ``row`` and ``vectors`` point to ``count`` groups of eight numbers.
+    """
+    eight = ir.VectorType(ir.DoubleType(), 8)
+    nothing, zero = ir.Constant(eight, [0.0] * 8), ir.Constant(count.type, 0)
+    before = builder.block
+    loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
+    builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
+    builder.position_at_end(loop)
+    k, sums = builder.phi(count.type), [builder.phi(eight) for _ in vectors]
+    entries = builder.load(builder.gep(row, [k]), align=4 if single else 8)
+    if single:
+        entries = builder.fpext(entries, eight)
+    weights = [builder.load(builder.gep(vector, [k]), align=8) for vector in vectors]
+    terms = [builder.fmul(entries, numbers) for numbers in weights]
+    new_sums = [builder.fadd(total, term) for total, term in zip(sums, terms, strict=True)]
+    new_k = builder.add(k, ir.Constant(count.type, 1))
+    builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
+    builder.position_at_end(after)
+    totals = [builder.phi(eight) for _ in vectors]
+    firsts, laters = [zero] + [nothing] * 2 * len(sums), [new_k, *new_sums, *new_sums]
+    for phi, first, later in zip([k, *sums, *totals], firsts, laters, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    return totals
+
+
 @intrinsic
 def eight_sums(_context, table, start, vector, eighths):
     """Return eight interleaved dot products: of entries start + 0, 8, …, start + 1, 9, … etc.
 
-    Written with vector instructions, in strict arithmetic: without ``fastmath`` the compiler finds
-    none by itself. ``table`` is a contiguous array of float32 or float64 and ``vector`` one of
-    float64; ``eighths`` counts the terms of each sum. Single precision is widened first, exactly.
+    ``table`` is a contiguous array of float32 or float64 and ``vector`` one of float64; ``eighths``
+    counts the terms of each sum. Single precision is widened first, exactly.
     """
     known = table.dtype in (types.float32, types.float64) and vector.dtype == types.float64
     if not known or any(a.layout != "C" for a in (table, vector)):
@@ -45,33 +74,14 @@ def eight_sums(_context, table, start, vector, eighths):
 
     def generate(context, builder, signature, arguments):
         eight = ir.VectorType(ir.DoubleType(), 8)
-        index, count = arguments[1], arguments[3]
         left, right = (
             context.make_array(signature.args[k])(context, builder, arguments[k]).data
             for k in (0, 2)
         )
         stored = ir.VectorType(ir.FloatType(), 8) if single else eight
-        left = builder.bitcast(builder.gep(left, [index]), stored.as_pointer())
+        left = builder.bitcast(builder.gep(left, [arguments[1]]), stored.as_pointer())
         right = builder.bitcast(right, eight.as_pointer())
-        nothing, zero = ir.Constant(eight, [0.0] * 8), ir.Constant(count.type, 0)
-        before = builder.block
-        loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
-        builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
-        builder.position_at_end(loop)
-        k, sums = builder.phi(count.type), builder.phi(eight)
-        entries = builder.load(builder.gep(left, [k]), align=4 if single else 8)
-        if single:
-            entries = builder.fpext(entries, eight)
-        terms = builder.fmul(entries, builder.load(builder.gep(right, [k]), align=8))
-        new_sums, new_k = builder.fadd(sums, terms), builder.add(k, ir.Constant(count.type, 1))
-        builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
-        builder.position_at_end(after)
-        total = builder.phi(eight)
-        for phi, first, later in ((k, zero, new_k), (sums, nothing, new_sums)):
-            phi.add_incoming(first, before)
-            phi.add_incoming(later, loop)
-        total.add_incoming(nothing, before)
-        total.add_incoming(new_sums, loop)
+        (total,) = eight_lanes(builder, left, [right], arguments[3], single)
         lanes = [ir.Constant(ir.IntType(32), lane) for lane in range(8)]
         parts = [builder.extract_element(total, lane) for lane in lanes]
         return context.make_tuple(builder, result, parts)
@@ -213,16 +223,6 @@ def dense_square_add(rows, scales, out):
         for j in range(row.size):
             value = scale * row[j]
             out[j] += value * value
-
-
-@kernel
-def dense_largest(table, out):
-    """Write the largest absolute entry of each row to out; table is C-contiguous."""
-    for i in range(table.shape[0]):
-        largest = 0.0
-        for j in range(table.shape[1]):
-            largest = max(largest, abs(np.float64(table[i, j])))
-        out[i] = largest
 
 
 # Losses. What is not a number, after an overflow, counts as 0 for a slope, as the clip for a loss.

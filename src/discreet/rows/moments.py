@@ -29,21 +29,6 @@ from discreet.rows.sums import Sum, carried_back, check_clip
 from discreet.rows.table import one_thread, sum_blocks
 from discreet.validate import FloatArray
 
-__all__ = [
-    "outer_sum",
-    "row_sum",
-    "square_sum",
-    "target_sum",
-    "triangle",
-    "triangle_size",
-    "xy_moment_sum",
-]
-
-
-def triangle_size(n_features: int) -> int:
-    """Return the count of numbers in the upper triangle of a symmetric matrix, with diagonal."""
-    return n_features * (n_features + 1) // 2
-
 
 def triangle(n_features: int) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
     """Return the places of the upper triangle, row by row, and each number's weight.
@@ -69,8 +54,6 @@ def _clip(data: RowData) -> tuple[float, FloatArray | None]:
 def row_sum(data: RowData) -> Sum:
     """Sum the rows, each scaled down to ``row_norm`` where it is longer; no constant feature.
 
-    Notes
-    -----
     *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ row_norm. Proofs:
     docs/proofs/preparation.md, docs/proofs/affine.md.
     """
@@ -95,8 +78,6 @@ def square_sum(data: RowData) -> Sum:
 
     ``values`` has n_features entries: the diagonal of what `outer_sum` computes.
 
-    Notes
-    -----
     *Privacy.* The contract of ``Sum`` with c_i = y∘y, ‖y‖ ≤ row_norm: entries of c_i are not
     negative and ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
@@ -109,7 +90,7 @@ def square_sum(data: RowData) -> Sum:
         if factors is None:
             return table.square_sum(start, stop, data.scales)
         if isinstance(table, SparseTable) and map.is_diagonal:
-            return table.mapped_squares(start, stop, data.scales, map.linear, map.offset, factors)
+            return table.mapped_squares(start, stop, data.scales, map, factors)
         block = np.zeros(data.n_features)
         for row, tile in data.tiles(start, stop):
             tile *= factors[row : row + len(tile), None]
@@ -126,8 +107,6 @@ def outer_sum(data: RowData) -> Sum:
     ``values`` is the upper triangle, row by row, with off-diagonal numbers times √2 (see
     `discreet.rows.moments.triangle`): its L2 norm is the matrix's Frobenius norm.
 
-    Notes
-    -----
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of yyᵀ, ‖y‖ ≤ row_norm:
     ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
@@ -177,8 +156,6 @@ def xy_moment_sum(
     scaled down *together*: that leaves a linear relation between its parts as it is, and only takes
     weight from the row.
 
-    Notes
-    -----
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of vvᵀ: ‖c_i‖₂ ≤ clip².
     Proof: docs/proofs/newton.md.
     """
@@ -220,8 +197,6 @@ def xy_moment_sum(
 def target_sum(data: RowData, bound: float) -> Sum:
     """Sum the targets, each cut to [-bound, bound]; ``values`` has one entry.
 
-    Notes
-    -----
     *Privacy.* The contract of ``Sum`` with |c_i| ≤ bound: the cut target itself, summed in
     blocks like an entry of a gradient. Proof: docs/proofs/gd.md.
     """

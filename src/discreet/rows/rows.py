@@ -16,12 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.rows import curvature, descents, moments, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import LARGEST_ENTRY, ROW_NORM_RANGE, SMALLEST_SCALE, gradient_error
-from discreet.rows.data import RowData, written
+from discreet.rows.data import RowData, map_tile
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import DenseTable
+from discreet.rows.table import DenseTable, in_parts
 from discreet.validate import FloatArray, number, vector
-
-__all__ = ["Checked", "Rows", "as_rows", "check_targets"]
 
 
 class Checked(NamedTuple):
@@ -77,9 +75,7 @@ class Rows(RowData):
     hessian_sum = curvature.hessian_sum
     hessian_product = curvature.hessian_product
     hessian_diagonal = curvature.hessian_diagonal
-    plain_gradient = curvature.plain_gradient
     perturbed_gradient = curvature.perturbed_gradient
-    certifiable_norm = curvature.certifiable_norm
 
     @staticmethod
     def batch_error(batch_size: int, clip: float) -> float:
@@ -100,8 +96,6 @@ class Rows(RowData):
         The probability is ``rate`` rounded down to a multiple of 2⁻⁵³. Only sampled rows are
         copied.
 
-        Notes
-        -----
         *Privacy.* Which and how many rows were drawn is private; the sample's ``error`` is
         computed from the size of the whole table. Amplification holds as far as ``generator`` is
         unpredictable.
@@ -116,8 +110,6 @@ class Rows(RowData):
         weights could overflow before they are scaled. There are none in sensible units; then these
         are the rows themselves.
 
-        Notes
-        -----
         *Privacy.* Whether a row counts depends on that row and public arguments alone, and a
         constant is a convex function within every bound on gradients and curvature. The number of
         rows that are left is private; the public size stays that of the whole table.
@@ -192,26 +184,36 @@ class Rows(RowData):
         Rows without a ``row_norm`` are taken as they are.
         ``out``, if given, is written to; it may be the table itself, which then is lost.
 
-        Notes
-        -----
         *Privacy.* Private, like the rows. A row of the result is a function of that row, the
         arguments and the type of the table alone.
         """
-        self.need_stored("a table")
         offset = vector("shift", shift, self.n_features)
-        return written(self, AffineMap(np.inf, np.ones(self.n_features), offset), out)
+        return self._written(AffineMap(np.inf, np.ones(self.n_features), offset), out)
 
     def rotated(self, matrix: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return ``matrix`` times each row, scaled down to ``row_norm``, as a dense array.
 
         ``out`` and privacy are as in `shifted`.
         """
-        self.need_stored("a table")
         size = self.n_features
         square = np.array(matrix, dtype=np.float64, order="C")
         if square.shape != (size, size) or not np.isfinite(square).all():
             raise ValueError(f"matrix must be {size} × {size} finite numbers.")
-        return written(self, AffineMap(np.inf, square, np.zeros(size)), out)
+        return self._written(AffineMap(np.inf, square, np.zeros(size)), out)
+
+    def _written(self, map: AffineMap, out: NDArray[Any] | None) -> NDArray[Any]:
+        """Write scaled and mapped rows to a dense array of the table's type, or to ``out``."""
+        self.need_stored("a table")
+        table, scales = self.table, self.scales if self.scales.size else np.ones(self.n_rows)
+        target = np.empty((self.n_rows, self.n_features), dtype=table.dtype) if out is None else out
+
+        def part(first: int, last: int) -> None:
+            for start, tile in table.tiles(first, last):
+                at = slice(start, start + len(tile))
+                map_tile(tile, scales[at], map, target[at])
+
+        in_parts(part, self.n_rows, self.n_rows * self.n_features, table.block_rows)
+        return target
 
 
 def as_rows(

@@ -32,18 +32,6 @@ from discreet.rows.sparse import SparseTable
 from discreet.rows.table import KERNELS, in_parts, sum_blocks
 from discreet.validate import FloatArray, number, vector
 
-__all__ = [
-    "Sum",
-    "candidate_losses",
-    "check_clip",
-    "clipped_sum",
-    "corner_gradient",
-    "gradient_sum",
-    "line_losses",
-    "losses",
-    "one_output",
-]
-
 FORMULAS = KernelModule("discreet.objectives.kernels")
 
 FEW = 8
@@ -100,24 +88,15 @@ def carried_back(data: RowData, sums: FloatArray, factor: float) -> Sum:
 def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
     """Sum the rows' loss gradients, each clipped to L2 norm ``clip``.
 
-    A row's gradient is φ'(margin, target)·x, so clipping limits φ' to ±clip/‖x‖. A slope that
-    is not a number (after overflow) counts as 0. The penalty is not included. A row under an
-    affine map that has no constant feature and is shorter than 1 is clipped as if its norm
-    were 1.
+    A row's gradient is φ'(margin, target)·x, so clipping limits φ' to ±clip/‖x‖. A slope that is
+    not a number (after overflow) counts as 0. The penalty is not included. A row under an affine
+    map that has no constant feature and is shorter than 1 is clipped as if its norm were 1.
 
-    Parameters
-    ----------
-    weights : array of n_parameters numbers per output of the loss
-        Where to evaluate. If it equals ``weights - steps[k] * direction``, computed so, for the
-        arguments of the last :meth:`line_losses`, or the weights of the last call, no product
-        with X is needed for the margins.
-    loss : Loss
-        The loss. The library's own have compiled loops; others are called block by block.
-    clip : float
-        Between 1e-100 and 1e100, here and in all sums.
+    ``weights`` has n_parameters numbers per output of the loss. If it equals ``weights - steps[k] *
+    direction``, computed so, for the arguments of the last `line_losses`, or the weights of the
+    last call, no product with X is needed for the margins. The library's own losses have compiled
+    loops; others are called block by block. ``clip`` is between 1e-100 and 1e100 in all sums.
 
-    Notes
-    -----
     *Privacy.* L2 sensitivity of ``values``: clip + 2·error under add/remove, 2·clip + 2·error
     under replace, by the contract in :class:`Sum` with ‖c_i‖₂ ≤ clip. ``values`` must not be
     released without noise. A third-party loss must be elementwise. Proofs:
@@ -222,8 +201,6 @@ def line_losses(
     One product with X serves all steps. The logistic loss is fastest with steps that start at
     0 and are equally spaced. ``values[k]`` belongs to ``steps[k]``; ``error`` holds for each.
 
-    Notes
-    -----
     *Privacy.* By the contract in :class:`Sum` with 0 ≤ c_i ≤ clip, adding a row changes every
     value by a number in [0, clip], up to 2·error: sensitivity clip + 2·error, and monotone up
     to 2·error, under add/remove. A loss that is not a number counts as clip. Proof:
@@ -282,8 +259,6 @@ def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) 
     entry of the row. A slope that is not a number counts as 0. The penalty is not included.
     ``error`` holds for each entry.
 
-    Notes
-    -----
     *Privacy.* Each entry of ``values`` moves by at most clip + 2·error under add/remove,
     2·clip + 2·error under replace: the contract in `Sum` with ‖c_i‖_∞ ≤ clip. ``values`` must
     not be released without noise. Proof: docs/proofs/frank_wolfe.md.
@@ -293,20 +268,15 @@ def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) 
     clip = check_clip(clip)
     at = vector("weights", weights, data.n_parameters)
     if data.memory.largest is None:
-        data.memory.largest = _largest_entries(data)
+        bounds = data.table.largest_entries()
+        if data.scales.size:
+            bounds *= data.scales
+        if data.fit_intercept:
+            np.maximum(bounds, 1.0, out=bounds)
+        with np.errstate(over="ignore"):
+            bounds *= ENTRY_LIFT
+        data.memory.largest = np.maximum(bounds, SMALLEST_NORM, out=bounds)
     return clipped_sum(data, corner_margins(data, at), loss, clip, data.memory.largest)
-
-
-def _largest_entries(data: RowData) -> FloatArray:
-    """Return bounds on the largest absolute entry of each (scaled) row, its constant included."""
-    bounds = data.table.largest_entries()
-    if data.scales.size:
-        bounds *= data.scales
-    if data.fit_intercept:
-        np.maximum(bounds, 1.0, out=bounds)
-    with np.errstate(over="ignore"):
-        bounds *= ENTRY_LIFT
-    return np.maximum(bounds, SMALLEST_NORM, out=bounds)
 
 
 def corner_margins(data: RowData, weights: FloatArray) -> FloatArray:
@@ -335,8 +305,6 @@ def candidate_losses(
     ``candidates`` has shape (m, n_parameters); ``values[k]`` belongs to ``candidates[k]``, and
     ``error`` holds for each.
 
-    Notes
-    -----
     *Privacy.* By the contract in `Sum` with |c_ik| ≤ clip, adding a row moves each value by at
     most clip + 2·error, either way; replacing one, by 2·clip + 2·error. A change that is not
     a number counts as clip. A third-party loss must be elementwise. Proof:

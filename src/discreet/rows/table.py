@@ -24,22 +24,8 @@ from discreet.objectives.compile import KernelModule
 from discreet.rows.bounds import BLOCK_ROWS, norm_inflation
 from discreet.validate import FloatArray
 
-__all__ = [
-    "Batches",
-    "DenseTable",
-    "Halves",
-    "Piece",
-    "Table",
-    "in_parts",
-    "one_thread",
-    "read_only",
-    "sum_blocks",
-    "threads",
-]
-
 KERNELS = KernelModule("discreet.rows.kernels")
-OUTPUT_KERNELS = KernelModule("discreet.rows.output_kernels")
-ACCURATE_KERNELS = KernelModule("discreet.rows.accurate_kernels")
+PRODUCT_KERNELS = KernelModule("discreet.rows.product_kernels")
 
 ENTRIES_WORTH_A_THREAD = 2**22
 """Entries of X (32 MB) that take long enough to be worth starting a thread for."""
@@ -88,15 +74,11 @@ class Table(ABC):
     """
 
     dense: bool
+    dtype: np.dtype[Any]
     n_rows: int
     n_features: int
     n_entries: int
     block_rows: int = BLOCK_ROWS
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
 
     @abstractmethod
     def norms(self) -> FloatArray:
@@ -119,11 +101,8 @@ class Table(ABC):
         """Yield (first row, read-only C-contiguous dense rows) for rows start to stop."""
 
     @abstractmethod
-    def output_products(self, weights: FloatArray) -> Callable[[int, int, FloatArray], None]:
-        """Return a function that writes X[start:stop] @ weights.T to an array.
-
-        The bits are those of `products` for one output after the other.
-        """
+    def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
+        """Write X[start:stop] @ weights.T to out, with the bits of `products` for each output."""
 
     @abstractmethod
     def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
@@ -298,17 +277,13 @@ class DenseTable(Table):
         self.array = X.view()
         self.array.flags.writeable = False
         self.n_rows, self.n_features = X.shape
-        self.n_entries = X.size
+        self.n_entries, self.dtype = X.size, X.dtype
         double = X.dtype == np.float64 and X.flags.aligned
         self._by_row = double and X.flags.c_contiguous
         self._as_stored = X.flags.aligned and X.flags.c_contiguous  # kernels take single precision
         self._by_column = double and X.flags.f_contiguous and not X.flags.c_contiguous
         columns = max(1, X.shape[1])
         self._height = max(1, TILE_ENTRIES // columns, min(WIDE_ROWS, WIDE_ENTRIES // columns))
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
 
     def norms(self) -> FloatArray:
         inflation, out = norm_inflation(self.n_features), np.empty(self.n_rows)
@@ -357,30 +332,26 @@ class DenseTable(Table):
         else:
             KERNELS.dense_add(piece.data, coefficients, total)
 
-    def output_products(self, weights: FloatArray) -> Callable[[int, int, FloatArray], None]:
-        missing = -len(weights) % OUTPUT_KERNELS.TOGETHER
+    def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
+        missing = -len(weights) % PRODUCT_KERNELS.TOGETHER
         padded = np.zeros((len(weights) + missing, self.n_features))
         padded[: len(weights)] = weights
-
-        def write(start: int, stop: int, out: FloatArray) -> None:
-            for first, tile in self.tiles(start, stop):
-                here = out[first - start : first - start + len(tile)]
-                OUTPUT_KERNELS.dense_output_products(tile, padded, here)
-
-        return write
+        for first, tile in self.tiles(start, stop):
+            here = out[first - start : first - start + len(tile)]
+            PRODUCT_KERNELS.dense_output_products(tile, padded, here)
 
     def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
         total = np.zeros((factors.shape[1], self.n_features))
         for first, tile in self.tiles(start, start + len(factors)):
             here = factors[first - start : first - start + len(tile)]
-            OUTPUT_KERNELS.dense_output_add(tile, here, total)
+            PRODUCT_KERNELS.dense_output_add(tile, here, total)
         return total
 
     def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
         for first, tile in self.tiles(start, stop):
             at = slice(first - start, first - start + len(tile))
             parts = (out[0][at], out[1][at])
-            ACCURATE_KERNELS.accurate_dense_products(tile, *weights, *parts)
+            PRODUCT_KERNELS.accurate_dense_products(tile, *weights, *parts)
 
     def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
         total = np.zeros(self.n_features)
@@ -398,7 +369,8 @@ class DenseTable(Table):
     def largest_entries(self) -> FloatArray:
         out = np.empty(self.n_rows)
         for start, tile in self.tiles(0, self.n_rows):
-            KERNELS.dense_largest(tile, out[start : start + len(tile)])
+            largest = np.maximum(tile.max(axis=1), -tile.min(axis=1))
+            out[start : start + len(tile)] = largest
         return out
 
     def column(self, index: int) -> FloatArray:
