@@ -113,7 +113,7 @@ def test_rounding_is_part_of_the_sensitivity():
 def test_the_block_size_is_that_of_the_rows(monkeypatch):
     descent = GradientDescent(problem_of(10**9, Logistic()), 10, 1.0)
     before = descent.rounding
-    monkeypatch.setattr(module, "BLOCK_ROWS", 8 * BLOCK_ROWS)
+    monkeypatch.setattr("discreet.rows.bounds.BLOCK_ROWS", 8 * BLOCK_ROWS)
     assert descent.rounding != before
     assert as_rows(np.ones((2, 1)), [1.0, 1.0]).block_rows == BLOCK_ROWS
 
