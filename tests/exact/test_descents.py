@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from discreet.core import Relation
 from discreet.errors import NotSupported, PrivacyError
 from discreet.exact import GradientDescent, PermutationPasses
-from discreet.exact import descents as module
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
 from discreet.rows import BLOCK_ROWS, as_rows
 
@@ -115,7 +114,7 @@ def test_the_block_size_is_that_of_the_rows(monkeypatch):
     before = descent.rounding
     monkeypatch.setattr("discreet.rows.bounds.BLOCK_ROWS", 8 * BLOCK_ROWS)
     assert descent.rounding != before
-    assert as_rows(np.ones((2, 1)), [1.0, 1.0]).block_rows == BLOCK_ROWS
+    assert as_rows(np.ones((2, 1)), [1.0, 1.0]).table.block_rows == BLOCK_ROWS
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])

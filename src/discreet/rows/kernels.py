@@ -225,6 +225,16 @@ def dense_square_add(rows, scales, out):
             out[j] += value * value
 
 
+@kernel
+def dense_largest(table, out):
+    """Write the largest absolute entry of each row to out; table is C-contiguous."""
+    for i in range(table.shape[0]):
+        largest = 0.0
+        for j in range(table.shape[1]):
+            largest = max(largest, abs(np.float64(table[i, j])))
+        out[i] = largest
+
+
 # Losses. What is not a number, after an overflow, counts as 0 for a slope, as the clip for a loss.
 
 

@@ -145,8 +145,7 @@ class Rows(RowData):
 
     def margins(self, weights: ArrayLike) -> FloatArray:
         """Return the n margins x·w plus intercept (private), each from its row alone."""
-        at = vector("weights", weights, self.n_parameters)
-        return self.margins_at(at).copy()
+        return self.margins_at(vector("weights", weights, self.n_parameters)).copy()
 
     def norms(self) -> FloatArray:
         """Return upper bounds on the norms of rows, without a constant feature (private).
@@ -181,8 +180,8 @@ class Rows(RowData):
     def shifted(self, shift: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the rows, scaled down to ``row_norm``, minus ``shift``, as a dense array.
 
-        Rows without a ``row_norm`` are taken as they are.
-        ``out``, if given, is written to; it may be the table itself, which then is lost.
+        Rows without a ``row_norm`` are taken as they are. ``out``, if given, is written to; it may
+        be the table itself, which then is lost.
 
         *Privacy.* Private, like the rows. A row of the result is a function of that row, the
         arguments and the type of the table alone.
@@ -219,7 +218,7 @@ class Rows(RowData):
 def as_rows(
     X: Any, y: ArrayLike | Checked, *, fit_intercept: bool = True, row_norm: float | None = None
 ) -> Rows:
-    """Wrap a table and its targets, without copying the table.
+    """Wrap a table and its targets, without copying; raise ValueError if they are not finite.
 
     Parameters
     ----------
@@ -233,11 +232,6 @@ def as_rows(
     row_norm : float or None
         Public bound on the norm of a row, without the constant; longer rows act as if scaled down
         to it. ``None``: rows are left as they are.
-
-    Raises
-    ------
-    ValueError
-        If X or y has another type or shape, or entries that are NaN or infinite.
     """
     if row_norm is not None:
         low, high = ROW_NORM_RANGE

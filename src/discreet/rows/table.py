@@ -369,8 +369,7 @@ class DenseTable(Table):
     def largest_entries(self) -> FloatArray:
         out = np.empty(self.n_rows)
         for start, tile in self.tiles(0, self.n_rows):
-            largest = np.maximum(tile.max(axis=1), -tile.min(axis=1))
-            out[start : start + len(tile)] = largest
+            KERNELS.dense_largest(tile, out[start : start + len(tile)])
         return out
 
     def column(self, index: int) -> FloatArray:
