@@ -143,10 +143,10 @@ class SparseTable(Table):
         self, start: int, stop: int, scales: FloatArray, map: AffineMap, factors: FloatArray
     ) -> FloatArray:
         """Return Σ (κ·(L·(s·x) − b))² over rows start to stop, by column; L is a diagonal."""
-        total = np.zeros(self.n_features)
-        numbers = (scales, map.linear, map.offset, factors)
+        total, offset = np.zeros(self.n_features), map.offset
+        numbers = (scales, map.linear, offset, factors)
         KERNELS.sparse_squares(*self.arrays, *numbers, start, stop, total)
-        total += map.offset**2 * np.sum(factors[start:stop] ** 2)
+        total += offset**2 * np.sum(factors[start:stop] ** 2)
         return total
 
     def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
