@@ -11,7 +11,7 @@ from discreet.core import Relation
 from discreet.errors import NotSupported, PrivacyError
 from discreet.exact import GradientDescent, PermutationPasses
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
-from discreet.rows import BLOCK_ROWS, as_rows, bounds
+from discreet.rows import BLOCK_ROWS, as_rows
 
 D = 5
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -112,9 +112,9 @@ def test_rounding_is_part_of_the_sensitivity():
 def test_the_block_size_is_that_of_the_rows(monkeypatch):
     descent = GradientDescent(problem_of(10**9, Logistic()), 10, 1.0)
     before = descent.rounding
-    monkeypatch.setattr(bounds, "BLOCK_ROWS", 8 * BLOCK_ROWS)
+    monkeypatch.setattr("discreet.rows.bounds.BLOCK_ROWS", 8 * BLOCK_ROWS)
     assert descent.rounding != before
-    assert as_rows(np.ones((2, 1)), [1.0, 1.0]).data.table.block_rows == BLOCK_ROWS
+    assert as_rows(np.ones((2, 1)), [1.0, 1.0]).table.block_rows == BLOCK_ROWS
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])

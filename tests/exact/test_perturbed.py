@@ -15,6 +15,7 @@ from discreet.exact import perturbed as module
 from discreet.exact.certificate import PerturbedObjective, Point, certifiable_norm, certify
 from discreet.objectives import L2, Huber, HuberHinge, Logistic, Problem, Softmax
 from discreet.rows import as_rows
+from discreet.rows.curvature import allowance
 from discreet.solvers import AMP, ObjPert
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -97,8 +98,8 @@ def test_the_certifiable_norm_is_enough_for_every_layout(loss, make, d):
     rows = as_rows(make(X), np.zeros(3), row_norm=1.0)
     for sizes in ((1.0, 1.0), (1e6, 3.0)):
         clip = loss.slope_bound * math.sqrt(2)
-        theirs = rows.certifiable_norm(loss, clip, 0.5, *sizes)
         weights, linear = sizes
+        theirs = 3.5 * allowance(rows, loss, clip, weights, 3 * clip + 0.5 * weights + linear)
         ours = certifiable_norm(
             problem_of(loss, 3, d), clip=clip, ridge=0.5, weights=weights, linear=linear
         )

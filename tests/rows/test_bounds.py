@@ -56,10 +56,10 @@ def test_a_descents_error_covers_its_sums(n_rows):
 def test_blocks_are_as_large_as_bounds_say():
     """The bound of a sum is that of blocks of BLOCK_ROWS, and tables use such blocks."""
     rows = as_rows(np.ones((9000, 2)), np.ones(9000))
-    assert rows.data.table.block_rows == bounds.BLOCK_ROWS
+    assert rows.table.block_rows == bounds.BLOCK_ROWS
     starts = []
-    pieces = rows.data.table.pieces
-    rows.data.table.pieces = lambda start, stop: starts.append((start, stop)) or pieces(start, stop)
+    pieces = rows.table.pieces
+    rows.table.pieces = lambda start, stop: starts.append((start, stop)) or pieces(start, stop)
     total = rows.gradient_sum(np.zeros(3), Logistic(), 1.0)
     assert starts == [(0, 4096), (4096, 8192), (8192, 9000)]
     assert total.error == bounds.gradient_error(9000, bounds.BLOCK_ROWS, 1.0)

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.rows import as_rows
-from discreet.rows.data import Margins
 from discreet.rows.sums import FEW, corner_margins
 
 LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(1.0), Squared()]
@@ -93,7 +92,7 @@ def test_margins_of_a_row_have_the_same_bits_everywhere(few):
     moved = as_rows(sp.csr_array(X[order]), y[order], row_norm=2.0)
 
     def found(rows):
-        return corner_margins(rows.data, Margins(), weights)
+        return corner_margins(rows, weights)
 
     assert np.array_equal(found(whole)[order], found(moved))
     alone = [found(as_rows(sp.csr_array(X[[i]]), y[[i]], row_norm=2.0))[0] for i in range(50)]
@@ -135,7 +134,7 @@ def test_samples_have_their_own_largest_entries():
     rows = as_rows(X, y)
     rows.corner_gradient(np.zeros(6), Hinge(), 1.0)  # remembers the largest entries
     drawn = rows.sample(0.3, np.random.default_rng(0))
-    fresh = as_rows(drawn.data.table.array, drawn.data.targets)
+    fresh = as_rows(drawn.table.array, drawn.targets)
     assert np.array_equal(
         drawn.corner_gradient(np.ones(6), Hinge(), 1.0).values,
         fresh.corner_gradient(np.ones(6), Hinge(), 1.0).values,

@@ -14,7 +14,7 @@ from discreet.core import curator
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared, kernel_code
 from discreet.objectives.kernels import SLOPES
 from discreet.rows import as_rows, bounds
-from discreet.rows.loss_kernels import clip_slopes
+from discreet.rows.kernels import clip_slopes
 
 STEPS = np.linspace(0, 2, 21)
 ALL = [Logistic(), Hinge(), HuberHinge(), Huber(2.0), Squared()]
@@ -43,10 +43,10 @@ def coefficients(rows, weights, loss, clip):
     """Return each row's factors (u_i of x_i, t_i of the constant)."""
     code, parameter = kernel_code(loss)
     t = np.empty(rows.n_rows)
-    SLOPES[code](parameter, rows.margins(weights), rows.data.targets, t)
+    SLOPES[code](parameter, rows.margins(weights), rows.targets, t)
     u = t.copy()
-    clip_slopes(rows.data.norms, np.empty(0), clip, t)
-    clip_slopes(rows.data.norms, rows.data.scales, clip, u)
+    clip_slopes(rows.norm_bounds, np.empty(0), clip, t)
+    clip_slopes(rows.norm_bounds, rows.scales, clip, u)
     return u, t
 
 
@@ -174,7 +174,7 @@ def test_a_row_counts_the_same_wherever_it_stands(make_layout):
         rows = as_rows(make_layout(X[index]), y[index], row_norm=9.0)
         rows.line_losses(weights, direction, STEPS, Logistic(), 3.0)
         u, t = coefficients(rows, weights - STEPS[3] * direction, Logistic(), 0.5)
-        numbers.append(np.array([rows.data.norms, rows.margins(weights), u, t]))
+        numbers.append(np.array([rows.norm_bounds, rows.margins(weights), u, t]))
         np.testing.assert_array_equal(numbers[-1], numbers[0][:, index])
 
 
@@ -203,7 +203,7 @@ def test_sample_inclusion():
     counts, together, repeats, rate = np.zeros(400), np.zeros(400), 2000, 0.3
     for _ in range(repeats):
         drawn = np.zeros(400)
-        drawn[rows.sample(rate, generator).data.table.array[:, 0].astype(int)] = 1
+        drawn[rows.sample(rate, generator).table.array[:, 0].astype(int)] = 1
         counts += drawn
         together += drawn * np.roll(drawn, 1)
     assert np.abs(counts - repeats * rate).max() <= 130

@@ -41,11 +41,11 @@ def test_margins_have_the_bits_of_one_output_at_a_time(layout, d, count):
         made = {"row_norm": row_norm, "fit_intercept": fit_intercept}
         rows = as_rows(LAYOUTS[layout](X), y, **made)
         used = np.ascontiguousarray(weights[:, : rows.n_parameters])
-        found = rows.data.output_margins(used.ravel(), count)
-        one = np.stack([rows.data.margins(vector) for vector in used], axis=1)
+        found = rows.computed_margins(used.ravel(), count)
+        one = np.stack([rows.computed_margins(vector) for vector in used], axis=1)
         np.testing.assert_array_equal(found, one)
         alone = as_rows(LAYOUTS[layout](X[5:6]), y[5:6], **made)
-        np.testing.assert_array_equal(alone.data.output_margins(used.ravel(), count)[0], found[5])
+        np.testing.assert_array_equal(alone.computed_margins(used.ravel(), count)[0], found[5])
 
 
 def test_extreme_numbers_have_the_same_bits():
@@ -54,8 +54,8 @@ def test_extreme_numbers_have_the_same_bits():
     weights[1, 4], weights[2, 10] = 1e10, 1e300
     for layout in ("C", "F", "csr"):
         rows = as_rows(LAYOUTS[layout](X), y, row_norm=1.0)
-        one = np.stack([rows.data.margins(vector) for vector in weights], axis=1)
-        np.testing.assert_array_equal(rows.data.output_margins(weights.ravel(), 5), one)
+        one = np.stack([rows.computed_margins(vector) for vector in weights], axis=1)
+        np.testing.assert_array_equal(rows.computed_margins(weights.ravel(), 5), one)
         assert np.isfinite(rows.gradient_sum(weights.ravel(), Softmax(5), 1.0).values).all()
 
 

@@ -54,7 +54,7 @@ def check_sums(X, y, loss, reference, fit_intercept, row_norm):
     rows = as_rows(X, y, fit_intercept=fit_intercept, row_norm=row_norm)
     plain = reference(X, y, fit_intercept, row_norm)
     weights, direction = vectors(rows)
-    assert isinstance(rows.data.table, SparseTable if sp.issparse(X) else DenseTable)
+    assert isinstance(rows.table, SparseTable if sp.issparse(X) else DenseTable)
     assert (rows.n_rows, rows.n_features) == X.shape
     for clip in (0.8, 40.0):
         got = rows.gradient_sum(weights, loss, clip)
@@ -114,7 +114,7 @@ def test_remembered_margins_equal_new_ones(make_layout, row_norm, small_table):
 def test_one_product_an_iteration(convert, small_table, monkeypatch):
     rows = as_rows(convert(small_table[0]), small_table[1])
     calls = []
-    table = rows.data.table
+    table = rows.table
     products = table.products
     monkeypatch.setattr(table, "products", lambda *a: calls.append(1) or products(*a))
     weights, direction = vectors(rows)
@@ -171,7 +171,7 @@ def test_with_targets(make_layout, small_table):
     np.testing.assert_array_equal(
         other.gradient_sum(weights, Logistic(), 1.0).values, expected.values
     )
-    assert other.data.norms is rows.data.norms
+    assert other.norm_bounds is rows.norm_bounds
     with pytest.raises(ValueError, match="one target for each"):
         rows.with_targets(y[1:])
 
@@ -255,7 +255,7 @@ def test_repeated_and_unsorted_entries_are_put_in_order(dtype, reference):
     X.has_canonical_format = True  # scipy's flag may be wrong
     y, weights = np.array([1.0, -1.0]), np.array([0.3, -0.2, 0.5, 0.1])
     rows = as_rows(X, y)
-    np.testing.assert_allclose(rows.data.norms, [math.sqrt(19), math.sqrt(42)], rtol=1e-12)
+    np.testing.assert_allclose(rows.norm_bounds, [math.sqrt(19), math.sqrt(42)], rtol=1e-12)
     dense = np.array([[3.0, 3.0, 0.0], [5.0, 0.0, 4.0]])
     np.testing.assert_allclose(
         rows.gradient_sum(weights, Squared(), 1.0).values,
@@ -280,8 +280,8 @@ def test_broken_sparse_structure_is_refused():
 def test_canonical_csr_is_not_copied():
     X = sp.csr_array(np.eye(5))
     rows = as_rows(X, np.ones(5))
-    assert np.shares_memory(rows.data.table.data, X.data)
-    assert np.shares_memory(rows.data.table.indices, X.indices)
+    assert np.shares_memory(rows.table.data, X.data)
+    assert np.shares_memory(rows.table.indices, X.indices)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -55,8 +55,8 @@ def test_targets_alone_come_with_a_constant(intercept):
 
 def exact_vectors(rows, table):
     """The vectors as the code rounds them, and their exact squared lengths."""
-    targets = (rows.data.targets - CENTRE) * WEIGHT
-    lengths = np.sqrt(rows.data.norms**2 + targets**2)
+    targets = (rows.targets - CENTRE) * WEIGHT
+    lengths = np.sqrt(rows.norm_bounds**2 + targets**2)
     limit = CLIP * (1 - 2.0**-40)
     factors = np.where(lengths > limit, limit / lengths, 1.0)
     full = np.column_stack([table * factors[:, None], factors, targets * factors])

@@ -12,11 +12,11 @@ from discreet.objectives.losses import (
     Logistic,
     Loss,
     Sigmoid,
+    Softmax,
     Squared,
     kernel_code,
 )
 from discreet.objectives.problem import L2, Problem
-from discreet.objectives.softmax import Softmax
 
 __all__ = [
     "L2",

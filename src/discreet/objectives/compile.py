@@ -19,21 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["KernelModule", "inlined", "kernel"]
-
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 _log = logging.getLogger("discreet.compile")
 
 
 class KernelModule:
-    """A module of kernels that is imported when its first kernel is used: numba is slow to load.
-
-    Parameters
-    ----------
-    name : str
-        Full name of the module.
-    """
+    """A module of kernels that is imported when its first kernel is used: numba is slow to load."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -78,15 +70,9 @@ def inlined(function: Callable[..., Any]) -> Any:
     return njit(function, inline="always", **OPTIONS)
 
 
-_watched = False
-
-
+@functools.cache
 def _watch() -> None:
     """Log one line when the first kernel is compiled in this process (not when it is loaded)."""
-    global _watched
-    if _watched:
-        return
-    _watched = True
     event: Any = importlib.import_module("numba.core.event")
 
     class Listener(event.Listener):  # type: ignore[misc]

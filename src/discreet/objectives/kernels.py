@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 
 from discreet.objectives.compile import kernel
 
-GIVEN, LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(7)
-"""Codes of losses, in the order of ``LOSSES``. ``GIVEN``: a loss without kernels."""
+LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(1, 7)
+"""Codes of losses, in the order of ``LOSSES``; 0 is a loss without kernels."""
 
 REACH = 300.0
 """Arguments of exponentials are cut to this: nothing overflows (docs/proofs/summation.md)."""
@@ -189,15 +189,8 @@ def squared_slopes(_parameter, margins, targets, out):
         out[i] = margins[i] - targets[i]
 
 
-@kernel
-def given_slopes(_parameter, margins, _targets, out):
-    """Copy slopes that were computed elsewhere and take the place of margins."""
-    for i in range(out.size):
-        out[i] = margins[i]
-
-
 SLOPES = (
-    given_slopes,
+    None,
     logistic_slopes,
     hinge_slopes,
     huber_hinge_slopes,
@@ -211,9 +204,7 @@ SLOPES = (
 @kernel
 def slopes(code, parameter, margins, targets, out):
     """Write φ'(margin, target) to out, for kernels that take any loss."""
-    if code == GIVEN:
-        given_slopes(parameter, margins, targets, out)
-    elif code == LOGISTIC:
+    if code == LOGISTIC:
         logistic_slopes(parameter, margins, targets, out)
     elif code == HINGE:
         hinge_slopes(parameter, margins, targets, out)

@@ -1,4 +1,4 @@
-"""Losses of linear models, as functions of one number: the margin.
+"""Losses of linear models, as functions of one number per row, the margin, or of K for softmax.
 
 A row (x, y) with margin m = x·w (plus the intercept) has the loss φ(m, y), so its gradient is
 φ'(m, y)·x, of norm |φ'|·‖x‖. Everything a proof needs of a loss is a bound on φ'
@@ -21,6 +21,8 @@ value too large for a float is ``inf``. Kernels compute the same formulas row by
 forms are in ``kernels.py``, and tests compare the two.
 """
 
+# ruff: noqa: D102  the methods are documented in Loss
+
 from __future__ import annotations
 
 import math
@@ -29,21 +31,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.validate import FloatArray, check_fields, positive
-
-__all__ = [
-    "LOSSES",
-    "Hinge",
-    "Huber",
-    "HuberHinge",
-    "Logistic",
-    "Loss",
-    "Sigmoid",
-    "Squared",
-    "kernel_code",
-]
+from discreet.validate import FloatArray, check_fields, integer, positive
 
 Task: TypeAlias = Literal["classification", "regression"]
 
@@ -69,11 +59,18 @@ class Loss(ABC):
         Classification losses take targets −1 and +1.
     convex : bool
         True if φ is convex in the margin.
+    parameter : float
+        Parameter of the loss that its kernels take, 0 if it has none.
+    n_outputs : int
+        Number of margins per row, each with its own weights; 1 but for multi-class losses. With
+        more than one, the last axis of margins and of slopes runs over them.
     """
 
     name: ClassVar[str]
     task: ClassVar[Task]
     convex: ClassVar[bool] = True
+    parameter = 0.0
+    n_outputs = 1
 
     @property
     @abstractmethod
@@ -86,22 +83,9 @@ class Loss(ABC):
         """Bound on |φ''|, ``None`` if φ is not smooth."""
 
     @property
-    def parameter(self) -> float:
-        """Parameter of the loss that its kernels take, 0 if it has none."""
-        return 0.0
-
-    @property
     def smooth(self) -> bool:
         """True if φ' is Lipschitz."""
         return self.curvature_bound is not None
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of margins per row, each with its own weights; 1 but for multi-class losses.
-
-        With more than one, the last axis of margins and of slopes runs over them.
-        """
-        return 1
 
     @property
     def hessian_rank(self) -> int:
@@ -152,19 +136,16 @@ class Logistic(Loss):
     gradient_corners = 1  # φ' never changes its sign
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ(margin, target)."""
         m, y = _arrays(margin, target)
         return _float(np.logaddexp(0.0, -y * m))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ' in the margin."""
         m, y = _arrays(margin, target)
         z = y * m
         small = np.exp(-np.abs(z))  # at most 1, so nothing overflows
         return _float(-y * np.where(z >= 0, small, 1.0) / (1.0 + small))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ'' in the margin."""
         m, y = _arrays(margin, target)
         small = np.exp(-np.abs(y * m))
         return _float(y * y * small / (1.0 + small) ** 2)
@@ -185,17 +166,14 @@ class Hinge(Loss):
         return HuberHinge(width)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ(margin, target)."""
         m, y = _arrays(margin, target)
         return _float(np.maximum(0.0, 1.0 - y * m))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ' in the margin, 0 at the kink."""
         m, y = _arrays(margin, target)
         return _float(np.where(1.0 - y * m > 0, -y, 0.0))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ'' in the margin, which is 0 wherever it exists."""
         m, y = _arrays(margin, target)
         return np.zeros(np.broadcast(m, y).shape)
 
@@ -227,11 +205,7 @@ class HuberHinge(Loss):
     def __post_init__(self) -> None:
         remedy = "Use 0.1, or Hinge() for a hinge without smoothing."
         check_fields(self, positive, "smoothing", remedy=remedy)
-
-    @property
-    def parameter(self) -> float:
-        """Return h."""
-        return self.smoothing
+        object.__setattr__(self, "parameter", self.smoothing)
 
     @property
     def curvature_bound(self) -> float | None:
@@ -239,7 +213,6 @@ class HuberHinge(Loss):
         return 1.0 / (2.0 * self.smoothing)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ(margin, target)."""
         m, y = _arrays(margin, target)
         h = self.smoothing
         s = 1.0 - y * m
@@ -248,14 +221,12 @@ class HuberHinge(Loss):
         return _float(np.where(s > h, s, (near + h) * ((near + h) / (4.0 * h))))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ' in the margin."""
         m, y = _arrays(margin, target)
         h = self.smoothing
         near = np.clip(1.0 - y * m, -h, h)
         return _float(-y * ((near + h) / (2.0 * h)))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ'' in the margin."""
         m, y = _arrays(margin, target)
         h = self.smoothing
         return _float(np.where(np.abs(1.0 - y * m) <= h, y * y / (2.0 * h), 0.0))
@@ -273,20 +244,17 @@ class Sigmoid(Loss):
     gradient_corners = 1  # φ' never changes its sign
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ(margin, target)."""
         m, y = _arrays(margin, target)
         z = y * m
         small = np.exp(-np.abs(z))
         return _float(np.where(z >= 0, small, 1.0) / (1.0 + small))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ' in the margin."""
         m, y = _arrays(margin, target)
         small = np.exp(-np.abs(y * m))
         return _float(-y * (small / (1.0 + small) ** 2))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ'' in the margin."""
         m, y = _arrays(margin, target)
         z = y * m
         small = np.exp(-np.abs(z))
@@ -314,11 +282,7 @@ class Huber(Loss):
     def __post_init__(self) -> None:
         remedy = "Use 1.0, or Squared() for a loss without threshold."
         check_fields(self, positive, "threshold", remedy=remedy)
-
-    @property
-    def parameter(self) -> float:
-        """Return t."""
-        return self.threshold
+        object.__setattr__(self, "parameter", self.threshold)
 
     @property
     def slope_bound(self) -> float:
@@ -326,7 +290,6 @@ class Huber(Loss):
         return self.threshold
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ(margin, target)."""
         m, y = _arrays(margin, target)
         t = self.threshold
         with np.errstate(over="ignore"):
@@ -335,13 +298,11 @@ class Huber(Loss):
             return _float(near * (size - 0.5 * near))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ' in the margin."""
         m, y = _arrays(margin, target)
         with np.errstate(over="ignore"):
             return _float(np.clip(m - y, -self.threshold, self.threshold))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ'' in the margin."""
         m, y = _arrays(margin, target)
         with np.errstate(over="ignore"):
             return _float(np.where(np.abs(m - y) <= self.threshold, 1.0, 0.0))
@@ -357,20 +318,17 @@ class Squared(Loss):
     curvature_bound = 1.0
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ(margin, target)."""
         m, y = _arrays(margin, target)
         with np.errstate(over="ignore"):
             r = m - y
             return _float(0.5 * r * r)
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ' in the margin."""
         m, y = _arrays(margin, target)
         with np.errstate(over="ignore"):
             return _float(m - y)
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        """Return φ'' in the margin."""
         m, y = _arrays(margin, target)
         return np.ones(np.broadcast(m, y).shape)
 
@@ -378,6 +336,87 @@ class Squared(Loss):
 def _float(result: Any) -> FloatArray:
     """Give numpy scalars and arrays one type."""
     return np.asarray(result, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """Cross-entropy, log Σ_k exp(m_k) − m_y, for targets 0, 1, …, K − 1 (as floats).
+
+    A row's gradient is (p − e_y) ⊗ x with the class probabilities p. Margins have K entries in
+    their last axis; so have slopes, and second derivatives are K × K matrices. The weights are K
+    rows one after the other, the weights of class 0 first, each with its intercept last if there is
+    one: ``weights.reshape(K, -1)[k]`` belongs to class k.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+    """
+
+    n_classes: int
+
+    name: ClassVar[str] = "softmax"
+    task: ClassVar[Task] = "classification"
+
+    slope_bound = math.nextafter(math.sqrt(2.0), 2.0)  # of ‖p − e_y‖
+    curvature_bound = 0.5  # of the largest eigenvalue of diag(p) − ppᵀ
+
+    def __post_init__(self) -> None:
+        check_fields(self, integer, "n_classes", least=2)
+        object.__setattr__(self, "n_outputs", self.n_classes)
+
+    @property
+    def hessian_rank(self) -> int:
+        """K − 1: moving all margins alike changes nothing."""
+        return self.n_classes - 1
+
+    @property
+    def hessian_trace_bound(self) -> float:
+        """Bound on the trace 1 − ‖p‖² of diag(p) − ppᵀ: 1 − 1/K."""
+        return 1.0 - 1.0 / self.n_classes
+
+    @property
+    def gradient_corners(self) -> int:
+        """K − 1: p − e_y is a convex combination of 0 and the e_j − e_y, j ≠ y."""
+        return self.n_classes - 1
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        m, index = self._split(margin, target)
+        top = m.max(axis=-1)
+        with np.errstate(all="ignore"):
+            rest = np.log(np.exp(m - top[..., None]).sum(axis=-1))
+            own = np.take_along_axis(m, index[..., None], axis=-1)[..., 0]
+            return np.asarray(np.maximum((top - own) + rest, 0.0), dtype=np.float64)
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        m, index = self._split(margin, target)
+        slopes = self._probabilities(m)
+        own = np.take_along_axis(slopes, index[..., None], axis=-1)
+        np.put_along_axis(slopes, index[..., None], own - 1.0, axis=-1)
+        return slopes
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        m, _ = self._split(margin, target)
+        p = self._probabilities(m)
+        return np.asarray(p[..., :, None] * (np.eye(self.n_classes) - p[..., None, :]))
+
+    def _split(self, margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
+        m = np.asarray(margin, dtype=np.float64)
+        if m.ndim < 1 or m.shape[-1] != self.n_classes:
+            raise ValueError(
+                f"Softmax: margins must have {self.n_classes} entries in the last axis."
+            )
+        index = np.broadcast_to(np.asarray(target, dtype=np.intp), m.shape[:-1])
+        if index.size and not (index.min() >= 0 and index.max() < self.n_classes):
+            raise ValueError(
+                f"Softmax: targets must be classes 0 to {self.n_classes - 1}. Encode labels first."
+            )
+        return m, index
+
+    def _probabilities(self, m: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            weights = np.exp(m - m.max(axis=-1, keepdims=True))
+            return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 LOSSES: dict[str, type[Loss]] = {

@@ -8,15 +8,13 @@ settings, never of the rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.objectives.losses import Loss
 from discreet.validate import FloatArray, check_fields, integer, number, positive
-
-__all__ = ["L2", "Problem"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,15 @@ class Problem:
     row_norm : float or None
         Public bound on ‖x‖ (without the constant) that longer rows are scaled down to. ``None``:
         rows are not scaled, and constants that need a bound on ‖x‖ are infinite.
+
+    Attributes
+    ----------
+    n_parameters : int
+        Number of weights: features, plus one with an intercept, for each output of the loss.
+    row_norm_bound : float
+        Bound on the norm of a row with its constant: √(row_norm² + 1) with an intercept.
+    lipschitz : float
+        Bound on the norm of a row's gradient, without the penalty.
     """
 
     loss: Loss
@@ -80,29 +87,21 @@ class Problem:
     n_features: int
     fit_intercept: bool = True
     row_norm: float | None = None
+    n_parameters: int = field(init=False, repr=False, compare=False)
+    row_norm_bound: float = field(init=False, repr=False, compare=False)
+    lipschitz: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         remedy = "Pass a non-empty table."
         check_fields(self, integer, "n_rows", "n_features", most=10**15, remedy=remedy)
         remedy = "Pass a public bound on the norm of a row, or None to leave rows as they are."
         check_fields(self, positive, "row_norm", optional=True, remedy=remedy)
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights: features, plus one with an intercept, for each output of the loss."""
-        return self.loss.n_outputs * (self.n_features + int(self.fit_intercept))
-
-    @property
-    def row_norm_bound(self) -> float:
-        """Bound on the norm of a row with its constant: √(row_norm² + 1) with an intercept."""
-        if self.row_norm is None:
-            return math.inf
-        return math.hypot(self.row_norm, 1.0) if self.fit_intercept else self.row_norm
-
-    @property
-    def lipschitz(self) -> float:
-        """Bound on the norm of a row's gradient, without the penalty."""
-        return self.loss.slope_bound * self.row_norm_bound
+        longest = math.inf if self.row_norm is None else self.row_norm
+        longest = math.hypot(longest, 1.0) if self.fit_intercept else longest
+        width = self.n_features + int(self.fit_intercept)
+        object.__setattr__(self, "n_parameters", self.loss.n_outputs * width)
+        object.__setattr__(self, "row_norm_bound", longest)
+        object.__setattr__(self, "lipschitz", self.loss.slope_bound * longest)
 
     @property
     def smoothness(self) -> float | None:

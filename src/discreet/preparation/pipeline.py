@@ -158,7 +158,7 @@ def transform(
     for part, step in enumerate(steps):
         bound = norms.clip if norms and step.bounded else None
         rows = rows_now(fit_intercept=False, row_norm=bound)
-        curator = Curator(rows, account, noises[part])  # type: ignore[arg-type]
+        curator = Curator(rows, account, noises[part])
         curator.open_reserved(part)
         released, norms = step.fit(curator, mechanisms[part], norms)
         fitted.append(released)

@@ -9,16 +9,14 @@ Proof: docs/proofs/affine.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.rows.bounds import LARGEST_MAPPED_NORM, norm_inflation
+from discreet.rows.bounds import norm_inflation
 from discreet.validate import FloatArray
-
-__all__ = ["AffineMap"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +31,26 @@ class AffineMap:
         L: the diagonal, as a vector, or a matrix; an array without dimensions for L = 1.
     offset
         b.
+    is_identity, is_diagonal
+        True if L = 1 and b = 0, and if L is a diagonal.
+    bound
+        A bound on ‖L‖·row_norm + ‖b‖, where ‖L‖ bounds what L and |L| do to a norm.
     """
 
     row_norm: float
     linear: FloatArray
     offset: FloatArray
+    is_identity: bool = field(init=False)
+    is_diagonal: bool = field(init=False)
+    bound: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        diagonal = self.linear.ndim == 1
+        size = np.abs(self.linear).max() if diagonal else np.linalg.norm(self.linear)
+        total = float(size) * self.row_norm + float(np.linalg.norm(self.offset))
+        object.__setattr__(self, "is_identity", self.linear.ndim == 0)
+        object.__setattr__(self, "is_diagonal", diagonal)
+        object.__setattr__(self, "bound", total * norm_inflation(self.linear.size))
 
     @classmethod
     def identity(cls, row_norm: float | None = None) -> Self:
@@ -67,33 +80,6 @@ class AffineMap:
     def columns(self, index: NDArray[np.intp], factor: float) -> Self:
         """Return the map to some of the columns, times a factor."""
         return type(self)(self.row_norm, factor * self.linear[index], factor * self.offset[index])
-
-    @property
-    def is_identity(self) -> bool:
-        """True if L = 1 and b = 0."""
-        return self.linear.ndim == 0
-
-    @property
-    def is_diagonal(self) -> bool:
-        """True if L is a diagonal."""
-        return self.linear.ndim == 1
-
-    @property
-    def bound(self) -> float:
-        """A bound on ‖L‖·row_norm + ‖b‖, where ‖L‖ bounds what L and |L| do to a norm."""
-        size = np.abs(self.linear).max() if self.is_diagonal else np.linalg.norm(self.linear)
-        total = float(size) * self.row_norm + float(np.linalg.norm(self.offset))
-        return total * norm_inflation(self.linear.size)
-
-    def check(self) -> None:
-        """Refuse numbers that the proof does not cover."""
-        if not (np.isfinite(self.linear).all() and np.isfinite(self.offset).all()):
-            raise ValueError("an affine map of rows must be made of finite numbers.")
-        if not self.bound <= LARGEST_MAPPED_NORM:
-            raise ValueError(
-                f"rows can be mapped to norms of at most {LARGEST_MAPPED_NORM:g}; this map allows "
-                f"{self.bound:g}. Scale the columns down first."
-            )
 
     def adjoint(self, weights: FloatArray) -> FloatArray:
         """Return weights and constants, (K, d + 1), that give stored rows the mapped margins."""

@@ -2,7 +2,9 @@
 
 Proofs use these numbers, so each says which. Every bound is a function of public numbers. It holds
 for the table at hand and for every neighbouring one, so it is taken at one row more than the table
-has. ``REACH``, where exponentials are cut off, is with them in ``discreet.objectives.kernels``.
+has: ``n_rows`` is the public number of rows, ``block_rows`` those whose numbers are summed before
+the sum is added to the total, ``clip`` bounds the norm of a row's part. ``REACH``, where
+exponentials are cut off, is with them in ``discreet.objectives.kernels``.
 """
 
 from __future__ import annotations
@@ -11,23 +13,6 @@ import math
 
 from discreet.errors import NotSupported
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss
-
-__all__ = [
-    "BLOCK_ROWS",
-    "CLIP_RANGE",
-    "SMALLEST_SCALE",
-    "UNIT_ROUNDOFF",
-    "certificate_allowance",
-    "descent_error",
-    "gamma",
-    "gradient_error",
-    "line_error",
-    "mapped_error",
-    "mapped_square_error",
-    "norm_inflation",
-    "outer_error",
-    "sum_depth",
-]
 
 UNIT_ROUNDOFF = 2.0**-53
 """u: the relative error of one rounding. All proofs."""
@@ -117,17 +102,7 @@ def sum_depth(n_rows: int, block_rows: int) -> int:
 
 
 def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
-    """Bound the L2 error of a sum of gradients clipped to norm clip (summation.md).
-
-    Parameters
-    ----------
-    n_rows : int
-        Public number of rows; the bound holds for one more as well.
-    block_rows : int
-        Rows whose gradients are summed before the sum is added to the total.
-    clip : float
-        Bound on the norm of a row's gradient.
-    """
+    """Bound the L2 error of a sum of gradients clipped to norm clip (summation.md)."""
     rows = n_rows + 1
     return SLACK * gamma(sum_depth(rows, block_rows)) * rows * clip
 
@@ -135,13 +110,8 @@ def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
 def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> float:
     """Bound the error of a sum of losses clipped to [0, clip] (summation.md).
 
-    Parameters
-    ----------
-    n_rows, block_rows, clip
-        As in :func:`gradient_error`.
-    products : bool
-        True if factors of rows are multiplied before a logarithm is taken: one more rounding, of
-        size u for any clip, per row.
+    ``products``: factors of rows are multiplied before a logarithm is taken. That is one more
+    rounding, of size u for any clip, per row.
     """
     rows = n_rows + 1
     error = gamma(sum_depth(rows, block_rows)) * rows * clip
@@ -151,15 +121,7 @@ def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> 
 
 
 def outer_error(n_rows: int, block_rows: int, clip: float) -> float:
-    """Bound the L2 error of the weighted triangle of a sum of yyᵀ, ‖y‖ ≤ clip (preparation.md).
-
-    Parameters
-    ----------
-    n_rows, block_rows
-        As in :func:`gradient_error`.
-    clip : float
-        Bound on the norm of a row.
-    """
+    """Bound the L2 error of the weighted triangle of a sum of yyᵀ, ‖y‖ ≤ clip (preparation.md)."""
     rows = n_rows + 1
     return SLACK * gamma(sum_depth(rows, block_rows) + 4) * rows * clip * clip
 
@@ -167,19 +129,7 @@ def outer_error(n_rows: int, block_rows: int, clip: float) -> float:
 def mapped_error(
     n_rows: int, block_rows: int, factor: float, n_features: int, map_bound: float
 ) -> float:
-    """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md).
-
-    Parameters
-    ----------
-    n_rows, block_rows
-        As in :func:`gradient_error`.
-    factor : float
-        Bound on what a row is multiplied by.
-    n_features : int
-        Columns of the stored table.
-    map_bound : float
-        ``AffineMap.bound``.
-    """
+    """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md)."""
     rows = n_rows + 1
     depth = gamma(sum_depth(rows, block_rows)) + gamma(n_features + 16)
     return SLACK * rows * factor * depth * (map_bound + 1.0)
@@ -193,15 +143,7 @@ def mapped_square_error(n_rows: int, block_rows: int, clip: float, map_bound: fl
 
 
 def descent_error(n_rows: int, n_parameters: int, lipschitz: float) -> float:
-    """Bound the error of a computed mean of gradients in a descent without noise (outpert.md).
-
-    Parameters
-    ----------
-    n_rows, n_parameters : int
-        Size of the problem.
-    lipschitz : float
-        Bound on the norm of a row's gradient.
-    """
+    """Bound the error of a computed mean of gradients in a descent without noise (outpert.md)."""
     roundings = n_rows / BLOCK_ROWS + BLOCK_ROWS + n_parameters + 16
     return 4 * roundings * UNIT_ROUNDOFF * lipschitz
 
@@ -218,40 +160,22 @@ def certificate_allowance(
 ) -> float:
     """Bound the rounding of a certified gradient (docs/proofs/objective_perturbation.md).
 
-    Parameters
-    ----------
-    loss : Loss
-        A loss of bounded slope and curvature.
-    clip : float
-        Bound on the norm of every row's gradient.
-    weights, terms : float
-        Norm of the weights, and the sum of the norms of the three terms of the gradient.
-    n_rows, n_features, block_rows : int
-        Public size of the table, and rows whose gradients are summed before the sum is added to
-        the total.
+    ``weights`` is the norm of the weights, ``terms`` the sum of the norms of the gradient's terms.
     """
     if loss.curvature_bound is None:
         raise NotSupported(f"gradients are certified for smooth losses; {loss.name!r} is not.")
     longest, curvature = clip / loss.slope_bound, loss.curvature_bound
-    relative = _relative_curvature(loss)
     largest = longest * weights
-    if relative is None:
-        relative = curvature * largest
+    relative = curvature * largest  # bounds |m|·φ''(m); |r|·φ'' for Huber's residual r
+    if type(loss) is Logistic:  # |m|/(4cosh²(m/2)) ≤ sinh(|m|/2)/(2cosh²(m/2)) ≤ 1/4
+        relative = 0.25
+    elif type(loss) is HuberHinge:
+        relative = (1.0 + loss.smoothing) / (2.0 * loss.smoothing)
+    elif type(loss) is Huber:
+        relative = loss.threshold
     margin = UNIT_ROUNDOFF * relative + 4 * gamma(n_features + 16) ** 2 * curvature * largest
     roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs
     slope = 1.01 * margin + roundings * UNIT_ROUNDOFF * loss.slope_bound
     rows = n_rows * longest * slope
     total = gradient_error(n_rows, block_rows, clip)
     return total + 1.01 * (rows + 6 * UNIT_ROUNDOFF * terms)
-
-
-def _relative_curvature(loss: Loss) -> float | None:
-    """Bound |m|·φ''(m) for the library's losses of one margin; |r|·φ'' for Huber's residual r.
-
-    Logistic: |m|/(4cosh²(m/2)) ≤ sinh(|m|/2)/(2cosh²(m/2)) ≤ 1/4.
-    """
-    if type(loss) is Logistic:
-        return 0.25
-    if type(loss) is HuberHinge:
-        return (1.0 + loss.smoothing) / (2.0 * loss.smoothing)
-    return loss.threshold if type(loss) is Huber else None

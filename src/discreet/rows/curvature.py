@@ -13,10 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.blas import one_thread
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, Loss
-from discreet.rows import sums
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     LARGEST_WEIGHTS,
@@ -25,43 +23,22 @@ from discreet.rows.bounds import (
     certificate_allowance,
     gamma,
 )
-from discreet.rows.data import Margins, Point, RowData
-from discreet.rows.table import ACCURATE_KERNELS, in_parts
+from discreet.rows.data import Point, RowData
+from discreet.rows.sums import gradient_sum, losses
+from discreet.rows.table import PRODUCT_KERNELS, in_parts, one_thread, sum_blocks
 from discreet.validate import FloatArray, vector
 
-__all__ = [
-    "certifiable_norm",
-    "hessian_diagonal",
-    "hessian_product",
-    "hessian_sum",
-    "objective_sum",
-    "perturbed_gradient",
-]
 
-
-def certifiable_norm(
-    data: RowData, loss: Loss, clip: float, ridge: float, weights: float, linear: float
-) -> float:
-    """Return a gradient norm that can be certified whatever the rows are, from public numbers.
-
-    With e the certificate's allowance for rounding, Newton's method ends where the exact gradient
-    is about e, so the computed one is at most 2e and its certificate at most 3e. The rest is room
-    for the solution of linear systems.
-    """
-    terms = data.public_rows * clip + ridge * weights + linear
-    return 3.5 * _allowance(data, loss, clip, weights, terms)
-
-
-def _margins(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> FloatArray:
+def _margins(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return n margins, or n × K for a loss of several outputs."""
     count = loss.n_outputs
     at = vector("weights", weights, count * data.n_parameters)
-    return margins.at(data, at).margins if count == 1 else margins.of_outputs(data, at, count)
+    return data.margins_at(at, count)
 
 
-def objective_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> float:
+def objective_sum(data: RowData, weights: ArrayLike, loss: Loss) -> float:
     """Return the sum of the rows' losses at ``weights``; not clipped, without the penalty."""
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
 
     def part(first: int, last: int) -> list[float]:
         blocks = []
@@ -69,7 +46,7 @@ def objective_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Los
             block = slice(start, min(start + BLOCK_ROWS, last))
             values = np.empty(block.stop - start)
             with np.errstate(all="ignore"):
-                sums.losses(loss, at[block], data.targets[block], values)
+                losses(loss, at[block], data.targets[block], values)
                 blocks.append(float(values.sum()))
         return blocks
 
@@ -77,12 +54,12 @@ def objective_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Los
     return math.fsum(value for blocks in parts for value in blocks)
 
 
-def hessian_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> FloatArray:
+def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return the sum of the rows' Hessians, a square matrix; dense tables only."""
     data.need_stored("a sum of Hessians")
     if not data.table.dense:
         raise NotSupported("a sum of Hessians needs a dense table; use hessian_product.")
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
     count, size, width = loss.n_outputs, data.n_parameters, data.n_features
 
     def part(first: int, last: int) -> FloatArray:
@@ -100,7 +77,11 @@ def hessian_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss)
                     for other in range(k + 1):
                         factors = here[:, k, other]
                         block = total[k, :, other]
-                        block[:width, :width] += _gram(rows, factors)
+                        if factors.min(initial=0.0) < 0:
+                            block[:width, :width] += (rows * factors[:, None]).T @ rows
+                        else:  # by a product that is symmetric
+                            weighted = rows * np.sqrt(factors)[:, None]
+                            block[:width, :width] += weighted.T @ weighted
                         if data.fit_intercept:
                             block[:width, -1] += factors @ rows
                             block[-1, -1] += factors.sum()
@@ -118,50 +99,40 @@ def hessian_sum(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss)
     return np.asarray(total.reshape(count * size, count * size))
 
 
-def _gram(rows: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return Σ factor·xxᵀ; for factors that are not negative by a product that is symmetric."""
-    if factors.min(initial=0.0) < 0:
-        return np.asarray((rows * factors[:, None]).T @ rows)
-    weighted = rows * np.sqrt(factors)[:, None]
-    return np.asarray(weighted.T @ weighted)
-
-
 def hessian_product(
-    data: RowData, margins: Margins, weights: ArrayLike, loss: Loss, direction: ArrayLike
+    data: RowData, weights: ArrayLike, loss: Loss, direction: ArrayLike
 ) -> FloatArray:
     """Return the sum of the rows' Hessians times a vector, without forming a matrix."""
     data.need_stored("a product with Hessians")
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
     table, count, size = data.table, loss.n_outputs, data.n_parameters
     along = vector("vector", direction, count * size).reshape(count, size)
-    changes = np.stack([data.margins(part) for part in along], axis=-1)
+    changes = np.stack([data.computed_margins(part) for part in along], axis=-1)
 
-    def part(first: int, last: int) -> FloatArray:
-        values = np.zeros((count, size))
-        for start in range(first, last, table.block_rows):
-            block = slice(start, min(start + table.block_rows, last))
-            bend = loss.second_derivative(at[block], data.targets[block])
-            if count == 1:
-                factors = np.asarray(bend)[:, None] * changes[block]
-            else:
-                factors = np.einsum("ikl,il->ik", bend, changes[block])
-            if data.fit_intercept:
-                values[:, -1] += factors.sum(axis=0)
-            if data.scales.size:
-                factors = factors * data.scales[block, None]
-            for k in range(count):
-                column = np.ascontiguousarray(factors[:, k])
-                values[k, : data.n_features] += table.weighted_sum(start, column)
+    def block_sum(start: int, stop: int) -> FloatArray:
+        values, block = np.zeros((count, size)), slice(start, stop)
+        bend = loss.second_derivative(at[block], data.targets[block])
+        if count == 1:
+            factors = np.asarray(bend)[:, None] * changes[block]
+        else:
+            factors = np.einsum("ikl,il->ik", bend, changes[block])
+        if data.fit_intercept:
+            values[:, -1] = factors.sum(axis=0)
+        if data.scales.size:
+            factors = factors * data.scales[block, None]
+        for k in range(count):
+            column = np.ascontiguousarray(factors[:, k])
+            values[k, : data.n_features] = table.weighted_sum(start, column)
         return values
 
-    parts = in_parts(part, data.n_rows, table.n_entries, table.block_rows)
-    return np.asarray(np.sum(parts, axis=0).ravel())
+    numbers = (data.n_rows, table.n_entries, table.block_rows)
+    return sum_blocks(block_sum, (count, size), *numbers).ravel()
 
 
-def hessian_diagonal(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss) -> FloatArray:
+def hessian_diagonal(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return the diagonal of the sum of the rows' Hessians."""
     data.need_stored("a diagonal of Hessians")
-    at = _margins(data, margins, weights, loss)
+    at = _margins(data, weights, loss)
     count = loss.n_outputs
     bends = np.asarray(loss.second_derivative(at, data.targets))
     bends = np.einsum("ikk->ik", bends.reshape(data.n_rows, count, count))
@@ -183,30 +154,47 @@ def perturbed_gradient(
 ) -> tuple[FloatArray, float]:
     """Return the gradient of Σℓ(w) + ridge/2·‖w‖² + linear·w, and a bound on its true norm.
 
-    The bound is infinite where nothing can be certified.
+    The loss has bounded slope and curvature. ``clip`` bounds the norm of every row's gradient, with
+    some room: gradients are not clipped. With ``rest``, the gradient is that at ``weights + rest``,
+    each at most a rounding of ``weights``: large weights need it, as a rounding of theirs would
+    change a gradient too much.
+
+    The bound is at least the norm of the exact gradient: of real arithmetic on the doubles that are
+    given, for rows that are the stored rows times their stored scales. It exceeds the computed norm
+    by an allowance that depends on public numbers and the norms of the three terms and of
+    ``weights``. It is infinite if weights are too large to certify anything.
+
+    *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private. For rows
+    `within_reach` only: of others an exact gradient is not certified.
     """
     data.need_stored("a certified gradient")
     if (data.scales < SMALLEST_SCALE).any():
         raise PrivacyError("Gradients are certified for rows within reach only.")
-    longest = float(data.norms.max(initial=0.0))
+    longest = float(data.norm_bounds.max(initial=0.0))
     if loss.curvature_bound is None or not loss.slope_bound * longest <= clip:
         raise PrivacyError("Rows are longer than the problem says; nothing was released.")
     at = vector("weights", weights, loss.n_outputs * data.n_parameters)
     rest = np.zeros(at.size) if rest is None else vector("rest", rest, at.size)
     size = float(np.linalg.norm(at))
     if not size <= LARGEST_WEIGHTS or not (np.abs(rest) <= 2 * UNIT_ROUNDOFF * np.abs(at)).all():
-        values = sums.gradient(data, Margins(), at, loss, clip).values
+        values = gradient_sum(replace(data), at, loss, clip).values
         return (values + ridge * at) + linear, math.inf
-    rows, margins = _with_accurate_margins(data, at, rest, loss)
-    values = sums.gradient(rows, margins, at, loss, clip).values
+    # Margins in twice the working precision, rounded; for Huber's loss residuals, and targets 0.
+    count, residuals = loss.n_outputs, type(loss) is Huber
+    rows = replace(data, targets=np.zeros(data.n_rows) if residuals else data.targets)
+    offsets = data.targets if residuals else np.empty(0)
+    halves = zip(at.reshape(count, -1), rest.reshape(count, -1), strict=True)
+    margins = [accurate_margins(data, large, small, offsets) for large, small in halves]
+    rows.memory.point = Point(at, margins[0] if count == 1 else np.stack(margins, axis=1))
+    values = gradient_sum(rows, at, loss, clip).values
     gradient = ((values + ridge * at) + linear) + ridge * rest
     terms = float(np.linalg.norm(values)) + ridge * size + float(np.linalg.norm(linear))
-    bound = float(np.linalg.norm(gradient)) + _allowance(data, loss, clip, size, terms)
+    bound = float(np.linalg.norm(gradient)) + allowance(data, loss, clip, size, terms)
     bound *= 1 + 2 * gamma(at.size + 16)
     return gradient, bound if math.isfinite(bound) else math.inf
 
 
-def _allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: float) -> float:
+def allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: float) -> float:
     """Bound the rounding of a gradient, from public numbers and the sizes that are given."""
     return certificate_allowance(
         loss,
@@ -217,22 +205,6 @@ def _allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: fl
         n_features=data.n_features,
         block_rows=data.table.block_rows,
     )
-
-
-def _with_accurate_margins(
-    data: RowData, weights: FloatArray, rest: FloatArray, loss: Loss
-) -> tuple[RowData, Margins]:
-    """Return rows and their margins in twice the working precision, rounded.
-
-    For Huber's loss margins are residuals, and targets 0.
-    """
-    count, residuals = loss.n_outputs, type(loss) is Huber
-    rows = replace(data, targets=np.zeros(data.n_rows)) if residuals else data
-    offsets = data.targets if residuals else np.empty(0)
-    halves = zip(weights.reshape(count, -1), rest.reshape(count, -1), strict=True)
-    margins = [accurate_margins(data, large, small, offsets) for large, small in halves]
-    table = margins[0] if count == 1 else np.stack(margins, axis=1)
-    return rows, Margins(Point(weights, table))
 
 
 def accurate_margins(
@@ -250,5 +222,5 @@ def accurate_margins(
         data.table.accurate_products(start, stop, (large, small), out)
 
     in_parts(part, data.n_rows, data.table.n_entries, BLOCK_ROWS)
-    ACCURATE_KERNELS.accurate_margins(totals, errors, data.scales, *constants, offsets, out)
+    PRODUCT_KERNELS.accurate_margins(totals, errors, data.scales, *constants, offsets, out)
     return out

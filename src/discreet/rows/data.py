@@ -1,14 +1,14 @@
-"""Rows as sums see them: a table, scaled and mapped by public numbers, with targets and margins.
+"""Rows as sums see them: a table, scaled and mapped by public numbers, with targets and memory.
 
 `RowData` is what every sum takes: it says how a row of the table becomes the row that is summed.
-`Margins` remembers margins between calls, under keys that are public: the weights, directions and
+`Memory` keeps margins between calls, under keys that are public: the weights, directions and
 steps that callers passed. A remembered margin is a function of its row and of that history.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet.errors import NotSupported
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
-    BLOCK_ROWS,
+    LARGEST_MAPPED_NORM,
     ROOT_LIFT,
     SMALLEST_FACTOR,
     SMALLEST_MAPPED_SCALE,
@@ -26,37 +26,91 @@ from discreet.rows.bounds import (
     norm_inflation,
 )
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, OUTPUT_KERNELS, Piece, Table, in_parts, read_only
+from discreet.rows.table import KERNELS, PRODUCT_KERNELS, Table, in_parts, read_only
 from discreet.validate import FloatArray
-
-__all__ = ["Line", "Margins", "Point", "RowData", "written"]
 
 MAPPED_ENTRIES = 2**17
 """Entries of mapped rows (1 MB) that are computed at a time."""
 
 
-@dataclass(frozen=True, eq=False)
+class Point(NamedTuple):
+    """Weights, and the margins of all rows at them."""
+
+    weights: FloatArray
+    margins: FloatArray
+
+
+class Line(NamedTuple):
+    """A line of weights, and how the margins of all rows change along it."""
+
+    start: Point
+    steps: FloatArray
+    direction: FloatArray
+    changes: FloatArray
+
+    def find(self, weights: FloatArray) -> int | None:
+        """Return k such that ``weights`` is exactly the point at ``steps[k]``, if there is one."""
+        at = np.argmax(np.abs(self.direction))  # one coordinate rules out most steps
+        along = self.start.weights[at] - self.steps * self.direction[at]
+        likely = np.flatnonzero(along == weights[at])
+        points = self.start.weights - self.steps[likely, None] * self.direction
+        hits = likely[(points == weights).all(axis=1)]
+        return int(hits[0]) if hits.size else None
+
+
+@dataclass(eq=False)
+class Memory:
+    """The last margins of rows, their changes along the last line, and their largest entries.
+
+    Each is replaced, never modified, so copies may share them.
+    """
+
+    point: Point | None = None
+    line: Line | None = None
+    largest: FloatArray | None = None
+
+    def known(self, weights: FloatArray) -> FloatArray | None:
+        """Return the margins at ``weights`` if they are remembered or lie on the last line."""
+        point, line = self.point, self.line
+        if point is not None and np.array_equal(weights, point.weights):
+            return point.margins
+        if line is None or line.direction.size != weights.size:
+            return None
+        with np.errstate(all="ignore"):
+            k = line.find(weights)
+            if k is None:
+                return None
+            margins: FloatArray = line.changes * -line.steps[k]
+            margins += line.start.margins
+        self.point = Point(weights, margins)
+        return margins
+
+
+@dataclass(eq=False)
 class RowData:
-    """A table, and what makes rows of it.
+    """A table, and what makes rows of it. No field is ever changed.
 
     Attributes
     ----------
-    table : Table
-        The table as it is stored.
-    targets : ndarray
-        One target per row.
+    table, targets
+        The table as it is stored, and one target per row.
     fit_intercept : bool
         True if rows have a constant last feature 1 (never stored).
     row_norm : float or None
-        Norm that longer rows are scaled down to in moments.
+        Norm that longer rows are scaled down to; of mapped rows, in moments only.
     map : AffineMap
         The map that rows go through, the identity by default.
     public_rows : int
         Size of the whole table, of which this may be a sample.
     scales : ndarray
         s of each row; no entries if no row is scaled.
-    norms : ndarray
+    norm_bounds : ndarray
         Upper bounds on the norm of each mapped row, with its constant, from that row alone.
+    clip_norms : ndarray
+        Norms by which gradients are clipped. Without a constant feature, a mapped row shorter than
+        1 counts as of norm 1: its factor is then at most the clip (docs/proofs/affine.md).
+    n_rows, n_features, n_parameters, dense
+        Size and kind; parameters count the intercept. ``n_rows`` of a sample is private.
     """
 
     table: Table
@@ -66,7 +120,16 @@ class RowData:
     map: AffineMap
     public_rows: int
     scales: FloatArray
-    norms: FloatArray
+    norm_bounds: FloatArray
+    memory: Memory = field(init=False, default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        table, map = self.table, self.map
+        self.n_rows, self.dense = table.n_rows, table.dense
+        self.n_features = table.n_features if map.is_identity else map.offset.size
+        self.n_parameters = self.n_features + int(self.fit_intercept)
+        as_is = map.is_identity or self.fit_intercept
+        self.clip_norms = self.norm_bounds if as_is else np.maximum(self.norm_bounds, 1.0)
 
     @classmethod
     def of(
@@ -84,47 +147,66 @@ class RowData:
             np.minimum(norms, row_norm, out=norms)
         if fit_intercept:
             short = norms < 2.0**30  # for others the constant changes nothing
-            add_constant(norms, True if short.all() else short)
+            _add_constant(norms, True if short.all() else short)
         identity = AffineMap.identity(row_norm)
         public = (fit_intercept, row_norm, identity, table.n_rows)
         return cls(table, targets, *public, scales, norms)
 
-    def transformed(self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None) -> Self:
-        """Return the rows mapped, without a copy of the table; norms are computed anew."""
+    def transformed(
+        self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
+    ) -> Self:
+        """Return the rows under an affine map, without a copy of the table.
+
+        These rows must be scaled down to the map's ``row_norm`` already. Mapped rows answer
+        questions about margins, gradients, losses and moments. ``row_norm`` is the norm that longer
+        mapped rows are scaled down to in moments; gradients do not need it, as they are clipped.
+        Bounds on norms are computed from each row alone (docs/proofs/affine.md).
+        """
         if not self.map.is_identity or self.map.row_norm != map.row_norm:
             raise ValueError(
                 "rows to be mapped must have the row norm of the map and no map before; "
                 f"got {self.map.row_norm:g}, and the map has {map.row_norm:g}."
             )
-        map.check()
-        norms = mapped_norms(self.table, self.scales, map)
-        if fit_intercept:
-            add_constant(norms, True)
-        return replace(self, fit_intercept=fit_intercept, row_norm=row_norm, map=map, norms=norms)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.table.n_rows
-
-    @property
-    def n_features(self) -> int:
-        """Number of features of a mapped row."""
-        return self.table.n_features if self.map.is_identity else self.map.offset.size
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights per output."""
-        return self.n_features + int(self.fit_intercept)
-
-    @property
-    def clip(self) -> float:
-        """Norm that rows are scaled down to in moments."""
-        if self.row_norm is None:
+        if not (np.isfinite(map.linear).all() and np.isfinite(map.offset).all()):
+            raise ValueError("an affine map of rows must be made of finite numbers.")
+        if not map.bound <= LARGEST_MAPPED_NORM:
             raise ValueError(
-                "moments of rows need a public bound on the norm of a row; pass row_norm."
+                f"rows can be mapped to norms of at most {LARGEST_MAPPED_NORM:g}; this map allows "
+                f"{map.bound:g}. Scale the columns down first."
             )
-        return float(self.row_norm)
+        mapped = replace(self, fit_intercept=fit_intercept, row_norm=row_norm, map=map)
+        table, norms, bound = self.table, np.empty(self.n_rows), map.bound
+        csr = table if isinstance(table, SparseTable) and map.is_diagonal else None
+
+        def part(first: int, last: int) -> None:
+            if csr is not None:
+                csr.mapped_norms(first, last, self.scales, map, norms)
+                return
+            for row, tile in mapped.tiles(first, last):
+                out = norms[row : row + len(tile)]
+                KERNELS.dense_norms(read_only(tile), norm_inflation(mapped.n_features), out)
+
+        entries = table.n_entries * (1 if map.is_diagonal else mapped.n_features)
+        in_parts(part, self.n_rows, entries, table.block_rows)
+        if csr is not None:  # squares as differences of larger numbers: slack for cancellation
+            norms += 16 * gamma(2 * table.n_features + 32) * bound**2
+            np.sqrt(norms, out=norms)
+            norms *= 1 + 16 * UNIT_ROUNDOFF
+        norms += 4 * gamma(table.n_features + 16) * bound
+        norms[self.scales < SMALLEST_MAPPED_SCALE] = 2 * bound + 1
+        if fit_intercept:
+            _add_constant(norms, True)
+        return replace(mapped, norm_bounds=norms)
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        """Return the named rows, as rows; the public size stays that of the whole table."""
+        return replace(
+            self,
+            table=self.table.take(index),
+            targets=self.targets[index],
+            scales=self.scales[index] if self.scales.size else self.scales,
+            norm_bounds=self.norm_bounds[index],
+        )
 
     def need_stored(self, what: str) -> None:
         """Refuse a question that only rows as they are stored can answer."""
@@ -132,26 +214,6 @@ class RowData:
             raise NotSupported(
                 f"{what} of rows under an affine map is not supported; write the table first."
             )
-
-    def take(self, index: NDArray[np.intp]) -> Self:
-        """Return the named rows; the public size stays that of the whole table."""
-        return replace(
-            self,
-            table=self.table.take(index),
-            targets=self.targets[index],
-            scales=self.scales[index] if self.scales.size else self.scales,
-            norms=self.norms[index],
-        )
-
-    def clip_sizes(self) -> FloatArray:
-        """Return the norms by which gradients are clipped.
-
-        Without a constant feature, a mapped row shorter than 1 counts as of norm 1: its factor is
-        then at most the clip (docs/proofs/affine.md).
-        """
-        if self.map.is_identity or self.fit_intercept:
-            return self.norms
-        return np.maximum(self.norms, 1.0)
 
     def carried(self, weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
         """Return weights (K, d) and constants (K, or none) for the table as it is stored.
@@ -183,68 +245,52 @@ class RowData:
             self.table.products(piece, weights, out[piece.start - start : piece.stop - start])
         self.finish_margins(out, slice(start, stop), constants)
 
-    def piece_margins(
-        self, piece: Piece, weights: FloatArray, constants: FloatArray, out: FloatArray
-    ) -> None:
-        """Write the margins of a piece's rows to out; weights are carried already."""
-        self.table.products(piece, weights, out)
-        self.finish_margins(out, slice(piece.start, piece.stop), constants)
-
-    def margins(self, weights: FloatArray) -> FloatArray:
-        """Return the margins of all rows at a vector of weights."""
-        values = np.empty(self.n_rows)
-        rows, constants = self.carried(weights, 1)
-        with np.errstate(all="ignore"):
-            in_parts(
-                lambda start, stop: self.block_margins(
-                    start, stop, rows[0], constants, values[start:stop]
-                ),
-                self.n_rows,
-                self.table.n_entries,
-                BLOCK_ROWS,
-            )
-        return values
-
-    def output_margins(self, weights: FloatArray, count: int) -> FloatArray:
-        """Return the n × K margins at K rows of weights, one after the other."""
-        values = np.empty((self.n_rows, count))
-        rows, constants = self.carried(weights, count)
-        products = self.table.output_products(np.ascontiguousarray(rows))
+    def computed_margins(self, weights: FloatArray, count: int = 1) -> FloatArray:
+        """Return the n margins at a vector of weights; n × K at K rows of weights, one by one."""
+        table, (rows, constants) = self.table, self.carried(weights, count)
+        values = np.empty(self.n_rows if count == 1 else (self.n_rows, count))
 
         def part(start: int, stop: int) -> None:
-            products(start, stop, values[start:stop])
-            OUTPUT_KERNELS.finish_margins(values[start:stop], self.scales[start:stop], constants)
+            here = values[start:stop]
+            if count == 1:
+                self.block_margins(start, stop, rows[0], constants, here)
+            else:
+                table.output_products(start, stop, rows, here)
+                PRODUCT_KERNELS.finish_margins(here, self.scales[start:stop], constants)
 
-        in_parts(part, self.n_rows, self.table.n_entries * count, self.table.block_rows)
+        with np.errstate(all="ignore"):
+            in_parts(part, self.n_rows, table.n_entries * count, table.block_rows)
         return values
+
+    def margins_at(self, weights: FloatArray, count: int = 1) -> FloatArray:
+        """Return the same margins: remembered, moved along the last line, or computed."""
+        margins = self.memory.known(weights)
+        if margins is None:
+            margins = self.computed_margins(weights, count)
+            self.memory.point = Point(weights, margins)
+        return margins
 
     def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
         """Yield (first row, rows): mapped and writable, or as they are stored and not scaled."""
         if self.map.is_identity:
-            return self.table.tiles(start, stop)
-        return mapped_tiles(self.table, self.scales, self.map, start, stop)
+            yield from self.table.tiles(start, stop)
+            return
+        for first, tile in self.table.tiles(start, stop):
+            height = max(1, min(len(tile), MAPPED_ENTRIES // tile.shape[1]))
+            for row in range(first, first + len(tile), height):
+                part = tile[row - first : row - first + height]
+                mapped = np.empty((len(part), self.n_features))
+                map_tile(part, self.scales[row : row + len(part)], self.map, mapped)
+                yield row, mapped
 
 
-def add_constant(norms: FloatArray, where: Any) -> None:
+def _add_constant(norms: FloatArray, where: Any) -> None:
     """Turn bounds on ‖x‖ into bounds on ‖(x, 1)‖, in place; the root only for some rows."""
     with np.errstate(all="ignore"):
         np.multiply(norms, norms, out=norms, where=where)
         np.add(norms, 1.0, out=norms, where=where)
         np.sqrt(norms, out=norms, where=where)
         norms *= ROOT_LIFT
-
-
-def mapped_tiles(
-    table: Table, scales: FloatArray, map: AffineMap, start: int, stop: int
-) -> Iterator[tuple[int, FloatArray]]:
-    """Yield (first row, mapped rows); each is a function of its row and the map."""
-    for first, tile in table.tiles(start, stop):
-        height = max(1, min(len(tile), MAPPED_ENTRIES // tile.shape[1]))
-        for row in range(first, first + len(tile), height):
-            part = tile[row - first : row - first + height]
-            mapped = np.empty((len(part), map.offset.size))
-            map_tile(part, scales[row : row + len(part)], map, mapped)
-            yield row, mapped
 
 
 def map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[Any]) -> None:
@@ -255,135 +301,3 @@ def map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[
     else:
         KERNELS.rotate_rows(tile, scales, linear, out)
         out -= offset
-
-
-def mapped_norms(table: Table, scales: FloatArray, map: AffineMap) -> FloatArray:
-    """Return bounds on the norms of mapped rows, each from its row alone (docs/proofs/affine.md).
-
-    Of a sparse table under a diagonal, squares are computed as differences of larger numbers, of
-    which little may be left: the slack for this cancellation is added before the root.
-    """
-    norms, bound = np.empty(table.n_rows), map.bound
-    sparse = isinstance(table, SparseTable) and map.is_diagonal
-    if isinstance(table, SparseTable) and map.is_diagonal:
-        squares = table.mapped_norms(scales, read_only(map.linear), read_only(map.offset))
-
-    def part(first: int, last: int) -> None:
-        if sparse:
-            squares(first, last, norms)
-            return
-        for row, tile in mapped_tiles(table, scales, map, first, last):
-            out = norms[row : row + len(tile)]
-            KERNELS.dense_norms(read_only(tile), norm_inflation(map.offset.size), out)
-
-    entries = table.n_entries * (1 if map.is_diagonal else map.offset.size)
-    in_parts(part, table.n_rows, entries, table.block_rows)
-    if sparse:
-        norms += 16 * gamma(2 * table.n_features + 32) * bound**2
-        np.sqrt(norms, out=norms)
-        norms *= 1 + 16 * UNIT_ROUNDOFF
-    norms += 4 * gamma(table.n_features + 16) * bound
-    norms[scales < SMALLEST_MAPPED_SCALE] = 2 * bound + 1
-    return norms
-
-
-def written(data: RowData, map: AffineMap, out: NDArray[Any] | None) -> NDArray[Any]:
-    """Write scaled and mapped rows to a dense array of the table's type, or to ``out``.
-
-    ``out`` may be the table itself, which then is lost. A row of the result is a function of that
-    row, the map and the type of the table alone.
-    """
-    table, scales = data.table, data.scales if data.scales.size else np.ones(data.n_rows)
-    target = np.empty((data.n_rows, data.n_features), dtype=table.dtype) if out is None else out
-
-    def part(first: int, last: int) -> None:
-        for start, tile in table.tiles(first, last):
-            at = slice(start, start + len(tile))
-            map_tile(tile, scales[at], map, target[at])
-
-    in_parts(part, data.n_rows, data.n_rows * data.n_features, table.block_rows)
-    return target
-
-
-class Point(NamedTuple):
-    """Weights, and the margins of all rows at them."""
-
-    weights: FloatArray
-    margins: FloatArray
-
-
-class Line(NamedTuple):
-    """A line of weights, and how the margins of all rows change along it."""
-
-    start: Point
-    steps: FloatArray
-    direction: FloatArray
-    changes: FloatArray
-
-    def find(self, weights: FloatArray) -> int | None:
-        """Return k such that ``weights`` is exactly the point at ``steps[k]``, if there is one."""
-        at = np.argmax(np.abs(self.direction))  # one coordinate rules out most steps
-        along = self.start.weights[at] - self.steps * self.direction[at]
-        likely = np.flatnonzero(along == weights[at])
-        points = self.start.weights - self.steps[likely, None] * self.direction
-        hits = likely[(points == weights).all(axis=1)]
-        return int(hits[0]) if hits.size else None
-
-
-class Margins:
-    """The last margins of rows, and their changes along the last line.
-
-    Both are replaced, never modified, so copies may share them.
-    """
-
-    def __init__(self, point: Point | None = None, line: Line | None = None) -> None:
-        self.point = point
-        self.line = line
-
-    def copy(self) -> Margins:
-        """Return what is remembered now, for other rows to go on with."""
-        return Margins(self.point, self.line)
-
-    def known(self, weights: FloatArray) -> FloatArray | None:
-        """Return the margins at ``weights`` if they are remembered or lie on the last line."""
-        point, line = self.point, self.line
-        if point is not None and np.array_equal(weights, point.weights):
-            return point.margins
-        if line is None:
-            return None
-        with np.errstate(all="ignore"):
-            k = line.find(weights)
-            if k is None:
-                return None
-            margins: FloatArray = line.changes * -line.steps[k]
-            margins += line.start.margins
-        self.point = Point(weights, margins)
-        return margins
-
-    def at(self, data: RowData, weights: FloatArray) -> Point:
-        """Return the margins at ``weights``: remembered, moved along the last line, or computed."""
-        margins = self.known(weights)
-        if margins is None:
-            margins = data.margins(weights)
-        self.point = point = Point(weights, margins)
-        return point
-
-    def of_outputs(self, data: RowData, weights: FloatArray, count: int) -> FloatArray:
-        """Return the n × K margins at K rows of weights; remembered like those of one output."""
-        point = self.point
-        if point is not None and np.array_equal(weights, point.weights):
-            return point.margins
-        margins = data.output_margins(weights, count)
-        self.point = Point(weights, margins)
-        return margins
-
-    def along(self, data: RowData, start: Point, direction: FloatArray, steps: FloatArray) -> Line:
-        """Return a line; its changes are remembered if the direction is that of the last one."""
-        line = self.line
-        if line is not None and np.array_equal(direction, line.direction):
-            changes = line.changes
-        else:
-            self.line = line = None  # two vectors less while the new one is computed
-            changes = data.margins(direction)
-        self.line = line = Line(start, steps, direction, changes)
-        return line

@@ -2,7 +2,7 @@
 """Compiled loops of gradient descent over small batches.
 
 What a row contributes to a batch's sum is computed from that row, the weights and public arguments
-alone, by the operations of ``discreet.rows.kernels`` and ``loss_kernels`` in the same order: see
+alone, by the operations of ``discreet.rows.kernels`` and ``sparse_kernels`` in the same order: see
 docs/proofs/summation.md. With noise, everything after the noisy sum is computed from it alone.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet.objectives.compile import kernel
 from discreet.objectives.kernels import slopes
-from discreet.rows.kernels import dense_product, sparse_product
-from discreet.rows.loss_kernels import clip_slopes
+from discreet.rows.kernels import clip_slopes, dense_product
+from discreet.rows.sparse_kernels import sparse_product
 
 
 @kernel
@@ -107,7 +107,7 @@ def dense_descent(table, arrays, order, loss, numbers, path):
     """Descend over the batches that are the rows of ``order``; weights are updated in place.
 
     ``table`` has the array of X, ``arrays`` are (targets, norms, scales), ``loss`` is (code,
-    parameter), ``numbers`` those of ``descents.Numbers``, ``path`` the weights and their sum.
+    parameter), ``numbers`` are public, ``path`` has the weights and their sum.
     """
     (X,) = table
     targets, norms, scales = arrays

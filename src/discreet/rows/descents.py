@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from discreet.core.rows import GridNoise
 from discreet.objectives import Loss, kernel_code
 from discreet.objectives.compile import KernelModule
 from discreet.rows.bounds import SMALLEST_SCALE
@@ -16,27 +17,7 @@ from discreet.rows.data import RowData
 from discreet.rows.sums import check_clip, clipped_sum, one_output
 from discreet.validate import FloatArray, vector
 
-__all__ = ["GridNoise", "Path", "descend"]
-
 KERNELS = KernelModule("discreet.rows.descent_kernels")
-
-
-class GridNoise(NamedTuple):
-    """Noise for the batches' sums, as `AdditiveMechanism.draw_block` gives it.
-
-    Attributes
-    ----------
-    integers : ndarray of int64, shape (updates, n_parameters)
-        The noise, as multiples of 2^grid.
-    grid : int
-        The exponent of the grid that sums are rounded to.
-    magnitude : float
-        Public bound that coordinates of sums are cut to.
-    """
-
-    integers: NDArray[np.int64]
-    grid: int
-    magnitude: float
 
 
 class Path(NamedTuple):
@@ -44,19 +25,6 @@ class Path(NamedTuple):
 
     weights: FloatArray
     total: FloatArray
-
-
-class Numbers(NamedTuple):
-    """Public numbers of a descent that its kernels take, in their order."""
-
-    clip: float
-    steps: FloatArray
-    alpha: float
-    radius: float
-    noise: NDArray[np.int64]
-    grid: tuple[float, float]
-    magnitude: float
-    intercept: bool
 
 
 def descend(
@@ -67,13 +35,24 @@ def descend(
     order: ArrayLike,
     steps: ArrayLike,
     clip: float,
-    alpha: float,
-    radius: float | None,
-    noise: GridNoise | None,
+    alpha: float = 0.0,
+    radius: float | None = None,
+    noise: GridNoise | None = None,
 ) -> Path:
-    """Take one step of gradient descent for each batch of rows: see `discreet.rows.Rows.descend`.
+    """Take one step of gradient descent for each batch of rows.
 
-    Proof: docs/proofs/descents.md.
+    w ← w − step·(sum/b + alpha·w), where sum adds up the b rows' gradients at w, each clipped
+    to norm ``clip``, and noise on a grid if there is any; then the projection to a ball.
+
+    ``order`` has the rows of each batch, shape (updates, b), and ``steps`` the step sizes; weights
+    are projected to the ball of ``radius`` after each step. Without ``noise`` the result depends on
+    exact rows, and rows that are scaled down by more than 2^-500 take no part (their margins could
+    overflow).
+
+    *Privacy.* With noise, the result is a function of the noisy sums and of public arguments.
+    Given the weights before it, a batch's sum has L2 sensitivity 2·clip + 2·`batch_error` when
+    one of its rows is replaced, by the contract of :class:`discreet.rows.Sum`. Without noise
+    the result is private. Proof: docs/proofs/descents.md.
     """
     data.need_stored("descent by batches")
     one_output(loss, "descents by batches")
@@ -91,48 +70,24 @@ def descend(
         if integers.shape != (len(index), data.n_parameters):
             raise ValueError("noise must have one row of n_parameters integers for each step.")
     elif data.scales.size:
-        norms = np.where(data.scales < SMALLEST_SCALE, math.inf, data.norms)
-        data = replace(data, norms=norms)  # whose clip is then 0
-    numbers = Numbers(
-        clip,
-        steps,
-        float(alpha),
-        math.inf if radius is None else float(radius),
-        np.ascontiguousarray(integers, dtype=np.int64),
-        (math.ldexp(1.0, -grid), math.ldexp(1.0, grid)),
-        float(magnitude),
-        data.fit_intercept,
-    )
+        norms = np.where(data.scales < SMALLEST_SCALE, math.inf, data.norm_bounds)
+        data = replace(data, norm_bounds=norms)  # whose clip is then 0
+    integers = np.ascontiguousarray(integers, dtype=np.int64)
+    scaling = ((math.ldexp(1.0, -grid), math.ldexp(1.0, grid)), float(magnitude))
+    penalty = (float(alpha), math.inf if radius is None else float(radius))
     path = Path(start, np.zeros(data.n_parameters))
-    with np.errstate(all="ignore"):
-        _run(data, loss, index, numbers, path)
-    return path
-
-
-def _run(data: RowData, loss: Loss, order: NDArray[np.int64], numbers: Numbers, path: Path) -> None:
     code, parameter = kernel_code(loss)
-    if not code:
-        _run_given(data, loss, order, numbers, path)
-        return
-    for updates, source, index, rows in data.table.batches(order):
-        scales = data.scales[rows] if data.scales.size else data.scales
-        arrays = (data.targets[rows], data.norms[rows], scales)
-        noise = numbers.noise[updates] if len(numbers.noise) else numbers.noise
-        these = numbers._replace(steps=numbers.steps[updates], noise=noise)
-        kernel = KERNELS.sparse_descent if len(source) > 1 else KERNELS.dense_descent
-        kernel(source, arrays, index, (code, parameter), tuple(these), tuple(path))
-
-
-def _run_given(
-    data: RowData, loss: Loss, order: NDArray[np.int64], numbers: Numbers, path: Path
-) -> None:
-    """Descend with a loss that is not compiled: its derivative is called once for each batch."""
-    size = order.shape[1]
-    for t, rows in enumerate(order):
-        batch = data.take(rows)
-        total = clipped_sum(
-            batch, np.empty(size), loss, numbers.clip, batch.norms, missing=path.weights
-        ).values
-        grid = (numbers.noise, t, numbers.grid, numbers.magnitude)
-        step = (size, numbers.steps[t], numbers.alpha, numbers.radius)
-        KERNELS.take_step(total, *grid, *step, *path)
+    with np.errstate(all="ignore"):
+        for updates, source, at, rows in data.table.batches(index) if code else ():
+            scales = data.scales[rows] if data.scales.size else data.scales
+            arrays = (data.targets[rows], data.norm_bounds[rows], scales)
+            drawn = integers[updates] if len(integers) else integers
+            numbers = (clip, steps[updates], *penalty, drawn, *scaling, data.fit_intercept)
+            kernel = KERNELS.sparse_descent if len(source) > 1 else KERNELS.dense_descent
+            kernel(source, arrays, at, (code, parameter), numbers, tuple(path))
+        for t, rows in enumerate(() if code else index):  # calls the derivative for each batch
+            batch, room = data.take(rows), np.empty(rows.size)
+            total = clipped_sum(batch, room, loss, clip, batch.norm_bounds, missing=path.weights)
+            step = (rows.size, steps[t], *penalty)
+            KERNELS.take_step(total.values, integers, t, *scaling, *step, *path)
+    return path

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops over the rows of a dense or sparse table.
+"""Compiled loops over the rows of a dense table, and over their losses.
 
 Privacy rests on one property of every function here: what a row contributes (its norm, margin,
 mapped row) is computed from that row and public arguments alone, to the last bit, wherever the row
@@ -20,18 +20,51 @@ from numba import types
 from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
-from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_NORM
+from discreet.objectives.kernels import REACH, exp, loss, softplus
+from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM
+
+LANES = 64
+"""Rows that are worked on side by side, so that the compiler can use vector instructions."""
 
 # Dense tables: C-contiguous arrays, or F-contiguous ones of float64.
+
+
+def eight_lanes(builder, row, vectors, count, single=False):
+    """Build a loop that adds up row·vector in eight lanes, for each vector; return the sums.
+
+    Vector instructions in strict arithmetic: without ``fastmath`` the compiler finds none by
+    itself. ``row`` and ``vectors`` point to ``count`` groups of eight numbers.
+    """
+    eight = ir.VectorType(ir.DoubleType(), 8)
+    nothing, zero = ir.Constant(eight, [0.0] * 8), ir.Constant(count.type, 0)
+    before = builder.block
+    loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
+    builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
+    builder.position_at_end(loop)
+    k, sums = builder.phi(count.type), [builder.phi(eight) for _ in vectors]
+    entries = builder.load(builder.gep(row, [k]), align=4 if single else 8)
+    if single:
+        entries = builder.fpext(entries, eight)
+    weights = [builder.load(builder.gep(vector, [k]), align=8) for vector in vectors]
+    terms = [builder.fmul(entries, numbers) for numbers in weights]
+    new_sums = [builder.fadd(total, term) for total, term in zip(sums, terms, strict=True)]
+    new_k = builder.add(k, ir.Constant(count.type, 1))
+    builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
+    builder.position_at_end(after)
+    totals = [builder.phi(eight) for _ in vectors]
+    firsts, laters = [zero] + [nothing] * 2 * len(sums), [new_k, *new_sums, *new_sums]
+    for phi, first, later in zip([k, *sums, *totals], firsts, laters, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    return totals
 
 
 @intrinsic
 def eight_sums(_context, table, start, vector, eighths):
     """Return eight interleaved dot products: of entries start + 0, 8, …, start + 1, 9, … etc.
 
-    Written with vector instructions, in strict arithmetic: without ``fastmath`` the compiler finds
-    none by itself. ``table`` is a contiguous array of float32 or float64 and ``vector`` one of
-    float64; ``eighths`` counts the terms of each sum. Single precision is widened first, exactly.
+    ``table`` is a contiguous array of float32 or float64 and ``vector`` one of float64; ``eighths``
+    counts the terms of each sum. Single precision is widened first, exactly.
     """
     known = table.dtype in (types.float32, types.float64) and vector.dtype == types.float64
     if not known or any(a.layout != "C" for a in (table, vector)):
@@ -41,33 +74,14 @@ def eight_sums(_context, table, start, vector, eighths):
 
     def generate(context, builder, signature, arguments):
         eight = ir.VectorType(ir.DoubleType(), 8)
-        index, count = arguments[1], arguments[3]
         left, right = (
             context.make_array(signature.args[k])(context, builder, arguments[k]).data
             for k in (0, 2)
         )
         stored = ir.VectorType(ir.FloatType(), 8) if single else eight
-        left = builder.bitcast(builder.gep(left, [index]), stored.as_pointer())
+        left = builder.bitcast(builder.gep(left, [arguments[1]]), stored.as_pointer())
         right = builder.bitcast(right, eight.as_pointer())
-        nothing, zero = ir.Constant(eight, [0.0] * 8), ir.Constant(count.type, 0)
-        before = builder.block
-        loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
-        builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
-        builder.position_at_end(loop)
-        k, sums = builder.phi(count.type), builder.phi(eight)
-        entries = builder.load(builder.gep(left, [k]), align=4 if single else 8)
-        if single:
-            entries = builder.fpext(entries, eight)
-        terms = builder.fmul(entries, builder.load(builder.gep(right, [k]), align=8))
-        new_sums, new_k = builder.fadd(sums, terms), builder.add(k, ir.Constant(count.type, 1))
-        builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
-        builder.position_at_end(after)
-        total = builder.phi(eight)
-        for phi, first, later in ((k, zero, new_k), (sums, nothing, new_sums)):
-            phi.add_incoming(first, before)
-            phi.add_incoming(later, loop)
-        total.add_incoming(nothing, before)
-        total.add_incoming(new_sums, loop)
+        (total,) = eight_lanes(builder, left, [right], arguments[3], single)
         lanes = [ir.Constant(ir.IntType(32), lane) for lane in range(8)]
         parts = [builder.extract_element(total, lane) for lane in lanes]
         return context.make_tuple(builder, result, parts)
@@ -136,7 +150,7 @@ def column_products(table, vector, out):
 
 
 @kernel
-def _norm(values):
+def safe_norm(values):
     """Return (norm, whether all values are finite), without overflow or underflow on the way."""
     total = 0.0
     for j in range(values.size):
@@ -173,7 +187,7 @@ def dense_norms(table, inflation, out):
         total = dense_product(table, i, table[i])
         norm = math.sqrt(total)
         if not SAFE_LOW <= total <= SAFE_HIGH:
-            norm, good = _norm(table[i])
+            norm, good = safe_norm(table[i])
             finite = finite and good
         bound = norm * inflation
         out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
@@ -221,149 +235,172 @@ def dense_largest(table, out):
         out[i] = largest
 
 
-# Sparse tables: CSR.
-
-
-@inlined
-def sparse_product(columns, values, vector):
-    """Return the product of a sparse row with a vector."""
-    whole = columns.size - columns.size % 4
-    a0 = a1 = a2 = a3 = 0.0
-    for k in range(0, whole, 4):  # unsigned: an index is not counted from the end
-        a0 += values[k] * vector[np.uint64(columns[k])]
-        a1 += values[k + 1] * vector[np.uint64(columns[k + 1])]
-        a2 += values[k + 2] * vector[np.uint64(columns[k + 2])]
-        a3 += values[k + 3] * vector[np.uint64(columns[k + 3])]
-    for k in range(whole, columns.size):
-        a0 += values[k] * vector[np.uint64(columns[k])]
-    return (a0 + a1) + (a2 + a3)
+# Losses. What is not a number, after an overflow, counts as 0 for a slope, as the clip for a loss.
 
 
 @kernel
-def sparse_products(indptr, indices, data, vector, out):
-    """Write X @ vector to out, for X in CSR."""
-    for i in range(out.size):
-        row = slice(indptr[i], indptr[i + 1])
-        out[i] = sparse_product(indices[row], data[row], vector)
+def clip_slopes(norms, scales, clip, slopes):
+    """Turn slopes into the factors of the rows x_i in their clipped gradients.
 
-
-@kernel
-def few_products(indptr, indices, data, vector, used, out):
-    """Write X @ vector to out, for X in CSR and a vector that is zero where ``used`` is.
-
-    Values of other columns are not read, which is most of the memory of X.
+    Return the sum of the clipped slopes: the gradient of the intercept. A slope that is not a
+    number counts as 0. ``scales`` may have no entries.
     """
-    for i in range(out.size):
-        total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            column = np.uint64(indices[k])
-            if used[column]:
-                total += data[k] * vector[column]
-        out[i] = total
+    for i in range(slopes.size):
+        bound = clip / norms[i]
+        slope = slopes[i]
+        slope = bound if slope > bound else slope
+        slope = -bound if slope < -bound else slope
+        slopes[i] = slope if slope == slope else 0.0
+    total = 0.0
+    for i in range(slopes.size):
+        total += slopes[i]
+    if scales.size > 0:
+        for i in range(slopes.size):
+            slopes[i] *= scales[i]
+    for i in range(slopes.size):
+        slopes[i] = slopes[i] if abs(slopes[i]) > SMALLEST_FACTOR else 0.0
+    return total
 
 
 @kernel
-def sparse_add(indptr, indices, data, start, coefficients, out):
-    """Add coefficients @ X[start : start + coefficients.size] to out, for X in CSR."""
-    for i in range(coefficients.size):
-        factor = coefficients[i]
-        row = slice(indptr[start + i], indptr[start + i + 1])
-        columns, values = indices[row], data[row]
-        for k in range(columns.size):
-            out[np.uint64(columns[k])] += factor * values[k]
+def clip_outputs(slopes, norms, scales, clip, totals):
+    """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
 
-
-@kernel
-def sparse_shape(indptr, indices, n_columns, n_stored):
-    """Return 0 for a canonical CSR, 1 for unsorted or repeated entries, 2 for an invalid one."""
-    if indptr[0] != 0 or indptr[-1] > n_stored:
-        return 2
-    verdict = 0
-    for i in range(indptr.size - 1):
-        if indptr[i] > indptr[i + 1]:
-            return 2
-    for i in range(indptr.size - 1):
-        before = -1
-        for k in range(indptr[i], indptr[i + 1]):
-            if indices[k] < 0 or indices[k] >= n_columns:
-                return 2
-            if indices[k] <= before:
-                verdict = 1
-            before = indices[k]
-    return verdict
-
-
-@kernel
-def sparse_norms(indptr, data, inflation, out):
-    """Write upper bounds on the norms of rows to out; return whether all entries are finite."""
-    finite = True
-    for i in range(out.size):
-        norm, good = _norm(data[indptr[i] : indptr[i + 1]])
-        finite = finite and good
-        bound = norm * inflation
-        out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
-    return finite
-
-
-@kernel
-def sparse_mapped_norms(indptr, indices, data, scales, factors, offset, square, start, stop, out):
-    """Write the squared norms of mapped rows start to stop of a CSR matrix, not below 0.
-
-    ``square`` is that of the offset. Columns without an entry are left at minus the offset, so only
-    entries change it.
+    Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
+    is divided out before squaring: the squares of very small ones would vanish, and with them the
+    clip of a very long row.
     """
-    for i in range(start, stop):
-        total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            j = np.uint64(indices[k])
-            value = factors[j] * (scales[i] * data[k]) - offset[j]
-            total += value * value - offset[j] * offset[j]
-        out[i] = max(square + total, 0.0)
-
-
-@kernel
-def sparse_squares(indptr, indices, data, scales, factors, offset, row_factors, start, stop, out):
-    """Add to out, column by column, by how much entries change the squares of mapped rows.
-
-    Each row is multiplied by its row factor before squaring.
-    """
-    for i in range(start, stop):
-        weight = row_factors[i] * row_factors[i]
-        for k in range(indptr[i], indptr[i + 1]):
-            j = np.uint64(indices[k])
-            value = factors[j] * (scales[i] * data[k]) - offset[j]
-            out[j] += weight * (value * value - offset[j] * offset[j])
-
-
-@kernel
-def sparse_square_add(indptr, indices, data, scales, start, stop, out):
-    """Add the squares of the entries of scale·x to out, over rows start to stop of a CSR matrix."""
-    for i in range(start, stop):
-        for k in range(indptr[i], indptr[i + 1]):
-            value = scales[i] * data[k]
-            out[np.uint64(indices[k])] += value * value
-
-
-@kernel
-def sparse_outer_add(indptr, indices, data, scales, start, stop, out):
-    """Add the upper triangles of yyᵀ, y = scale·x, of rows start to stop of a CSR matrix to out."""
-    buffer = np.empty(out.shape[0])
-    for i in range(start, stop):
-        row = slice(indptr[i], indptr[i + 1])
-        columns, values = indices[row], data[row]
-        for a in range(columns.size):
-            buffer[a] = scales[i] * values[a]
-        for a in range(columns.size):
-            target, factor = out[np.uint64(columns[a])], buffer[a]
-            for b in range(a, columns.size):
-                target[np.uint64(columns[b])] += factor * buffer[b]
-
-
-@kernel
-def sparse_largest(indptr, data, out):
-    """Write the largest absolute entry of each row to out, for X in CSR."""
-    for i in range(out.size):
+    n_outputs = slopes.shape[1]
+    inflation = 1.0 + (2 * n_outputs + 16) * 2.0**-52
+    for i in range(slopes.shape[0]):
+        bound = clip / norms[i]
         largest = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            largest = max(largest, abs(np.float64(data[k])))
-        out[i] = largest
+        for k in range(n_outputs):
+            largest = max(largest, abs(slopes[i, k]))
+        square = 0.0
+        if largest > 0.0:
+            for k in range(n_outputs):
+                ratio = slopes[i, k] / largest
+                square += ratio * ratio
+        size = largest * math.sqrt(square) * inflation
+        for k in range(n_outputs):
+            if math.isnan(slopes[i, k]):
+                size = math.nan
+        factor = 1.0 if size <= bound else bound / size
+        good = size < math.inf  # False for NaN
+        for k in range(n_outputs):
+            slope = slopes[i, k] * factor if good else 0.0
+            totals[k] += slope
+            if scales.size > 0:
+                slope *= scales[i]
+            slopes[i, k] = slope if abs(slope) > SMALLEST_FACTOR else 0.0
+
+
+@kernel
+def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
+    """Write the sums of clipped losses at margins − step·changes to out, for any loss and steps.
+
+    A loss that is not a number counts as clip.
+    """
+    lanes = np.zeros((steps.size, LANES))
+    whole = margins.size - margins.size % LANES
+    for start in range(0, whole, LANES):
+        m = margins[start : start + LANES]
+        v = changes[start : start + LANES]
+        y = targets[start : start + LANES]
+        for k in range(steps.size):
+            step = steps[k]
+            sums = lanes[k]
+            for i in range(LANES):
+                value = loss(code, parameter, m[i] - step * v[i], y[i])
+                sums[i] += value if value < clip else clip
+    for k in range(steps.size):
+        total = 0.0
+        for i in range(whole, margins.size):
+            value = loss(code, parameter, margins[i] - steps[k] * changes[i], targets[i])
+            total += value if value < clip else clip
+        for i in range(LANES):
+            total += lanes[k, i]
+        out[k] = total
+
+
+@kernel
+def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
+    """Write the same sums as ``line_sums`` for the logistic loss and equally spaced steps from 0.
+
+    With E = exp(−ym) and R = exp(y·change·step), the loss at step k is log(1 + E·Rᵏ), and its
+    clipped value log(min(1 + E·Rᵏ, cap)). ``group`` such factors are multiplied before one
+    logarithm is taken.
+    """
+    n_steps = steps.size
+    step = steps[1] if n_steps > 1 else 0.0
+    reach = steps[n_steps - 1]
+    product = np.ones((n_steps, LANES))
+    power = np.empty(LANES)
+    ratio = np.empty(LANES)
+    out[:] = 0.0
+    used = 0
+    for start in range(0, margins.size, LANES):
+        for lane in range(LANES):
+            i = start + lane
+            if i < margins.size:
+                power[lane] = -targets[i] * margins[i]
+                ratio[lane] = targets[i] * changes[i]
+            else:
+                power[lane] = ratio[lane] = math.nan
+        far = 0
+        for lane in range(LANES):
+            near = abs(power[lane]) <= REACH and abs(ratio[lane]) * reach <= REACH
+            far += 0 if near else 1
+            # a row that is not near gets factors of exactly 1 here and is summed below
+            power[lane] = exp(power[lane]) if near else 0.0
+            ratio[lane] = exp(ratio[lane] * step) if near else 1.0
+        if far > 0:
+            for i in range(start, min(start + LANES, margins.size)):
+                z, change = targets[i] * margins[i], targets[i] * changes[i]
+                if not (abs(z) <= REACH and abs(change) * reach <= REACH):
+                    for k in range(n_steps):
+                        value = softplus(-targets[i] * (margins[i] - steps[k] * changes[i]))
+                        out[k] += value if value < clip else clip
+        for k in range(n_steps):
+            products = product[k]
+            for lane in range(LANES):
+                factor = 1.0 + power[lane]
+                products[lane] *= factor if factor < cap else cap
+                power[lane] *= ratio[lane]
+        used += 1
+        if used == group:
+            _take_logarithms(product, out)
+            used = 0
+    if used > 0:
+        _take_logarithms(product, out)
+
+
+@kernel
+def _take_logarithms(product, out):
+    for k in range(product.shape[0]):
+        total = 0.0
+        for lane in range(LANES):
+            total += math.log(product[k, lane])
+            product[k, lane] = 1.0
+        out[k] += total
+
+
+@kernel
+def difference_sum(losses, others, clip):
+    """Return the sum of losses − others, each clipped to ±clip; one that is no number is clip."""
+    sums = np.zeros(LANES)
+    whole = losses.size - losses.size % LANES
+    for start in range(0, whole, LANES):
+        for i in range(LANES):
+            change = losses[start + i] - others[start + i]
+            change = change if change < clip else clip
+            sums[i] += change if change > -clip else -clip
+    total = 0.0
+    for i in range(whole, losses.size):
+        change = losses[i] - others[i]
+        change = change if change < clip else clip
+        total += change if change > -clip else -clip
+    for i in range(LANES):
+        total += sums[i]
+    return total

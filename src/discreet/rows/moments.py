@@ -13,7 +13,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.blas import one_thread
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     LARGEST_TARGET,
@@ -27,23 +26,8 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import Sum, carried_back, check_clip
-from discreet.rows.table import add_up, in_parts
+from discreet.rows.table import one_thread, sum_blocks
 from discreet.validate import FloatArray
-
-__all__ = [
-    "outer_sum",
-    "row_sum",
-    "square_sum",
-    "target_sum",
-    "triangle",
-    "triangle_size",
-    "xy_moment_sum",
-]
-
-
-def triangle_size(n_features: int) -> int:
-    """Return the count of numbers in the upper triangle of a symmetric matrix, with diagonal."""
-    return n_features * (n_features + 1) // 2
 
 
 def triangle(n_features: int) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
@@ -56,111 +40,102 @@ def triangle(n_features: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float
     return first, second, np.where(first == second, 1.0, math.sqrt(2.0))
 
 
-def clip_factors(data: RowData) -> FloatArray:
-    """Return κ: what mapped rows are multiplied by, so that none is longer than the clip."""
-    factors = data.clip / data.norms  # norms are above 0, and with a constant above 1
-    return np.minimum(factors, 1.0, out=factors)
+def _clip(data: RowData) -> tuple[float, FloatArray | None]:
+    """Return the clip and κ, what mapped rows are multiplied by so that none is longer."""
+    if data.row_norm is None:
+        raise ValueError("moments of rows need a public bound on the norm of a row; pass row_norm.")
+    clip = float(data.row_norm)
+    if data.map.is_identity:  # scales make no row longer than the clip
+        return clip, None
+    factors = clip / data.norm_bounds  # norms are above 0, and with a constant above 1
+    return clip, np.minimum(factors, 1.0, out=factors)
 
 
 def row_sum(data: RowData) -> Sum:
-    """Sum the rows, each scaled down to ``row_norm`` where it is longer; no constant feature."""
-    clip, table = data.clip, data.table
-    factors = None if data.map.is_identity else clip_factors(data)
+    """Sum the rows, each scaled down to ``row_norm`` where it is longer; no constant feature.
+
+    *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ row_norm. Proofs:
+    docs/proofs/preparation.md, docs/proofs/affine.md.
+    """
+    (clip, factors), table = _clip(data), data.table
     scaled = data.scales if factors is None else factors * data.scales
 
-    def part(first: int, last: int) -> FloatArray:
+    def block_sum(start: int, stop: int) -> FloatArray:
         values = np.zeros(table.n_features + 1)
-        for start in range(first, last, table.block_rows):
-            block = slice(start, min(start + table.block_rows, last))
-            values[:-1] += table.weighted_sum(start, scaled[block])
-            if factors is not None:
-                values[-1] += factors[block].sum()
+        values[:-1] = table.weighted_sum(start, scaled[start:stop])
+        if factors is not None:
+            values[-1] = factors[start:stop].sum()
         return values
 
-    parts = in_parts(part, data.n_rows, table.n_entries, table.block_rows)
-    total = carried_back(data, add_up(parts)[None, :], clip if factors is None else 1.0)
+    size = (data.n_rows, table.n_entries, table.block_rows)
+    sums = sum_blocks(block_sum, table.n_features + 1, *size)[None, :]
+    total = carried_back(data, sums, clip if factors is None else 1.0)
     return Sum(total.values[: data.n_features], total.error)
 
 
 def square_sum(data: RowData) -> Sum:
-    """Sum the squares of the rows' entries, each row scaled down to ``row_norm`` if longer."""
-    clip, table, map = data.clip, data.table, data.map
+    """Sum the squares of the rows' entries, each row scaled down to ``row_norm`` if longer.
+
+    ``values`` has n_features entries: the diagonal of what `outer_sum` computes.
+
+    *Privacy.* The contract of ``Sum`` with c_i = y∘y, ‖y‖ ≤ row_norm: entries of c_i are not
+    negative and ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
+    """
+    (clip, factors), table, map = _clip(data), data.table, data.map
     error = outer_error(data.public_rows, table.block_rows, clip)
-    if map.is_identity:
-
-        def block_sum(start: int, stop: int) -> FloatArray:
-            return table.square_sum(start, stop, data.scales)
-
-    elif isinstance(table, SparseTable) and map.is_diagonal:
-        factors, csr = clip_factors(data), table
+    if factors is not None and isinstance(table, SparseTable) and map.is_diagonal:
         error = mapped_square_error(data.public_rows, table.block_rows, clip, map.bound)
 
-        def block_sum(start: int, stop: int) -> FloatArray:
-            return csr.mapped_squares(start, stop, data.scales, map.linear, map.offset, factors)
+    def block_sum(start: int, stop: int) -> FloatArray:
+        if factors is None:
+            return table.square_sum(start, stop, data.scales)
+        if isinstance(table, SparseTable) and map.is_diagonal:
+            return table.mapped_squares(start, stop, data.scales, map, factors)
+        block = np.zeros(data.n_features)
+        for row, tile in data.tiles(start, stop):
+            tile *= factors[row : row + len(tile), None]
+            block += np.einsum("ij,ij->j", tile, tile)
+        return block
 
-    else:
-        factors = clip_factors(data)
-
-        def block_sum(start: int, stop: int) -> FloatArray:
-            block = np.zeros(data.n_features)
-            for row, tile in data.tiles(start, stop):
-                tile *= factors[row : row + len(tile), None]
-                block += np.einsum("ij,ij->j", tile, tile)
-            return block
-
-    def part(first: int, last: int) -> FloatArray:
-        values = np.zeros(data.n_features)
-        for start in range(first, last, table.block_rows):
-            values += block_sum(start, min(start + table.block_rows, last))
-        return values
-
-    parts = in_parts(part, data.n_rows, table.n_entries, table.block_rows)
-    return Sum(add_up(parts), error)
+    size = (data.n_rows, table.n_entries, table.block_rows)
+    return Sum(sum_blocks(block_sum, data.n_features, *size), error)
 
 
 def outer_sum(data: RowData) -> Sum:
-    """Sum the outer products of the rows, each scaled down to ``row_norm`` if it is longer."""
-    clip, table, size = data.clip, data.table, data.n_features
+    """Sum the outer products of the rows, each scaled down to ``row_norm`` if it is longer.
+
+    ``values`` is the upper triangle, row by row, with off-diagonal numbers times √2 (see
+    `discreet.rows.moments.triangle`): its L2 norm is the matrix's Frobenius norm.
+
+    *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of yyᵀ, ‖y‖ ≤ row_norm:
+    ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
+    """
+    (clip, factors), table, size = _clip(data), data.table, data.n_features
     block_rows, entries = OUTER_ROWS, data.n_rows * size * size
-    if isinstance(table, SparseTable) and data.map.is_identity:
+    csr = table if isinstance(table, SparseTable) and factors is None else None
+    if csr is not None:
         block_rows, entries = max(OUTER_ROWS, size), table.n_entries * size
-        csr = table
+    multipliers = data.scales if factors is None else factors
 
-        def block_sum(start: int, stop: int) -> FloatArray:
+    def block_sum(start: int, stop: int) -> FloatArray:
+        if csr is not None:
             return csr.outer_sum(start, stop, data.scales)
+        block = np.zeros((size, size))
+        for row, tile in data.tiles(start, stop):
+            scaled = tile * multipliers[row : row + len(tile), None]
+            block += scaled.T @ scaled
+        return block
 
-    else:
-        # rows as they are stored are scaled down to the clip by their scales
-        multipliers = data.scales if data.map.is_identity else clip_factors(data)
-
-        def block_sum(start: int, stop: int) -> FloatArray:
-            block = np.zeros((size, size))
-            for row, tile in data.tiles(start, stop):
-                scaled = tile * multipliers[row : row + len(tile), None]
-                block += scaled.T @ scaled
-            return block
-
-    total = _matrix_sum(block_sum, data.n_rows, size, entries, block_rows)
+    total = _triangle_sum(block_sum, size, data.n_rows, entries, block_rows)
     return Sum(total, outer_error(data.public_rows, block_rows, clip))
 
 
-def _matrix_sum(
-    block_sum: Callable[[int, int], FloatArray],
-    n_rows: int,
-    size: int,
-    n_entries: int,
-    block_rows: int,
+def _triangle_sum(
+    block_sum: Callable[[int, int], FloatArray], size: int, *numbers: int
 ) -> FloatArray:
-    """Add up the matrices of blocks; return the weighted triangle."""
-
-    def part(first: int, last: int) -> FloatArray:
-        total = np.zeros((size, size))
-        for start in range(first, last, block_rows):
-            total += block_sum(start, min(start + block_rows, last))
-        return total
-
+    """Add up the matrices of blocks, as `sum_blocks` does; return the weighted triangle."""
     with one_thread():
-        total = add_up(in_parts(part, n_rows, n_entries, block_rows))
+        total = sum_blocks(block_sum, (size, size), *numbers)
     rows, columns, weights = triangle(size)
     return np.asarray(total[rows, columns] * weights)
 
@@ -168,15 +143,21 @@ def _matrix_sum(
 def xy_moment_sum(
     data: RowData,
     clip: float,
-    target_weight: float,
-    target_centre: float,
+    target_weight: float = 1.0,
+    target_centre: float = 0.0,
     *,
-    features: bool,
+    features: bool = True,
 ) -> Sum:
     """Sum vvᵀ over rows, v = (x, 1, t·(y − c)), scaled down to norm ``clip`` if it is longer.
 
-    A row, its constant and its weighted target are scaled down *together*: that leaves a linear
-    relation between them as it is, and only takes weight from the row.
+    Without a constant feature v has no 1; without ``features`` it is (1, t·(y − c)), constant
+    or not. With ``row_norm``, x is scaled down to it first. ``target_weight`` and
+    ``target_centre`` are t and c; ``values`` is a weighted triangle as in `outer_sum`. All of v is
+    scaled down *together*: that leaves a linear relation between its parts as it is, and only takes
+    weight from the row.
+
+    *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of vvᵀ: ‖c_i‖₂ ≤ clip².
+    Proof: docs/proofs/newton.md.
     """
     clip = check_clip(clip)
     constant = data.fit_intercept or not features
@@ -185,7 +166,7 @@ def xy_moment_sum(
     with np.errstate(all="ignore"):
         targets = (data.targets - float(target_centre)) * float(target_weight)
         targets = np.clip(targets, -LARGEST_TARGET, LARGEST_TARGET)
-        norms = data.norms if features else 1.0
+        norms = data.norm_bounds if features else 1.0
         joint_norms = np.sqrt(np.square(norms) + np.square(targets))  # each rounded correctly
         limit = ROUNDING_ROOM * clip
         factors = np.where(joint_norms > limit, limit / joint_norms, 1.0)
@@ -208,12 +189,17 @@ def xy_moment_sum(
             block += joint.T @ joint
         return block
 
-    values = _matrix_sum(block_sum, data.n_rows, size, data.n_rows * size * size, OUTER_ROWS)
+    entries = data.n_rows * size * size
+    values = _triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
     return Sum(values, outer_error(data.public_rows, OUTER_ROWS, clip))
 
 
 def target_sum(data: RowData, bound: float) -> Sum:
-    """Sum the targets, each cut to [-bound, bound]."""
+    """Sum the targets, each cut to [-bound, bound]; ``values`` has one entry.
+
+    *Privacy.* The contract of ``Sum`` with |c_i| ≤ bound: the cut target itself, summed in
+    blocks like an entry of a gradient. Proof: docs/proofs/gd.md.
+    """
     bound = check_clip(bound, "bound")
     cut = np.clip(data.targets, -bound, bound)
     blocks = np.add.reduceat(cut, np.arange(0, cut.size, BLOCK_ROWS)) if cut.size else cut

@@ -4,19 +4,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from discreet.objectives.compile import KernelModule
+from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import BLOCK_ROWS, norm_inflation
 from discreet.rows.table import (
-    ACCURATE_KERNELS,
     BAD_NUMBERS,
-    KERNELS,
-    OUTPUT_KERNELS,
+    PRODUCT_KERNELS,
     Batches,
     Halves,
     Piece,
@@ -25,7 +25,7 @@ from discreet.rows.table import (
 )
 from discreet.validate import FloatArray
 
-__all__ = ["SparseTable"]
+KERNELS = KernelModule("discreet.rows.sparse_kernels")
 
 TILE_ENTRIES = 2**20
 """Entries (8 MB) that are made dense at a time."""
@@ -36,17 +36,8 @@ class SparseTable(Table):
 
     A matrix whose rows have unsorted or repeated entries is put in order on a copy: with repeated
     entries the norm of a row would be wrong, and with it the clipping. The entries themselves are
-    checked, not scipy's ``has_canonical_format``, which may be out of date.
-
-    Parameters
-    ----------
-    X : csr_array or csr_matrix of float32 or float64, shape (n_rows, n_features)
-        The table. It must not change while it is in use.
-
-    Attributes
-    ----------
-    indptr, indices, data : ndarray
-        The arrays of the matrix, read-only.
+    checked, not scipy's ``has_canonical_format``, which may be out of date. The matrix must not
+    change while it is in use.
     """
 
     dense = False
@@ -72,13 +63,14 @@ class SparseTable(Table):
         self.data, self.indices = read_only(X.data), read_only(X.indices)
         same = X.indptr.dtype == X.indices.dtype
         self.indptr = read_only(X.indptr if same else X.indptr.astype(np.int64))
-        self.n_entries = self.data.size
+        self.arrays = (self.indptr, self.indices, self.data)
+        self.n_entries, self.dtype = self.data.size, self.data.dtype
         # A block's sum is a dense vector: blocks of at least n_features rows keep its cost below
         # that of the entries. (The size of a block is public; the number of entries is not.)
         self.block_rows = max(BLOCK_ROWS, self.n_features)
 
-    def _matrix(self) -> Any:
-        parts = (self.data, self.indices, self.indptr)
+    def _matrix(self, data: NDArray[Any]) -> Any:
+        parts = (data, self.indices[: data.size], self.indptr)
         return sp.csr_array(parts, shape=(self.n_rows, self.n_features))
 
     def _like(self, X: Any) -> Self:
@@ -86,10 +78,6 @@ class SparseTable(Table):
         table = type(self).__new__(type(self))
         table._read(X)
         return table
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.data.dtype
 
     def norms(self) -> FloatArray:
         out = np.empty(self.n_rows)
@@ -124,70 +112,51 @@ class SparseTable(Table):
     def add(self, piece: Piece, coefficients: FloatArray, total: FloatArray) -> None:
         KERNELS.sparse_add(piece.data, self.indices, self.data, 0, coefficients, total)
 
-    def output_products(self, weights: FloatArray) -> Callable[[int, int, FloatArray], None]:
-        columns = np.ascontiguousarray(weights.T)
-
-        def write(start: int, stop: int, out: FloatArray) -> None:
-            indptr = self.indptr[start : stop + 1]
-            OUTPUT_KERNELS.sparse_output_products(indptr, self.indices, self.data, columns, out)
-
-        return write
+    def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
+        table = (self.indptr[start : stop + 1], self.indices, self.data)
+        PRODUCT_KERNELS.sparse_output_products(*table, np.ascontiguousarray(weights.T), out)
 
     def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
         total = np.zeros((self.n_features, factors.shape[1]))
-        table = (self.indptr, self.indices, self.data)
-        OUTPUT_KERNELS.sparse_output_add(*table, start, factors, total)
+        PRODUCT_KERNELS.sparse_output_add(*self.arrays, start, factors, total)
         return total.T
 
     def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
         table = (self.indptr[start : stop + 1], self.indices, self.data)
-        ACCURATE_KERNELS.accurate_sparse_products(*table, *weights, *out)
+        PRODUCT_KERNELS.accurate_sparse_products(*table, *weights, *out)
 
     def outer_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
         """Return the upper triangle of Σ yyᵀ over rows start to stop, y = scale·x."""
         total = np.zeros((self.n_features, self.n_features))
-        table = (self.indptr, self.indices, self.data)
-        KERNELS.sparse_outer_add(*table, scales, start, stop, total)
+        KERNELS.sparse_outer_add(*self.arrays, scales, start, stop, total)
         return total
 
     def mapped_norms(
-        self, scales: FloatArray, linear: FloatArray, offset: FloatArray
-    ) -> Callable[[int, int, FloatArray], None]:
-        """Return a function that writes the squared norms of L·(s·x) − b, L a diagonal."""
-        table, square = (self.indptr, self.indices, self.data), float(offset @ offset)
-
-        def write(start: int, stop: int, out: FloatArray) -> None:
-            KERNELS.sparse_mapped_norms(*table, scales, linear, offset, square, start, stop, out)
-
-        return write
+        self, start: int, stop: int, scales: FloatArray, map: AffineMap, out: FloatArray
+    ) -> None:
+        """Write the squared norms of L·(s·x) − b of rows start to stop to out; L is a diagonal."""
+        linear, offset = read_only(map.linear), read_only(map.offset)
+        numbers = (scales, linear, offset, float(offset @ offset))
+        KERNELS.sparse_mapped_norms(*self.arrays, *numbers, start, stop, out)
 
     def mapped_squares(
-        self,
-        start: int,
-        stop: int,
-        scales: FloatArray,
-        linear: FloatArray,
-        offset: FloatArray,
-        factors: FloatArray,
+        self, start: int, stop: int, scales: FloatArray, map: AffineMap, factors: FloatArray
     ) -> FloatArray:
         """Return Σ (κ·(L·(s·x) − b))² over rows start to stop, by column; L is a diagonal."""
-        total = np.zeros(self.n_features)
-        table = (self.indptr, self.indices, self.data)
-        KERNELS.sparse_squares(*table, scales, linear, offset, factors, start, stop, total)
+        total, offset = np.zeros(self.n_features), map.offset
+        numbers = (scales, map.linear, offset, factors)
+        KERNELS.sparse_squares(*self.arrays, *numbers, start, stop, total)
         total += offset**2 * np.sum(factors[start:stop] ** 2)
         return total
 
     def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
         total = np.zeros(self.n_features)
-        table = (self.indptr, self.indices, self.data)
-        KERNELS.sparse_square_add(*table, scales, start, stop, total)
+        KERNELS.sparse_square_add(*self.arrays, scales, start, stop, total)
         return total
 
     def weighted_squares(self, factors: FloatArray) -> FloatArray:
         squares = np.asarray(self.data, dtype=np.float64) ** 2
-        parts = (squares, self.indices, self.indptr)
-        table = sp.csr_array(parts, shape=(self.n_rows, self.n_features))
-        total: FloatArray = (table.T @ factors).T
+        total: FloatArray = (self._matrix(squares).T @ factors).T
         return total
 
     def largest_entries(self) -> FloatArray:
@@ -202,10 +171,10 @@ class SparseTable(Table):
         return values
 
     def take(self, index: NDArray[np.intp]) -> Self:
-        return self._like(self._matrix()[index])
+        return self._like(self._matrix(self.data)[index])
 
     def columns(self, index: NDArray[np.intp]) -> Self:
-        table = self._matrix()[:, self.check_columns(index)]
+        table = self._matrix(self.data)[:, self.check_columns(index)]
         table.sort_indices()
         return self._like(table)
 
@@ -213,15 +182,13 @@ class SparseTable(Table):
         self, factors: FloatArray, *, largest: float | None = None, out: Any | None = None
     ) -> Any:
         data = np.repeat(factors, np.diff(self.indptr))
-        entries, indices = self.data[: data.size], self.indices[: data.size]
-        data *= entries
+        data *= self.data[: data.size]
         if largest is not None:
             np.clip(data, -largest, largest, out=data)
         else:
             data = data.astype(self.dtype, copy=False)
-        return sp.csr_array((data, indices, self.indptr), shape=(self.n_rows, self.n_features))
+        return self._matrix(data)
 
     def batches(self, order: NDArray[np.int64]) -> Iterator[Batches]:
         everything = slice(None)
-        source = (self.indptr, self.indices, self.data, self.n_features)
-        yield Batches(everything, source, order, everything)
+        yield Batches(everything, (*self.arrays, self.n_features), order, everything)

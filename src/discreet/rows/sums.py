@@ -2,7 +2,7 @@
 
 Every function returns a `Sum`. Its contract is stated there and proved in docs/proofs/summation.md
 and, for rows under an affine map, docs/proofs/affine.md: the part of a row is computed from that
-row and public arguments alone. `discreet.rows.Rows` says what each sum is for.
+row and public arguments alone. The public functions are methods of `discreet.rows.Rows`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,11 @@ from discreet.rows.bounds import (
     line_error,
     mapped_error,
 )
-from discreet.rows.data import Margins, Point, RowData
+from discreet.rows.data import Line, Point, RowData
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import add_up, in_parts
+from discreet.rows.table import KERNELS, in_parts, sum_blocks
 from discreet.validate import FloatArray, number, vector
 
-__all__ = [
-    "Sum",
-    "candidate_losses",
-    "check_clip",
-    "clipped_sum",
-    "corner_gradient",
-    "gradient",
-    "largest_entries",
-    "line_losses",
-    "losses",
-    "one_output",
-]
-
-LOSS_KERNELS = KernelModule("discreet.rows.loss_kernels")
 FORMULAS = KernelModule("discreet.objectives.kernels")
 
 FEW = 8
@@ -99,8 +85,23 @@ def carried_back(data: RowData, sums: FloatArray, factor: float) -> Sum:
     return Sum(values.ravel(), error)
 
 
-def gradient(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
-    """Sum the rows' loss gradients, each clipped to L2 norm ``clip``."""
+def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
+    """Sum the rows' loss gradients, each clipped to L2 norm ``clip``.
+
+    A row's gradient is φ'(margin, target)·x, so clipping limits φ' to ±clip/‖x‖. A slope that is
+    not a number (after overflow) counts as 0. The penalty is not included. A row under an affine
+    map that has no constant feature and is shorter than 1 is clipped as if its norm were 1.
+
+    ``weights`` has n_parameters numbers per output of the loss. If it equals ``weights - steps[k] *
+    direction``, computed so, for the arguments of the last `line_losses`, or the weights of the
+    last call, no product with X is needed for the margins. The library's own losses have compiled
+    loops; others are called block by block. ``clip`` is between 1e-100 and 1e100 in all sums.
+
+    *Privacy.* L2 sensitivity of ``values``: clip + 2·error under add/remove, 2·clip + 2·error
+    under replace, by the contract in :class:`Sum` with ‖c_i‖₂ ≤ clip. ``values`` must not be
+    released without noise. A third-party loss must be elementwise. Proofs:
+    docs/proofs/summation.md, docs/proofs/affine.md.
+    """
     clip = check_clip(clip)
     if not data.map.is_identity and clip < SMALLEST_MAPPED_CLIP:
         raise ValueError(
@@ -109,13 +110,13 @@ def gradient(data: RowData, margins: Margins, weights: ArrayLike, loss: Loss, cl
         )
     at = vector("weights", weights, loss.n_outputs * data.n_parameters)
     if loss.n_outputs > 1:
-        return _output_gradient(data, margins.of_outputs(data, at, loss.n_outputs), loss, clip)
-    known = margins.known(at)
+        return _output_gradient(data, data.margins_at(at, loss.n_outputs), loss, clip)
+    known = data.memory.known(at)
     if known is not None:
-        return clipped_sum(data, known, loss, clip, data.clip_sizes())
+        return clipped_sum(data, known, loss, clip, data.clip_norms)
     computed = np.empty(data.n_rows)
-    total = clipped_sum(data, computed, loss, clip, data.clip_sizes(), missing=at)
-    margins.point = Point(at, computed)
+    total = clipped_sum(data, computed, loss, clip, data.clip_norms, missing=at)
+    data.memory.point = Point(at, computed)
     return total
 
 
@@ -133,33 +134,29 @@ def clipped_sum(
     """
     table, targets, scales = data.table, data.targets, data.scales
     code, parameter = kernel_code(loss)
-    slopes_of, clip_slopes = FORMULAS.SLOPES[code], LOSS_KERNELS.clip_slopes
+    slopes_of, clip_slopes = FORMULAS.SLOPES[code], KERNELS.clip_slopes
     if missing is not None:
         rows, constants = data.carried(missing, 1)
 
-    def part(first: int, last: int) -> FloatArray:
-        values = np.zeros(table.n_features + 1)
-        buffer = np.empty(min(table.block_rows, last - first))
-        for start in range(first, last, table.block_rows):
-            subtotals, constant = np.zeros(table.n_features), 0.0
-            for piece in table.pieces(start, min(start + table.block_rows, last)):
-                at = slice(piece.start, piece.stop)
-                here, slopes = margins[at], buffer[: piece.stop - piece.start]
-                with np.errstate(all="ignore"):
-                    if missing is not None:
-                        data.piece_margins(piece, rows[0], constants, here)
-                    if code:
-                        slopes_of(parameter, here, targets[at], slopes)
-                    else:
-                        slopes[:] = loss.derivative(here, targets[at])
-                constant += clip_slopes(sizes[at], scales[at], clip, slopes)
-                table.add(piece, slopes, subtotals)
-            values[:-1] += subtotals
-            values[-1] += constant
+    def block_sum(start: int, stop: int) -> FloatArray:
+        values, buffer = np.zeros(table.n_features + 1), np.empty(stop - start)
+        for piece in table.pieces(start, stop):
+            at = slice(piece.start, piece.stop)
+            here, slopes = margins[at], buffer[: piece.stop - piece.start]
+            with np.errstate(all="ignore"):
+                if missing is not None:
+                    table.products(piece, rows[0], here)
+                    data.finish_margins(here, at, constants)
+                if code:
+                    slopes_of(parameter, here, targets[at], slopes)
+                else:
+                    slopes[:] = loss.derivative(here, targets[at])
+            values[-1] += clip_slopes(sizes[at], scales[at], clip, slopes)
+            table.add(piece, slopes, values[:-1])
         return values
 
-    parts = in_parts(part, data.n_rows, table.n_entries, table.block_rows)
-    return carried_back(data, add_up(parts)[None, :], clip)
+    size = (data.n_rows, table.n_entries, table.block_rows)
+    return carried_back(data, sum_blocks(block_sum, table.n_features + 1, *size)[None, :], clip)
 
 
 def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float) -> Sum:
@@ -171,82 +168,79 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
     ‖c_i‖ ≤ clip. Each of the K·p entries is summed in blocks like the p entries for one output, so
     it has error at most γ·Σ_i |c_i| entrywise and the same bound γ·n·clip in L2 norm.
     """
-    table, count, sizes = data.table, loss.n_outputs, data.clip_sizes()
+    table, count = data.table, loss.n_outputs
+    shape = (count, table.n_features + 1)
 
-    def part(first: int, last: int) -> FloatArray:
-        values = np.zeros((count, table.n_features + 1))
-        for start in range(first, last, table.block_rows):
-            block = slice(start, min(start + table.block_rows, last))
-            slopes = np.empty((block.stop - start, count))
-            if type(loss) is Softmax:
-                FORMULAS.softmax_slopes(margins[block], data.targets[block], slopes)
-            else:
-                with np.errstate(all="ignore"):
-                    slopes[:] = loss.derivative(margins[block], data.targets[block])
-            totals = np.zeros(count)
-            LOSS_KERNELS.clip_outputs(slopes, sizes[block], data.scales[block], clip, totals)
-            values[:, :-1] += table.output_sum(start, slopes)
-            values[:, -1] += totals
+    def block_sum(start: int, stop: int) -> FloatArray:
+        block = slice(start, stop)
+        values, slopes, totals = np.zeros(shape), np.empty((stop - start, count)), np.zeros(count)
+        if type(loss) is Softmax:
+            FORMULAS.softmax_slopes(margins[block], data.targets[block], slopes)
+        else:
+            with np.errstate(all="ignore"):
+                slopes[:] = loss.derivative(margins[block], data.targets[block])
+        KERNELS.clip_outputs(slopes, data.clip_norms[block], data.scales[block], clip, totals)
+        values[:, :-1] = table.output_sum(start, slopes)
+        values[:, -1] = totals
         return values
 
-    parts = in_parts(part, data.n_rows, table.n_entries * count, table.block_rows)
-    return carried_back(data, add_up(parts), clip)
+    size = (data.n_rows, table.n_entries * count, table.block_rows)
+    return carried_back(data, sum_blocks(block_sum, shape, *size), clip)
 
 
 def line_losses(
     data: RowData,
-    margins: Margins,
     weights: ArrayLike,
     direction: ArrayLike,
     steps: ArrayLike,
     loss: Loss,
     clip: float,
 ) -> Sum:
-    """Sum the rows' losses, each clipped at ``clip``, at ``weights - step * direction``."""
+    """Sum the rows' losses, each clipped at ``clip``, at ``weights - step * direction``.
+
+    One product with X serves all steps. The logistic loss is fastest with steps that start at
+    0 and are equally spaced. ``values[k]`` belongs to ``steps[k]``; ``error`` holds for each.
+
+    *Privacy.* By the contract in :class:`Sum` with 0 ≤ c_i ≤ clip, adding a row changes every
+    value by a number in [0, clip], up to 2·error: sensitivity clip + 2·error, and monotone up
+    to 2·error, under add/remove. A loss that is not a number counts as clip. Proof:
+    docs/proofs/summation.md.
+    """
     clip = check_clip(clip)
     one_output(loss, "losses along a line")
     start_weights = vector("weights", weights, data.n_parameters)
     along = vector("direction", direction, data.n_parameters)
     steps = vector("steps", steps)
-    line = margins.along(data, margins.at(data, start_weights), along, steps)
-    at_start, changes, targets = line.start.margins, line.changes, data.targets
+    at_start, memory, targets = data.margins_at(start_weights), data.memory, data.targets
+    if memory.line is not None and np.array_equal(along, memory.line.direction):
+        changes = memory.line.changes
+    else:
+        memory.line = None  # two vectors less while the new one is computed
+        changes = data.computed_margins(along)
+    memory.line = Line(Point(start_weights, at_start), steps, along, changes)
     code, parameter = kernel_code(loss)
     products = type(loss) is Logistic and clip >= SMALLEST_PRODUCT_CLIP and _equally_spaced(steps)
     cap = math.exp(min(clip, 700.0)) * (1.0 - 2.0**-50)  # so that log(cap) <= clip
     group = int(min(64, max(1, 600 / clip)))  # factors whose product cannot overflow
 
-    def part(first: int, last: int) -> FloatArray:
-        values, sums = np.zeros(steps.size), np.zeros(steps.size)
-        for start in range(first, last if steps.size else first, BLOCK_ROWS):
-            block = slice(start, min(start + BLOCK_ROWS, last))
-            m, v, y = at_start[block], changes[block], targets[block]
-            if products:
-                LOSS_KERNELS.logistic_line_sums(m, v, y, steps, clip, cap, group, sums)
-            elif code:
-                LOSS_KERNELS.line_sums(code, parameter, m, v, y, steps, clip, sums)
-            else:
-                sums = _given_line_sums(loss, m, v, y, steps, clip)
-            values += sums
-        return values
+    def block_sum(start: int, stop: int) -> FloatArray:
+        m, v, y = at_start[start:stop], changes[start:stop], targets[start:stop]
+        sums = np.zeros(steps.size)
+        if products:
+            KERNELS.logistic_line_sums(m, v, y, steps, clip, cap, group, sums)
+        elif code:
+            KERNELS.line_sums(code, parameter, m, v, y, steps, clip, sums)
+        elif steps.size:
+            with np.errstate(all="ignore"):
+                points = m - steps[:, None] * v
+                values = np.asarray(loss.value(points, y[None, :]), dtype=np.float64)
+                values = np.where(values < clip, np.maximum(values, 0.0), clip)
+            sums = np.broadcast_to(values, points.shape).sum(axis=1)
+        return sums
 
-    values = add_up(in_parts(part, data.n_rows, data.n_rows * steps.size, BLOCK_ROWS))
+    entries = data.n_rows * steps.size
+    values = sum_blocks(block_sum, steps.size, data.n_rows, entries, BLOCK_ROWS)
     return Sum(values, line_error(data.public_rows, BLOCK_ROWS, clip, products=products))
-
-
-def _given_line_sums(
-    loss: Loss,
-    margins: FloatArray,
-    changes: FloatArray,
-    targets: FloatArray,
-    steps: FloatArray,
-    clip: float,
-) -> FloatArray:
-    """Sum the clipped losses of one block through the loss's own ``value``."""
-    with np.errstate(all="ignore"):
-        points = margins - steps[:, None] * changes
-        values = np.asarray(loss.value(points, targets[None, :]), dtype=np.float64)
-        values = np.where(values < clip, np.maximum(values, 0.0), clip)
-    return np.asarray(np.broadcast_to(values, points.shape).sum(axis=1))
 
 
 def _equally_spaced(steps: FloatArray) -> bool:
@@ -257,43 +251,40 @@ def _equally_spaced(steps: FloatArray) -> bool:
     return bool(steps[0] == 0 and steps[1] > 0 and (abs(steps - spaced) <= 1e-13 * spaced).all())
 
 
-def corner_gradient(
-    data: RowData,
-    margins: Margins,
-    largest: FloatArray,
-    weights: ArrayLike,
-    loss: Loss,
-    clip: float,
-) -> Sum:
+def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
     """Sum the rows' loss gradients, each scaled down until no entry of it exceeds ``clip``.
 
-    ``largest`` are the `largest_entries` of the rows.
+    A row's gradient is φ'(margin, target)·x, so this limits φ' to ±clip/max_j|x_j|: the
+    direction of a row's gradient stays as it is. The constant of the intercept counts as an
+    entry of the row. A slope that is not a number counts as 0. The penalty is not included.
+    ``error`` holds for each entry.
+
+    *Privacy.* Each entry of ``values`` moves by at most clip + 2·error under add/remove,
+    2·clip + 2·error under replace: the contract in `Sum` with ‖c_i‖_∞ ≤ clip. ``values`` must
+    not be released without noise. Proof: docs/proofs/frank_wolfe.md.
     """
     data.need_stored("a gradient with bounded entries")
     one_output(loss, "gradients with bounded entries")
     clip = check_clip(clip)
     at = vector("weights", weights, data.n_parameters)
-    return clipped_sum(data, corner_margins(data, margins, at), loss, clip, largest)
+    if data.memory.largest is None:
+        bounds = data.table.largest_entries()
+        if data.scales.size:
+            bounds *= data.scales
+        if data.fit_intercept:
+            np.maximum(bounds, 1.0, out=bounds)
+        with np.errstate(over="ignore"):
+            bounds *= ENTRY_LIFT
+        data.memory.largest = np.maximum(bounds, SMALLEST_NORM, out=bounds)
+    return clipped_sum(data, corner_margins(data, at), loss, clip, data.memory.largest)
 
 
-def largest_entries(data: RowData) -> FloatArray:
-    """Return bounds on the largest absolute entry of each (scaled) row, its constant included."""
-    bounds = data.table.largest_entries()
-    if data.scales.size:
-        bounds *= data.scales
-    if data.fit_intercept:
-        np.maximum(bounds, 1.0, out=bounds)
-    with np.errstate(over="ignore"):
-        bounds *= ENTRY_LIFT
-    return np.maximum(bounds, SMALLEST_NORM, out=bounds)
-
-
-def corner_margins(data: RowData, margins: Margins, weights: FloatArray) -> FloatArray:
+def corner_margins(data: RowData, weights: FloatArray) -> FloatArray:
     """Return margins at weights most of which may be zero; how they are computed is public."""
     table = data.table
     used = weights[: data.n_features] != 0
     if not isinstance(table, SparseTable) or FEW * np.count_nonzero(used) > data.n_features:
-        return margins.at(data, weights).margins
+        return data.margins_at(weights)
     values = np.empty(data.n_rows)
     with np.errstate(all="ignore"):
         in_parts(
@@ -311,7 +302,13 @@ def candidate_losses(
 ) -> Sum:
     """Sum, for each candidate, the rows' changes of loss from ``parent``, clipped to ±clip.
 
-    Margins are held for a block of rows and one candidate at a time.
+    ``candidates`` has shape (m, n_parameters); ``values[k]`` belongs to ``candidates[k]``, and
+    ``error`` holds for each.
+
+    *Privacy.* By the contract in `Sum` with |c_ik| ≤ clip, adding a row moves each value by at
+    most clip + 2·error, either way; replacing one, by 2·clip + 2·error. A change that is not
+    a number counts as clip. A third-party loss must be elementwise. Proof:
+    docs/proofs/privgene.md.
     """
     one_output(loss, "losses of candidates")
     clip = check_clip(clip)
@@ -325,23 +322,20 @@ def candidate_losses(
     start_weights = vector("parent", parent, data.n_parameters)
     weights = [data.carried(point, 1) for point in (start_weights, *points)]
 
-    def part(first: int, last: int) -> FloatArray:
-        values = np.zeros(len(points))
-        buffers = np.empty((3, min(BLOCK_ROWS, last - first)))
-        for start in range(first, last, BLOCK_ROWS):
-            block = slice(start, min(start + BLOCK_ROWS, last))
-            margins, before, after = buffers[:, : block.stop - start]
-            with np.errstate(all="ignore"):
-                for k, (rows, constants) in enumerate(weights):
-                    data.block_margins(start, block.stop, rows[0], constants, margins)
-                    losses(loss, margins, data.targets[block], after if k else before)
-                    if k:
-                        change = LOSS_KERNELS.difference_sum(after, before, clip)
-                        values[k - 1] += change
+    def block_sum(start: int, stop: int) -> FloatArray:
+        # margins are held for one candidate at a time
+        values, targets = np.zeros(len(points)), data.targets[start:stop]
+        margins, before, after = np.empty((3, stop - start))
+        with np.errstate(all="ignore"):
+            for k, (rows, constants) in enumerate(weights):
+                data.block_margins(start, stop, rows[0], constants, margins)
+                losses(loss, margins, targets, after if k else before)
+                if k:
+                    values[k - 1] = KERNELS.difference_sum(after, before, clip)
         return values
 
     entries = data.table.n_entries * len(points)
-    values = add_up(in_parts(part, data.n_rows, entries, BLOCK_ROWS))
+    values = sum_blocks(block_sum, len(points), data.n_rows, entries, BLOCK_ROWS)
     return Sum(values, gradient_error(data.public_rows, BLOCK_ROWS, clip))
 
 

@@ -1,12 +1,16 @@
-"""Tables: the block primitives that every place where rows live offers, and loops over parts.
+"""Tables: the block primitives that every table offers, dense tables, and loops over blocks.
 
 A table knows nothing of targets, losses or clips. What it computes of a row depends on that row and
 the arguments alone, to the last bit (docs/proofs/summation.md, part 1); only sums over rows may be
 added up in any order within a block.
 """
 
+# ruff: noqa: D102  the primitives are documented in Table
+
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -17,20 +21,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.objectives.compile import KernelModule
-from discreet.rows.bounds import BLOCK_ROWS
+from discreet.rows.bounds import BLOCK_ROWS, norm_inflation
 from discreet.validate import FloatArray
 
-__all__ = ["Batches", "Halves", "Piece", "Table", "add_up", "in_parts", "read_only", "threads"]
-
 KERNELS = KernelModule("discreet.rows.kernels")
-OUTPUT_KERNELS = KernelModule("discreet.rows.output_kernels")
-ACCURATE_KERNELS = KernelModule("discreet.rows.accurate_kernels")
+PRODUCT_KERNELS = KernelModule("discreet.rows.product_kernels")
 
 ENTRIES_WORTH_A_THREAD = 2**22
 """Entries of X (32 MB) that take long enough to be worth starting a thread for."""
 
 BAD_NUMBERS = "X must be finite; it has NaN or infinite entries. Impute them or remove those rows."
 
+TILE_ENTRIES = 2**16
+"""Entries of X (half a megabyte) that are converted at a time."""
+
+PIECE_ENTRIES = 2**17
+"""Entries of X that are used at a time: few enough to be read from cache twice."""
+
+WIDE_ROWS, WIDE_ENTRIES = 64, 2**18
+"""Rows per tile of a wide table, as long as a tile has at most this many entries (2 MB)."""
 
 Halves = tuple[FloatArray, FloatArray]
 """Numbers in twice the working precision: rounded, and the rest."""
@@ -45,18 +54,10 @@ class Piece(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Batches of rows for a descent, with a source that kernels can read in place.
+    """Batches of rows for some updates of a descent, with a source that kernels read in place.
 
-    Attributes
-    ----------
-    updates
-        Which of the descent's updates they are.
-    source
-        Arrays of a table: one array, or those of a CSR matrix and its number of columns.
-    order
-        Rows of the batches within the source.
-    rows
-        Rows of the source within the table.
+    ``source`` is one array, or those of a CSR matrix and its number of columns; ``order`` names
+    rows of the batches within the source, ``rows`` those of the source within the table.
     """
 
     updates: slice
@@ -66,30 +67,18 @@ class Batches(NamedTuple):
 
 
 class Table(ABC):
-    """Rows of numbers, read in place.
+    """Rows of numbers, read in place; ``dense`` if all entries are stored.
 
-    Attributes
-    ----------
-    dense : bool
-        True if all entries are stored.
-    n_rows, n_features : int
-        Size.
-    n_entries : int
-        Entries that a pass reads (only to decide how many threads to use).
-    block_rows : int
-        Rows whose numbers are summed before the sum is added to a total: public.
+    ``n_entries`` are those that a pass reads (only to decide how many threads to use), and
+    ``block_rows`` the rows whose numbers are summed before the sum is added to a total: public.
     """
 
     dense: bool
+    dtype: np.dtype[Any]
     n_rows: int
     n_features: int
     n_entries: int
     block_rows: int = BLOCK_ROWS
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the entries."""
 
     @abstractmethod
     def norms(self) -> FloatArray:
@@ -112,11 +101,8 @@ class Table(ABC):
         """Yield (first row, read-only C-contiguous dense rows) for rows start to stop."""
 
     @abstractmethod
-    def output_products(self, weights: FloatArray) -> Callable[[int, int, FloatArray], None]:
-        """Return a function that writes X[start:stop] @ weights.T to an array.
-
-        The bits are those of `products` for one output after the other.
-        """
+    def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
+        """Write X[start:stop] @ weights.T to out, with the bits of `products` for each output."""
 
     @abstractmethod
     def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
@@ -234,9 +220,189 @@ def in_parts(
     return [results[k] for k in range(count)]
 
 
-def add_up(parts: list[FloatArray]) -> FloatArray:
-    """Add up the sums of parts; this rounds no more than adding up their blocks one by one."""
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
+def sum_blocks(
+    block_sum: Callable[[int, int], FloatArray],
+    shape: int | tuple[int, ...],
+    n_rows: int,
+    n_entries: int,
+    block_rows: int,
+) -> FloatArray:
+    """Add up ``block_sum(start, stop)`` over blocks of rows, in parts.
+
+    Adding up the sums of parts rounds no more than adding up their blocks one by one.
+    """
+
+    def part(first: int, last: int) -> FloatArray:
+        values = np.zeros(shape)
+        for start in range(first, last, block_rows):
+            values += block_sum(start, min(start + block_rows, last))
+        return values
+
+    total, *others = in_parts(part, n_rows, n_entries, block_rows)
+    for other in others:
+        total += other
     return total
+
+
+def one_thread() -> contextlib.AbstractContextManager[Any]:
+    """Keep BLAS to one thread, where that can be asked for: its own wait for each other."""
+    controller = _controller()
+    if controller is None:
+        return contextlib.nullcontext()
+    limited: contextlib.AbstractContextManager[Any] = controller.limit(limits=1, user_api="blas")
+    return limited
+
+
+@functools.cache  # finding the libraries reads the whole memory map of the process: 2 ms
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  brings a BLAS of its own, which is to be found, too
+
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+class DenseTable(Table):
+    """Rows of a NumPy array of any layout: in memory, read-only or memory-mapped.
+
+    The array is not copied and must not change while it is in use. Layouts other than C and F are
+    read in small tiles.
+    """
+
+    dense = True
+
+    def __init__(self, X: NDArray[Any]) -> None:
+        self.array = X.view()
+        self.array.flags.writeable = False
+        self.n_rows, self.n_features = X.shape
+        self.n_entries, self.dtype = X.size, X.dtype
+        double = X.dtype == np.float64 and X.flags.aligned
+        self._by_row = double and X.flags.c_contiguous
+        self._as_stored = X.flags.aligned and X.flags.c_contiguous  # kernels take single precision
+        self._by_column = double and X.flags.f_contiguous and not X.flags.c_contiguous
+        columns = max(1, X.shape[1])
+        self._height = max(1, TILE_ENTRIES // columns, min(WIDE_ROWS, WIDE_ENTRIES // columns))
+
+    def norms(self) -> FloatArray:
+        inflation, out = norm_inflation(self.n_features), np.empty(self.n_rows)
+
+        def part(first: int, last: int) -> bool:
+            finite = True
+            for start, tile in self.tiles(first, last):
+                finite &= KERNELS.dense_norms(tile, inflation, out[start : start + len(tile)])
+            return finite
+
+        if not all(in_parts(part, self.n_rows, self.n_entries, self.block_rows)):
+            raise ValueError(BAD_NUMBERS)
+        return out
+
+    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
+        if self._by_row:
+            yield start, self.array[start:stop]
+            return
+        buffer = np.empty((min(self._height, stop - start), self.n_features))
+        for first in range(start, stop, self._height):
+            tile = buffer[: min(self._height, stop - first)]
+            np.copyto(tile, self.array[first : first + len(tile)])
+            yield first, read_only(tile)
+
+    def pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        if self._by_column:
+            yield Piece(start, stop, self.array[start:stop])
+        elif self._as_stored:
+            height = max(self._height, PIECE_ENTRIES // self.n_features)
+            for first in range(start, stop, height):
+                last = min(first + height, stop)
+                yield Piece(first, last, self.array[first:last])
+        else:
+            for first, tile in self.tiles(start, stop):
+                yield Piece(first, first + len(tile), tile)
+
+    def products(self, piece: Piece, vector: FloatArray, out: FloatArray) -> None:
+        if self._by_column:
+            KERNELS.column_products(piece.data, vector, out)
+        else:
+            KERNELS.dense_products(piece.data, vector, out)
+
+    def add(self, piece: Piece, coefficients: FloatArray, total: FloatArray) -> None:
+        if self._by_column:
+            total += coefficients @ piece.data
+        else:
+            KERNELS.dense_add(piece.data, coefficients, total)
+
+    def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
+        missing = -len(weights) % PRODUCT_KERNELS.TOGETHER
+        padded = np.zeros((len(weights) + missing, self.n_features))
+        padded[: len(weights)] = weights
+        for first, tile in self.tiles(start, stop):
+            here = out[first - start : first - start + len(tile)]
+            PRODUCT_KERNELS.dense_output_products(tile, padded, here)
+
+    def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
+        total = np.zeros((factors.shape[1], self.n_features))
+        for first, tile in self.tiles(start, start + len(factors)):
+            here = factors[first - start : first - start + len(tile)]
+            PRODUCT_KERNELS.dense_output_add(tile, here, total)
+        return total
+
+    def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
+        for first, tile in self.tiles(start, stop):
+            at = slice(first - start, first - start + len(tile))
+            parts = (out[0][at], out[1][at])
+            PRODUCT_KERNELS.accurate_dense_products(tile, *weights, *parts)
+
+    def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
+        total = np.zeros(self.n_features)
+        for row, tile in self.tiles(start, stop):
+            KERNELS.dense_square_add(tile, scales[row : row + len(tile)], total)
+        return total
+
+    def weighted_squares(self, factors: FloatArray) -> FloatArray:
+        total = np.zeros((factors.shape[1], self.n_features))
+        for start in range(0, self.n_rows, BLOCK_ROWS):
+            for first, tile in self.tiles(start, min(start + BLOCK_ROWS, self.n_rows)):
+                total += factors[first : first + len(tile)].T @ (tile * tile)
+        return total
+
+    def largest_entries(self) -> FloatArray:
+        out = np.empty(self.n_rows)
+        for start, tile in self.tiles(0, self.n_rows):
+            KERNELS.dense_largest(tile, out[start : start + len(tile)])
+        return out
+
+    def column(self, index: int) -> FloatArray:
+        return np.array(self.array[:, index], dtype=np.float64)
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        return type(self)(self.array[index])
+
+    def columns(self, index: NDArray[np.intp]) -> Self:
+        return type(self)(np.ascontiguousarray(self.array[:, self.check_columns(index)]))
+
+    def scaled(
+        self, factors: FloatArray, *, largest: float | None = None, out: Any | None = None
+    ) -> NDArray[Any]:
+        if largest is not None:
+            values = self.array.astype(np.float64)
+            values *= factors[:, None]
+            return np.clip(values, -largest, largest, out=values)
+        if out is None:
+            out = np.empty(self.array.shape, dtype=self.dtype)
+        written: NDArray[Any] = np.multiply(
+            self.array, factors[:, None], out=out, casting="same_kind"
+        )
+        return written
+
+    def batches(self, order: NDArray[np.int64]) -> Iterator[Batches]:
+        everything = slice(None)
+        if self._by_row:
+            yield Batches(everything, (self.array,), order, everything)
+            return
+        height = max(1, PIECE_ENTRIES // max(1, order.shape[1] * self.n_features))
+        for first in range(0, len(order), height):
+            part = order[first : first + height]
+            tile = read_only(np.ascontiguousarray(self.array[part.ravel()], dtype=np.float64))
+            index = np.arange(part.size, dtype=np.int64).reshape(part.shape)
+            yield Batches(slice(first, first + height), (tile,), index, part.ravel())

@@ -1,9 +1,13 @@
 # mypy: ignore-errors
-"""Compiled products and sums for losses with several margins per row.
+"""Compiled products and sums for several margins per row, and products of twice the precision.
 
 As in ``discreet.rows.kernels``, a row's numbers come from that row and public arguments alone, to
 the last bit. Margins of all outputs are computed in one pass over X, each in the order of
 operations of ``discreet.rows.kernels``: the bits are those of one pass per output.
+
+For accurate dot products, each product and each addition is split into its rounded value and its
+exact error (Dekker 1971, Knuth 1969), and the errors are added up on the side (Ogita, Rump & Oishi,
+Accurate Sum and Dot Product, 2005). With ``fastmath`` all of this would be simplified away.
 """
 
 import numpy as np
@@ -11,13 +15,20 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from discreet.objectives.compile import kernel
+from discreet.objectives.compile import inlined, kernel
+from discreet.rows.kernels import LANES, eight_lanes
 
 TOGETHER = 4
 """Outputs whose sums are kept in registers together, for each number of a row that is read."""
 
 COLUMNS = 1024
 """Columns of X that are summed before the next ones, so that their sums stay in a near cache."""
+
+SPLITTER = 2.0**27 + 1.0
+"""Times this, a double falls into two halves whose products are exact."""
+
+TURNED = 256
+"""Columns that are turned around at a time, so that rows are worked on side by side."""
 
 
 @intrinsic
@@ -42,35 +53,11 @@ def _eight_sums_each(_context, table, start, vectors, first, width, eighths, sum
         def at(k, offset):
             return builder.bitcast(builder.gep(data[k], [offset]), eight.as_pointer())
 
-        zero, one = ir.Constant(count.type, 0), ir.Constant(count.type, 1)
-        row, vector, offset = at(0, start), [], first
+        vectors, offset = [], first
         for _ in range(TOGETHER):
-            vector.append(at(2, offset))
+            vectors.append(at(2, offset))
             offset = builder.add(offset, width)
-        nothing = ir.Constant(eight, [0.0] * 8)
-        before = builder.block
-        loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
-        builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
-        builder.position_at_end(loop)
-        k, so_far = builder.phi(count.type), [builder.phi(eight) for _ in vector]
-        numbers = builder.load(builder.gep(row, [k]), align=8)
-        new = [
-            builder.fadd(
-                total, builder.fmul(numbers, builder.load(builder.gep(weights, [k]), align=8))
-            )
-            for total, weights in zip(so_far, vector, strict=True)
-        ]
-        new_k = builder.add(k, one)
-        builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
-        builder.position_at_end(after)
-        k.add_incoming(zero, before)
-        k.add_incoming(new_k, loop)
-        ends = [builder.phi(eight) for _ in vector]
-        for total, end, value in zip(so_far, ends, new, strict=True):
-            total.add_incoming(nothing, before)
-            total.add_incoming(value, loop)
-            end.add_incoming(nothing, before)
-            end.add_incoming(value, loop)
+        ends = eight_lanes(builder, at(0, start), vectors, count)
         for lane, end in enumerate(ends):
             builder.store(end, at(6, ir.Constant(count.type, 8 * lane)), align=8)
         return context.get_dummy_value()
@@ -114,12 +101,8 @@ def dense_output_add(table, factors, out):
             x0, x1 = table[i, left:right], table[i + 1, left:right]
             x2, x3 = table[i + 2, left:right], table[i + 3, left:right]
             for k in range(0, n_outputs - 1, 2):
-                c0, c1, c2, c3 = (
-                    factors[i, k],
-                    factors[i + 1, k],
-                    factors[i + 2, k],
-                    factors[i + 3, k],
-                )
+                c0, c1 = factors[i, k], factors[i + 1, k]
+                c2, c3 = factors[i + 2, k], factors[i + 3, k]
                 f0, f1 = factors[i, k + 1], factors[i + 1, k + 1]
                 f2, f3 = factors[i + 2, k + 1], factors[i + 3, k + 1]
                 target, other = out[k, left:right], out[k + 1, left:right]
@@ -129,12 +112,8 @@ def dense_output_add(table, factors, out):
                     other[j] += (f0 * v0 + f1 * v1) + (f2 * v2 + f3 * v3)
             if n_outputs % 2:
                 k = n_outputs - 1
-                c0, c1, c2, c3 = (
-                    factors[i, k],
-                    factors[i + 1, k],
-                    factors[i + 2, k],
-                    factors[i + 3, k],
-                )
+                c0, c1 = factors[i, k], factors[i + 1, k]
+                c2, c3 = factors[i + 2, k], factors[i + 3, k]
                 target = out[k, left:right]
                 for j in range(right - left):
                     target[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
@@ -188,3 +167,107 @@ def finish_margins(margins, scales, constants):
                 margins[i, k] *= scales[i]
             if constants.size > 0:
                 margins[i, k] += constants[k]
+
+
+# Twice the working precision
+
+
+@kernel
+def _split(vector, high, low):
+    for j in range(vector.size):
+        large = SPLITTER * vector[j]
+        high[j] = large - (large - vector[j])
+        low[j] = vector[j] - high[j]
+
+
+@inlined
+def _two_product(value, factor, high, low):
+    """Return value·factor and its rounding error; factor = high + low."""
+    product = value * factor
+    large = SPLITTER * value
+    above = large - (large - value)
+    below = value - above
+    return product, below * low - (((product - above * high) - below * high) - above * low)
+
+
+@inlined
+def _two_sum(first, second):
+    """Return first + second and its rounding error."""
+    total = first + second
+    part = total - first
+    return total, (first - (total - part)) + (second - part)
+
+
+@kernel
+def _add_products(column, factor, high, low, rest, sums, errors):
+    """Add column·(factor + rest) to sums, and what rounding takes away to errors."""
+    for i in range(LANES):
+        product, missing = _two_product(column[i], factor, high, low)
+        sums[i], missed = _two_sum(sums[i], product)
+        errors[i] += (missed + missing) + column[i] * rest
+
+
+@kernel
+def accurate_dense_products(table, vector, rest, out, lost):
+    """Write table @ (vector + rest) to out + lost; table is C-contiguous."""
+    n_rows, n_columns = table.shape
+    high, low = np.empty(n_columns), np.empty(n_columns)
+    _split(vector, high, low)
+    turned = np.empty((TURNED, LANES))
+    sums, errors = np.empty(LANES), np.empty(LANES)
+    for start in range(0, n_rows, LANES):
+        count = min(LANES, n_rows - start)
+        sums[:] = 0.0
+        errors[:] = 0.0
+        for first in range(0, n_columns, TURNED):
+            width = min(TURNED, n_columns - first)
+            for i in range(count):
+                for j in range(width):
+                    turned[j, i] = table[start + i, first + j]
+            for j in range(width):
+                at = first + j
+                _add_products(turned[j], vector[at], high[at], low[at], rest[at], sums, errors)
+        for i in range(count):
+            out[start + i] = sums[i]
+            lost[start + i] = errors[i]
+
+
+@kernel
+def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
+    """Write X @ (vector + rest) to out + lost, for X in CSR."""
+    high, low = np.empty(vector.size), np.empty(vector.size)
+    _split(vector, high, low)
+    for i in range(out.size):
+        row = slice(indptr[i], indptr[i + 1])
+        columns, values = indices[row], data[row]
+        sums = errors = 0.0
+        for k in range(columns.size):
+            j = np.uint64(columns[k])
+            value = np.float64(values[k])
+            product, missing = _two_product(value, vector[j], high[j], low[j])
+            sums, missed = _two_sum(sums, product)
+            errors += (missed + missing) + value * rest[j]
+        out[i] = sums
+        lost[i] = errors
+
+
+@kernel
+def accurate_margins(sums, errors, scales, constant, rest, offsets, out):
+    """Write scale·(sum + error) + constant + rest − offset to out, rounded once but for u².
+
+    ``scales`` and ``offsets`` may have no entries.
+    """
+    for i in range(out.size):
+        value, error = sums[i], errors[i]
+        if scales.size > 0:
+            large = SPLITTER * scales[i]
+            high = large - (large - scales[i])
+            value, lost = _two_product(value, scales[i], high, scales[i] - high)
+            error = error * scales[i] + lost
+        value, lost = _two_sum(value, constant)
+        error += lost + rest
+        if offsets.size > 0:
+            value, lost = _two_sum(value, -offsets[i])
+            error += lost
+        total = value + error
+        out[i] = total if total == total else value  # an offset near overflow
