@@ -37,8 +37,7 @@ def test_constants_of_proofs_have_one_home():
         if value in OWN
     }
     elsewhere = {(name, value) for name, value in found if name != "rows/bounds.py"}
-    # the smallest step of a sampling rate, not a rounding
-    assert elsewhere <= {("rows/rows.py", 2.0**-53)}
+    assert elsewhere == set()
     assert {value for name, value in found if name == "rows/bounds.py"} == set(OWN)
 
 

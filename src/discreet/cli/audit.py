@@ -288,7 +288,7 @@ def _seconds_per_run(attack: Attack, most: float) -> float:
     time. The first batch may compile something, so the last one is timed twice.
     """
     start = time.perf_counter()
-    batch, before = 4096 if attack.batched else 1, 0.0
+    batch, before = 2**12 if attack.batched else 1, 0.0
     while True:
         begun = time.perf_counter()
         attack.draw(0, batch)

@@ -19,6 +19,7 @@ from discreet.accounting.budget import Relation
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss, Problem, Squared
 from discreet.rows import UNIT_ROUNDOFF, Rows, descent_error
+from discreet.rows.bounds import CONTRACTION_ROUNDING, UNDERFLOW
 from discreet.validate import FloatArray
 
 __all__ = ["GradientDescent", "PermutationPasses", "check_evaluated", "smoothness_of"]
@@ -149,7 +150,7 @@ class PermutationPasses:
         if alpha > 0:
             short = steps <= 2 / (self.smoothness + alpha)
             # 2^-48 is more than these factors can round
-            kept = np.where(short, np.minimum(1 - alpha * steps + 2.0**-48, 1.0), 1.0)
+            kept = np.where(short, np.minimum(1 - alpha * steps + CONTRACTION_ROUNDING, 1.0), 1.0)
             moved[:-1] *= np.cumprod(kept[:0:-1])[::-1]
         return float(moved.reshape(self.steps.shape).sum(axis=0).max()) * SLACK
 
@@ -164,7 +165,7 @@ class PermutationPasses:
         gradient = slope + (2 * self.batch + 256) * UNIT_ROUNDOFF * self.lipschitz
         moving = steps * (self.lipschitz + alpha * reached) + reached
         moving = 8 * (size + 16) * UNIT_ROUNDOFF * moving
-        return float((steps * gradient + moving).sum()) + 2.0**-900
+        return float((steps * gradient + moving).sum()) + UNDERFLOW
 
     @property
     def sensitivity(self) -> float:

@@ -72,6 +72,12 @@ LARGEST_TARGET = 1e100
 SMALLEST_MOMENT_FACTOR = 2.0**-900
 """Factors of (x, 1, y) below it count as 0: products with them could be subnormal. newton.md."""
 
+CONTRACTION_ROUNDING = 2.0**-48
+"""Covers the rounding of a computed contraction 1 − ηα. permutation_sgd.md."""
+
+UNDERFLOW = 2.0**-900
+"""Covers what products of tiny numbers lose to underflow in a pass. permutation_sgd.md."""
+
 LARGEST_ENTRY = 1e150
 """Entries of narrower tables are cut to this. shrunk_gd.md."""
 

@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
 from discreet.objectives.kernels import REACH, exp, loss, softplus
-from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM
+from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM, UNIT_ROUNDOFF
 
 LANES = 64
 """Rows that are worked on side by side, so that the compiler can use vector instructions."""
@@ -271,7 +271,7 @@ def clip_outputs(slopes, norms, scales, clip, totals):
     clip of a very long row.
     """
     n_outputs = slopes.shape[1]
-    inflation = 1.0 + (2 * n_outputs + 16) * 2.0**-52
+    inflation = 1.0 + (4 * n_outputs + 32) * UNIT_ROUNDOFF
     for i in range(slopes.shape[0]):
         bound = clip / norms[i]
         largest = 0.0

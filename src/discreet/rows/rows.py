@@ -15,7 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.rows import curvature, descents, moments, sums
 from discreet.rows.affine import AffineMap
-from discreet.rows.bounds import LARGEST_ENTRY, ROW_NORM_RANGE, SMALLEST_SCALE, gradient_error
+from discreet.rows.bounds import (
+    LARGEST_ENTRY,
+    ROW_NORM_RANGE,
+    SMALLEST_SCALE,
+    UNIT_ROUNDOFF,
+    gradient_error,
+)
 from discreet.rows.data import RowData, map_tile
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable, in_parts
@@ -101,7 +107,7 @@ class Rows(RowData):
         unpredictable.
         """
         rate = number("rate", rate, least=0.0, most=1.0, remedy="It is a probability.")
-        return self.take(np.flatnonzero(generator.random(self.n_rows) + 2.0**-53 <= rate))
+        return self.take(np.flatnonzero(generator.random(self.n_rows) + UNIT_ROUNDOFF <= rate))
 
     def within_reach(self) -> Self:
         """Return the rows without those that are scaled down by more than 2^-500.
