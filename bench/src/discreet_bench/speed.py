@@ -34,6 +34,7 @@ from discreet.core.noise import Noise
 from discreet.solvers import AGD, AMP, FrankWolfe, LaplaceSGD, ObjPert, PermutationSGD
 from discreet.tables import Categorical, FileFormat, Numeric, Schema, read
 from discreet_bench import datasets
+from discreet_bench.measures import peak_memory
 
 __all__ = ["PARTS", "Line", "main"]
 
@@ -271,22 +272,14 @@ def measure_table(how: str, path: Path) -> dict[str, float]:
         short.write_bytes(b"".join(itertools.islice(file, 201)))
     model(*read(short, schema))  # imports and compiles
     if how == "memory":
-        before = _peak_memory()
-        X, y = read(path, schema)
-        model(X, y)
+        with peak_memory() as peak:
+            X, y = read(path, schema)
+            model(X, y)
         size = X.shape[0] * min(4 * schema.width, 8 * schema.groups + 4)
-        return {"growth": (_peak_memory() - before) / size}
+        return {"growth": peak.mebibytes * 2**20 / size}
     reading = (lambda: read(path, schema)) if how == "discreet" else (lambda: pd.read_csv(path))
     X, y = read(path, schema)
     return {"read": seconds(reading), "fit": seconds(lambda: model(X, y))}
-
-
-def _peak_memory() -> int:
-    """Return the largest memory that this process has had so far, in bytes."""
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def _apart(how: str, path: Path) -> dict[str, float]:
