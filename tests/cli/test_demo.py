@@ -2,10 +2,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from scipy.stats import norm
 
 from discreet.cli import demo
 from discreet.cli.app import run
 from discreet.cli.exits import Exit
+from discreet.core import Account, Budget
 
 
 @pytest.fixture
@@ -36,9 +38,11 @@ def test_a_table_a_figure_and_a_page(tmp_path, capsys):
     assert not any(colour in text for colour in demo._COLOURS.values())
 
 
-def test_the_share_of_members_found_follows_from_the_definition():
-    outcome = demo.Outcome("", 1.0, (0.5,))
-    assert outcome.caught == pytest.approx(0.05 * 2.718281828 + 1e-6)
-    assert replace(outcome, epsilon=50.0).caught == pytest.approx(1.0)
-    assert replace(outcome, epsilon=1e-9).caught == pytest.approx(0.05, rel=1e-4)
-    assert replace(outcome, epsilon=None).caught is None
+def test_the_share_of_members_found_is_that_of_the_guarantee():
+    account = Account(Budget(3.0, 1e-6, "add_remove"))
+    mu = account.open("gdp").total ** 0.5
+    outcome = demo.Outcome("", account.guarantee(secure=True), (0.5,))
+    exact = norm.cdf(norm.ppf(0.05) + mu)
+    assert outcome.caught == pytest.approx(exact, rel=1e-6)
+    assert outcome.caught < 0.25  # (ε, δ) alone would allow 95 %
+    assert replace(outcome, guarantee=None).caught is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +32,10 @@ _COLOURS = {"text": "#333333", "private": "#0072b2", "plain": "#00805c", "majori
 
 @dataclass(frozen=True)
 class Outcome:
-    """Accuracies of one model on new rows, one per repeat."""
+    """Accuracies of one model on new rows, one per repeat, and its guarantee if it is private."""
 
     name: str
-    epsilon: float | None
+    guarantee: Any
     accuracies: tuple[float, ...]
 
     @property
@@ -46,11 +45,10 @@ class Outcome:
 
     @property
     def caught(self) -> float | None:
-        """Largest share of members found, by (ε, δ)-DP, if `ERROR` of outsiders are accused."""
-        if self.epsilon is None:
-            return None
-        by_outsiders = math.exp(self.epsilon) * ERROR + DELTA
-        return min(by_outsiders, 1 - math.exp(-self.epsilon) * (1 - DELTA - ERROR))
+        """Largest share of members that any attack finds, if `ERROR` of outsiders are accused."""
+        from discreet.card.risk import attack_success
+
+        return None if self.guarantee is None else attack_success(self.guarantee, ERROR)
 
 
 def demo(
@@ -70,7 +68,8 @@ def demo(
     picture = output.with_suffix(".png")
     for path in (output, picture):
         check_output(path, force=True)
-    private, plain, majority, guarantee = _train(screen)
+    private, plain, majority = _train(screen)
+    one = private[EPSILONS.index(1.0)]
     table = Table(title=f"Accuracy on {N_TEST:,} new rows, after training on {N_TRAIN:,}")
     for heading in ("model", "accuracy", f"members found, {ERROR:.0%} false alarms"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
@@ -84,8 +83,8 @@ def demo(
     here = Path(__file__)
     numbers = {"n_train": N_TRAIN, "n_test": N_TEST, "n_columns": N_COLUMNS, "repeats": REPEATS}
     body = environment.from_string(here.with_name("demo.html").read_text("utf-8")).render(
-        {"private": private, "plain": plain, "majority": majority, "guarantee": guarantee},
-        one=next(outcome for outcome in private if outcome.epsilon == 1.0),
+        {"private": private, "plain": plain, "majority": majority, "guarantee": one.guarantee},
+        one=one,
         figure=_as_svg(figure),
         error=ERROR,
         **numbers,
@@ -104,8 +103,8 @@ def _generate(seed: int, n_rows: int) -> tuple[Any, Any]:
     return X, np.where(score > 0, "yes", "no")
 
 
-def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome, Any]:
-    """Train every model ``REPEATS`` times; return the guarantee at ε = 1 as well."""
+def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome]:
+    """Train every model ``REPEATS`` times: private ones, without privacy, and the majority."""
     from discreet import LogisticRegression
 
     def fitted(solver: str, epsilon: float, repeat: int) -> Any:
@@ -118,7 +117,7 @@ def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome, Any]:
     kinds.append(("no privacy", "nonprivate", 1.0))
     kinds.append(("always the most frequent label", "majority", 1.0))
     test = _generate(REPEATS, N_TEST)
-    outcomes, guarantee = [], None
+    outcomes = []
     columns = (TextColumn("{task.description:30}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen.people) as bars:
         compiling = bars.add_task("compiling (once only)", total=1)
@@ -130,10 +129,9 @@ def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome, Any]:
                 model = fitted(solver, epsilon, repeat)
                 accuracies.append(float(np.mean(model.predict(test[0]) == test[1])))
                 bars.advance(bar)
-            private = solver == "auto"
-            outcomes.append(Outcome(name, epsilon if private else None, tuple(accuracies)))
-            guarantee = model.guarantee_ if private and epsilon == 1.0 else guarantee
-    return outcomes[:-2], outcomes[-2], outcomes[-1], guarantee
+            guarantee = model.guarantee_ if solver == "auto" else None
+            outcomes.append(Outcome(name, guarantee, tuple(accuracies)))
+    return outcomes[:-2], outcomes[-2], outcomes[-1]
 
 
 def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
