@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from discreet.audit.pairs import Pair
-from discreet.core import Account, Budget, Curator, Gaussian
+from discreet.core import Account, Budget, Curator, Gaussian, Rows
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
@@ -260,7 +260,7 @@ def _with_scaled_bound(solver: Any, copies: int, problem: Problem) -> Solver:
 class _Sized(Curator):
     """A curator with a given public number of rows, of which one may be missing."""
 
-    def __init__(self, rows: Any, account: Account, noise: Noise, n_rows: int) -> None:
+    def __init__(self, rows: Rows, account: Account, noise: Noise, n_rows: int) -> None:
         super().__init__(rows, account, noise, n_rows=n_rows)
 
 
@@ -328,7 +328,7 @@ class _Repeating(_ReleaseOnly):
         if self.exact is not None:
             raise NotSeparable("The solver asks for more than one release.")
 
-        def kept(rows: Any) -> FloatArray:
+        def kept(rows: Rows) -> FloatArray:
             self.exact = np.array(compute(rows))
             return self.exact
 
@@ -354,7 +354,7 @@ class _Released(_ReleaseOnly):
     def release(self, compute: Any, **details: Any) -> FloatArray:
         """Return the given noisy release if the computation gives the given result again."""
 
-        def checked(rows: Any) -> FloatArray:
+        def checked(rows: Rows) -> FloatArray:
             found: FloatArray = compute(rows)
             _same("the result", found, self.exact)
             return found

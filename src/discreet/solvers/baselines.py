@@ -8,9 +8,9 @@ from __future__ import annotations
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from discreet.core import Budget, Curator
+from discreet.core import Budget, Curator, Rows
 from discreet.errors import PrivacyLeakWarning
 from discreet.exact import mean_target, nonprivate_minimum
 from discreet.objectives import Problem
@@ -36,7 +36,7 @@ class Baseline(Solver):
         )
         return spends
 
-    def _compute(self, rows: Any, problem: Problem) -> FloatArray:
+    def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         """Return the weights, from exact rows."""
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class NonPrivate(Baseline):
         check_fields(self, integer, "max_iterations", most=10**7)
         check_fields(self, number, "smoothing", least=1e-6, most=1e6)
 
-    def _compute(self, rows: Any, problem: Problem) -> FloatArray:
+    def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         loss = problem.loss.smoothed(self.smoothing)
         tolerance, most = self.tolerance, self.max_iterations
         return nonprivate_minimum(rows, problem, loss, tolerance=tolerance, max_iterations=most)
@@ -94,5 +94,5 @@ class Majority(Baseline):
             raise ValueError("solver='majority' needs fit_intercept=True.")
         return Plan(budget, budget)
 
-    def _compute(self, rows: Any, problem: Problem) -> FloatArray:
+    def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         return mean_target(rows, problem)
