@@ -92,7 +92,7 @@ def test_quick_pipeline():
 @pytest.mark.parametrize("subject", subjects())
 def test_all_pairs(subject):
     for attack in attacks(subject, epsilon=1.0, delta=1e-3, jobs=2):
-        trials = 1_000_000 if attack.batched else 2_000 if subject in PIPELINES else 20_000
+        trials = 1_000_000 if attack.batched else 1_000 if subject in PIPELINES else 4_000
         audit = run(attack, trials=trials, confidence=1 - 1e-6)
         assert audit.verdict is not Verdict.REFUTED, str(audit)
 
