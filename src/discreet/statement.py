@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["details", "sentences"]
+__all__ = ["details", "neighbours", "sentences"]
 
 _MEASURES = {
     "pure": "pure differential privacy: ε adds up",
@@ -16,6 +16,18 @@ _MEASURES = {
     "gdp": "Gaussian differential privacy",
     "profile": "privacy profiles",
 }
+
+
+_PEOPLE = {
+    "add_remove": "one person with all of their rows added or removed",
+    "replace_one": "one person with all of their rows replaced by another",
+}
+
+
+def neighbours(guarantee: Any) -> str:
+    """Return the difference between neighbouring data sets, in words: one row, or one person."""
+    relation = guarantee.relation
+    return relation.text if guarantee.unit == "row" else _PEOPLE[str(relation)]
 
 
 def sentences(guarantee: Any) -> str:
@@ -30,7 +42,7 @@ def sentences(guarantee: Any) -> str:
         if guarantee.delta
         else f"(ε = {guarantee.epsilon:g})-differentially private (pure)"
     )
-    promise += f" for {guarantee.relation.text}."
+    promise += f" for {neighbours(guarantee)}."
     others = "Other fits on the same data add to it."
     if guarantee.secure:
         return f"This fit is {promise} {others}"

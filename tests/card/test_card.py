@@ -82,7 +82,8 @@ def test_everything_is_on_it(writer, guarantee, schema, model):
     for expected in (
         "visits",
         "(ε = 1.25, δ = 1.1e-06)-differentially private for one row added or removed",
-        "one row",
+        "one row of the table",
+        "One row is protected, not one person",
         "zCDP",
         "0.02",
         "centre (means of the columns) 10 %",
@@ -114,6 +115,17 @@ def test_everything_is_on_it(writer, guarantee, schema, model):
     assert "NOT PRIVATE" not in shown
     assert "0.1234" not in shown  # no weight
     assert "random state" not in shown
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("relation", Relation)
+def test_a_promise_for_people_never_speaks_of_one_row(writer, relation, guarantee):
+    shown = words(writer(cards.card(replace(guarantee, unit="person", relation=relation))))
+    changed = "added or removed" if relation is Relation.ADD_REMOVE else "replaced by another"
+    assert f"one person with all of their rows {changed}" in shown
+    assert "What it means for one person" in shown
+    assert "any number of rows" in shown
+    assert "one row" not in shown.lower()
 
 
 def test_what_the_schema_spent_is_in_the_risk(guarantee, schema):
@@ -346,7 +358,7 @@ def test_the_unit_of_the_guarantee_is_a_row(guarantee):
     told = words(cards.text(cards.card(guarantee)))
     assert "What it means for one row" in told
     assert "Protected unit one row of the table" in told
-    assert "A person with several rows is protected less" in told
+    assert "One row is protected, not one person with several" in told
 
 
 def test_steps_of_one_kind_are_added_up_and_explained(guarantee):

@@ -8,7 +8,15 @@ from dp_accounting.pld import common, privacy_loss_distribution
 
 from discreet.accounting import conversions
 from discreet.card import risk
-from discreet.card.risk import RATES, attack_curve, attack_success, percent, risk_text
+from discreet.card.risk import (
+    GROUP_RATE,
+    RATES,
+    attack_curve,
+    attack_success,
+    group_text,
+    percent,
+    risk_text,
+)
 from discreet.core import Account, Budget, Guarantee, Relation
 
 ALL_RATES = (1e-6, 1e-3, 0.01, 0.1, 0.5, 0.9)
@@ -189,3 +197,42 @@ def test_words_round_up():
     )
     replaced = risk_text(promised(1.0, 0.0, relation=Relation.REPLACE_ONE), 0.25)
     assert "1 in 4 of those whose row had other values than suspected" in replaced
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.7])
+@pytest.mark.parametrize("rows", [2, 5, 40])
+def test_several_rows_have_the_bound_of_their_group(mu, rows):
+    """A sum with k rows more is moved k times as far: Gaussian noise of μ has kμ."""
+    loose = promised(50.0, 0.5, "gdp", mu=mu)  # only μ tells
+    group = promised(700.0, 0.5, "gdp", mu=rows * mu)
+    for rate in ALL_RATES:
+        bound = attack_success(loose, rate, units=rows)
+        assert bound == pytest.approx(attack_success(group, rate), rel=1e-8, abs=1e-12)
+        assert bound >= attack_success(loose, rate)
+
+
+def test_a_pure_promise_for_several_rows_is_that_of_k_times_epsilon_or_better():
+    alone, group = promised(0.5, 0.0, "pure"), promised(1.5, 0.0, "pure")
+    for rate in ALL_RATES:
+        assert attack_success(alone, rate, units=3) <= attack_success(group, rate) * (1 + 1e-9)
+        assert attack_success(alone, rate, units=3) > attack_success(alone, rate, units=2)
+    assert attack_success(alone, 0.001, units=3) == pytest.approx(0.001 * math.exp(1.5), rel=1e-9)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5])
+def test_numbers_of_units_are_checked(bad):
+    with pytest.raises(ValueError, match="units"):
+        attack_success(promised(), 0.1, units=bad)
+
+
+def test_a_promise_about_a_row_says_what_it_is_for_a_person():
+    row = promised(1.0, 1e-6, "gdp", mu=0.25)
+    text = group_text(row)
+    assert "One row is protected, not one person" in text
+    for rows in (1, 5, 40):
+        bound = attack_success(row, GROUP_RATE, units=rows)
+        assert (percent(bound) if bound < 0.9995 else "all") in text
+    person = replace(row, unit="person")
+    assert "any number of rows" in group_text(person)
+    assert "whose rows were not used" in risk_text(person, 0.01)
+    assert "whose row was not used" in risk_text(row, 0.01)

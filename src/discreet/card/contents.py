@@ -21,6 +21,7 @@ from discreet.card.descriptions import (
     summarise_uses,
 )
 from discreet.core import Guarantee, Relation
+from discreet.statement import neighbours
 
 __all__ = ["Card", "Risk", "Section", "card"]
 
@@ -168,8 +169,9 @@ def card(subject: Any, *, model: Any = None, schema: Any = None, title: str | No
     )
     rates, caught = risk.attack_curve(guarantee, before=before)
     summary = _summary(guarantee, spent, total)
+    group = "" if banner else risk.group_text(guarantee, before=before)
     sections = (
-        _promise(guarantee, summary, total),
+        _promise(guarantee, summary, group, total),
         _risk(guarantee, risks, counted=bool(before), apart=bool(spent) and not before),
         _split(guarantee),
         _spent(guarantee, spent, total),
@@ -224,7 +226,7 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
     if not guarantee.secure:
         subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
     promise = _budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
-    sentence = f"{subject} {verb} {promise}-differentially private for {guarantee.relation.text}."
+    sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
     if spent and total is None:
         each = "; ".join(
             f"{_budget_text(item.epsilon, item.delta)} for {Relation.parse(item.relation).text}"
@@ -238,12 +240,14 @@ def _budget_text(epsilon: float, delta: float) -> str:
     return f"(ε = {epsilon:.6g}, δ = {delta:.6g})" if delta else f"(ε = {epsilon:.6g}, pure)"
 
 
-def _promise(guarantee: Guarantee, summary: str, total: tuple[float, float] | None) -> Section:
+def _promise(
+    guarantee: Guarantee, summary: str, group: str, total: tuple[float, float] | None
+) -> Section:
     holds = guarantee.private and guarantee.secure
     of_fit = "" if total is None else " of the fit alone"
     rows = [
-        ("Protected unit", f"{shown(guarantee.unit)} of the table" if holds else "nobody"),
-        ("Neighbouring data sets", f"{guarantee.relation.text} ({guarantee.relation})"),
+        ("Protected unit", _unit(guarantee) if holds else "nobody"),
+        ("Neighbouring data sets", f"{neighbours(guarantee)} ({guarantee.relation})"),
         (
             f"ε (privacy loss){of_fit}",
             f"{guarantee.epsilon:.6g}" if guarantee.private else "unbounded",
@@ -254,13 +258,20 @@ def _promise(guarantee: Guarantee, summary: str, total: tuple[float, float] | No
     totals = (("Total ρ", guarantee.rho), ("Total μ", guarantee.mu))
     rows += [(name, f"{value:.6g}") for name, value in totals if value is not None]
     rows.append(("Noise", guarantee.numeric if guarantee.private else "none"))
-    blocks = (Paragraph(summary), Table(("", ""), tuple(rows)))
-    return Section("promise", "What is promised", blocks)
+    text = (Paragraph(summary), *([Paragraph(group)] if group else []))
+    return Section("promise", "What is promised", (*text, Table(("", ""), tuple(rows))))
+
+
+def _unit(guarantee: Guarantee) -> str:
+    return (
+        "one row of the table" if guarantee.unit == "row" else "one person with all of their rows"
+    )
 
 
 def _risk(guarantee: Guarantee, risks: tuple[Risk, ...], *, counted: bool, apart: bool) -> Section:
     """State the bounds on attacks; the estimates of a schema are included or named apart."""
-    heading = "What it means for one row"
+    unit = "row" if guarantee.unit == "row" else "person"
+    heading = f"What it means for one {unit}"
     if not guarantee.private or not guarantee.secure:
         nothing = "Nothing is promised: an attacker may be right about everybody."
         return Section("risk", heading, (Paragraph(nothing),))
@@ -276,14 +287,10 @@ def _risk(guarantee: Guarantee, risks: tuple[Risk, ...], *, counted: bool, apart
     blocks = (
         Paragraph(
             "Bounds on membership inference. The attacker is the strongest possible: it has "
-            f"{known}, and knows all other rows and the row in question completely."
+            f"{known}, and knows everything about all others and about the {unit} in question."
         ),
         Bullets(tuple(item.text for item in risks)),
         Paragraph(f"These are upper bounds for all attacks, known or unknown.{schema}"),
-        Paragraph(
-            "The unit is one row. A person with several rows is protected less: k rows multiply "
-            "ε by about k (group privacy)."
-        ),
     )
     return Section("risk", heading, blocks)
 

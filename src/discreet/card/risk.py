@@ -1,9 +1,9 @@
-"""Bounds on membership inference: the largest success of any attack on one row.
+"""Bounds on membership inference: the largest success of any attack on one privacy unit.
 
-An attacker sees everything that was released, knows every other row and suspects that a certain row
-was used. Its *false-positive rate* is the share of wrong suspicions that it confirms; its
-*true-positive rate* is the share of right ones. A guarantee bounds the second by the first, for
-every attack. These bounds are computed here and rounded up.
+An attacker sees everything that was released, knows all other units (rows, or people with all of
+their rows) and suspects that a certain one was used. Its *false-positive rate* is the share of
+wrong suspicions that it confirms; its *true-positive rate* is the share of right ones. A guarantee
+bounds the second by the first, for every attack. These bounds are computed here and rounded up.
 
 Proof: docs/proofs/risk.md.
 """
@@ -18,12 +18,23 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from discreet.core import Guarantee, Relation
-from discreet.validate import FloatArray
+from discreet.validate import FloatArray, integer
 
-__all__ = ["RATES", "attack_curve", "attack_success", "percent", "rate_in_words", "risk_text"]
+__all__ = [
+    "RATES",
+    "attack_curve",
+    "attack_success",
+    "group_text",
+    "percent",
+    "rate_in_words",
+    "risk_text",
+]
 
 RATES = (0.001, 0.01, 0.1)
 """The false-positive rates that a card reports."""
+
+GROUPS, GROUP_RATE = (1, 5, 40), 0.05
+"""Numbers of rows, and the false-positive rate, by which a card shows group privacy."""
 
 _SLACK = 2.0**-50  # relative; covers a term built from a few operations and one library call
 _NORMAL = 2.0**-40  # slack for SciPy's normal distribution, hundreds of times its error
@@ -33,12 +44,18 @@ _COARSE, _FINE = 24, 46  # halvings of the search; the first only has to find th
 
 
 def attack_success(
-    guarantee: Guarantee, fpr: float, *, before: Iterable[tuple[float, float]] = ()
+    guarantee: Guarantee,
+    fpr: float,
+    *,
+    before: Iterable[tuple[float, float]] = (),
+    units: int = 1,
 ) -> float:
     """Bound the true-positive rate of every attacker at a false-positive rate in [0, 1].
 
     For a guarantee that does not hold (a baseline, or a fixed seed) the result is 1. ``before`` has
-    (ε, δ) of each other release about the same rows, under the same relation.
+    (ε, δ) of each other release about the same rows, under the same relation. ``units`` is the
+    number of privacy units that differ: k for somebody with k rows and a promise about one row
+    (group privacy).
 
     Notes
     -----
@@ -55,6 +72,13 @@ def attack_success(
             raise ValueError(f"before must list (epsilon, delta) pairs; got {(epsilon, delta)!r}.")
     if not (guarantee.private and guarantee.secure):
         return 1.0
+    for _ in range(integer("units", units)):
+        rate = _one_unit(guarantee, rate, others)
+    return rate
+
+
+def _one_unit(guarantee: Guarantee, rate: float, others: list[tuple[float, float]]) -> float:
+    """Bound the true-positive rate if one unit differs."""
     own_delta = 0.0 if guarantee.measure == "pure" else guarantee.delta
     bound = approximate_bound(guarantee.epsilon, own_delta, rate)
     if guarantee.measure == "gdp" and guarantee.mu is not None:
@@ -173,11 +197,12 @@ def risk_text(
 ) -> str:
     """State in a sentence the bound on an attacker with this false-positive rate."""
     bound = attack_success(guarantee, fpr, before=before)
+    row, was = ("row", "was") if guarantee.unit == "row" else ("rows", "were")
     wrong, right = {
-        Relation.ADD_REMOVE: ("whose row was not used", "whose row was"),
+        Relation.ADD_REMOVE: (f"whose {row} {was} not used", f"whose {row} {was}"),
         Relation.REPLACE_ONE: (
-            "whose row had other values than suspected",
-            "whose row had the suspected ones",
+            f"whose {row} had other values than suspected",
+            f"whose {row} had the suspected ones",
         ),
     }[guarantee.relation]
     accuses = f"An attacker who wrongly accuses {rate_in_words(fpr)} of those {wrong}"
@@ -186,4 +211,21 @@ def risk_text(
     return (
         f"{accuses} catches at most {percent(bound)} of those {right} "
         f"(guessing catches {fpr * 100:.6g} %)."
+    )
+
+
+def group_text(guarantee: Guarantee, *, before: Iterable[tuple[float, float]] = ()) -> str:
+    """State what the promise means for somebody with several rows."""
+    if guarantee.unit != "row":
+        return "It holds for a person with any number of rows: all of them together are one unit."
+    others = list(before)
+    bounds = [attack_success(guarantee, GROUP_RATE, before=others, units=k) for k in GROUPS]
+    found = [percent(bound) if bound < 0.9995 else "all" for bound in bounds]
+    return (
+        "One row is protected, not one person with several. An attacker who wrongly accuses "
+        f"{rate_in_words(GROUP_RATE)} of people catches at most {found[0]} of those with one row, "
+        + " and ".join(
+            f"{text} of those with {k}" for k, text in zip(GROUPS[1:], found[1:], strict=True)
+        )
+        + ". If the table has several rows per person, fit with groups (--unit on the command)."
     )

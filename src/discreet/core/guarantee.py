@@ -104,7 +104,7 @@ class Guarantee:
     mechanisms: tuple[Use, ...]
     earlier_fits: int = 0
     split: tuple[tuple[str, float], ...] = ()
-    unit: str = "one row"
+    unit: str = "row"
 
     @property
     def private(self) -> bool:
