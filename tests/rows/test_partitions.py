@@ -105,7 +105,7 @@ def test_what_needs_single_rows_is_refused():
 def test_a_sample_is_drawn_by_each_partition_alone():
     _, parts = kept(np.asarray, False)
     samples = [parts.sample(0.5, np.random.default_rng(seed)) for seed in (0, 0, 1)]
-    drawn = [sample._answers("total_weight") for sample in samples]
+    drawn = [sample.answers("total_weight") for sample in samples]
     assert drawn[0] == drawn[1] != drawn[2]
     assert 20 <= sum(drawn[0]) <= 70  # 45 expected, deviation 4.7: a false alarm below 1e-7
     assert samples[0].public_size == 90

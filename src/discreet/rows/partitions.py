@@ -146,7 +146,7 @@ def _summed(name: str) -> Callable[..., Sum]:
     """Return the method that asks for a `Sum`: bounds, which are those of the total, must agree."""
 
     def ask(self: PartitionedRows, *arguments: Any, **settings: Any) -> Sum:
-        answers = self._answers(name, *arguments, **settings)
+        answers = self.answers(name, *arguments, **settings)
         error = _agreed("error bounds", [answer.error for answer in answers])
         return Sum(_pairwise([answer.values for answer in answers]), error)
 
@@ -157,7 +157,7 @@ def _added(name: str) -> Callable[..., FloatArray]:
     """Return the method that asks for an array without a bound."""
 
     def ask(self: PartitionedRows, *arguments: Any) -> FloatArray:
-        return _pairwise(self._answers(name, *arguments))
+        return _pairwise(self.answers(name, *arguments))
 
     return ask
 
@@ -166,7 +166,7 @@ def _counted(name: str) -> Callable[..., Counts]:
     """Return the method that asks for counts, in the finest unit: rows without weights count 1."""
 
     def ask(self: PartitionedRows, *arguments: Any) -> Counts:
-        answers: list[Counts] = self._answers(name, *arguments)
+        answers: list[Counts] = self.answers(name, *arguments)
         unit = max(answer.unit for answer in answers)
         values = np.array([answer.values * (unit // answer.unit) for answer in answers])
         return Counts(values.sum(axis=0), unit)
@@ -243,7 +243,7 @@ class PartitionedRows:
         return self.public_size
 
     def objective_sum(self, weights: ArrayLike, loss: Loss) -> float:
-        values = self._answers("objective_sum", weights, loss)
+        values = self.answers("objective_sum", weights, loss)
         return float(_pairwise([np.array(value) for value in values]))
 
     def with_targets(self, rule: Callable[[FloatArray], ArrayLike]) -> PartitionedRows:
@@ -262,10 +262,10 @@ class PartitionedRows:
         return replace(self, parts=parts, version=task.version)._described()
 
     def _described(self) -> PartitionedRows:
-        facts = self._answers("public_facts")
+        facts = self.answers("public_facts")
         return replace(self, **_agreed("what is public", facts))
 
-    def _answers(self, name: str, *arguments: Any, **settings: Any) -> list[Any]:
+    def answers(self, name: str, *arguments: Any, **settings: Any) -> list[Any]:
         """Ask every partition; return one answer of each, in the order of their ids.
 
         *Privacy.* An answer that is missing, repeated, or of another partition, derivation or
@@ -320,7 +320,7 @@ def partitioned_rows(
     task = Build(secrets.token_hex(8), fit_intercept, row_norm, public_size)
     facts = (public_size, row_norm, fit_intercept, 0, 0, True)
     rows = PartitionedRows(engine, blocks, task.version, *facts)._derive(task)
-    if sum(rows._answers("total_weight")) > public_size * (1 + 1e-9):
+    if sum(rows.answers("total_weight")) > public_size * (1 + 1e-9):
         raise PrivacyError("The rows of all partitions are more than public_size.")
     return rows
 

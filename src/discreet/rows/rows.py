@@ -43,7 +43,7 @@ class Checked(NamedTuple):
 
 
 def check_targets(y: ArrayLike | Checked, n_rows: int) -> FloatArray:
-    """Return targets as a new float64 array, or those that were checked before as they are."""
+    """Return targets as float64, or those that were checked before as they are; not copied."""
     if isinstance(y, Checked):
         return y.values
     array = np.asarray(y)
@@ -53,7 +53,7 @@ def check_targets(y: ArrayLike | Checked, n_rows: int) -> FloatArray:
         )
     if array.size != n_rows:
         raise ValueError(f"y must have one target for each of {n_rows} rows, not {array.size}.")
-    targets = array.astype(np.float64)
+    targets = array.astype(np.float64, copy=False)
     if not np.isfinite(targets).all():
         raise ValueError(
             "y must be finite; it has NaN or infinite entries. Remove those rows first."
@@ -291,7 +291,8 @@ def as_rows(
         The table, one row for each person. It is read in place and never written, and must not
         change while the rows are in use.
     y : array of numbers
-        Targets, one for each row: -1 and 1 for classification.
+        Targets, one for each row: -1 and 1 for classification. Like the table, they must not
+        change.
     fit_intercept : bool
         Whether rows have a constant last feature 1 (which is never stored).
     row_norm : float or None
