@@ -72,7 +72,7 @@ def lenient_numbers(cells: Any) -> FloatArray:
 def number_margin(cells: Any) -> int:
     """Count the cells that read as numbers, minus those that hold other text."""
     count = int(np.count_nonzero(~np.isnan(lenient_numbers(cells))))
-    return 2 * count - (len(cells) - cells.null_count)
+    return 2 * count - (len(cells) - int(cells.null_count))
 
 
 class Lookup:
@@ -116,7 +116,7 @@ class Lookup:
         indices = array.indices
         if indices.null_count:
             indices = indices.cast(pa.int64()).fill_null(len(distinct))
-        return found[indices.to_numpy(zero_copy_only=False)]
+        return np.asarray(found[indices.to_numpy(zero_copy_only=False)])
 
     def _codes_of(self, distinct: pa.Array) -> NDArray[np.int32]:
         """Return the codes of distinct cells, by their text first.
@@ -157,7 +157,7 @@ class Lookup:
         value_set = pa.array([keys[index] for index in usable], type=values.type)
         found = pa.compute.index_in(values, value_set=value_set).fill_null(len(usable))
         codes = np.append(self._codes[usable], np.int32(UNLISTED))
-        return codes[found.to_numpy(zero_copy_only=False)]
+        return np.asarray(codes[found.to_numpy(zero_copy_only=False)])
 
 
 def _plain(cells: Any) -> pa.Array:
@@ -208,13 +208,14 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | 
     if lenient:
         texts = compute.if_else(compute.match_substring_regex(texts, _NUMBER), texts, nothing)
     try:
-        return texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:  # whose text quotes a cell
         is_number = compute.match_substring_regex(texts, _NUMBER).fill_null(True)
     if not compute.all(is_number, min_count=0).as_py():
         return None
     # Some versions of Arrow know fewer ways to write a number than the rule above.
-    return texts.fill_null("nan").to_numpy(zero_copy_only=False).astype(np.float64)
+    as_objects = texts.fill_null("nan").to_numpy(zero_copy_only=False)
+    return np.asarray(as_objects.astype(np.float64))
 
 
 def _is_number_text(text: str) -> bool:

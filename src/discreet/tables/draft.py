@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from discreet.core import Accountant, Budget, Relation
 from discreet.errors import TableError
@@ -27,7 +27,7 @@ from discreet.tables.columns import (
     repeated,
     strip,
 )
-from discreet.tables.estimate import Estimate, Task
+from discreet.tables.estimate import Estimate, Kind, Task
 from discreet.tables.reading import batches, is_parquet, naming, opened_parquet
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.text_stream import TextStream
@@ -35,8 +35,6 @@ from discreet.tables.toml import to_plain, toml_text
 from discreet.validate import flag
 
 __all__ = ["Layout", "draft", "draft_private", "layout"]
-
-Kind = Literal["numeric", "categorical", "boolean", "ignored"]
 
 FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed
 _DELIMITERS = (",", ";", "\t", "|")
@@ -273,8 +271,9 @@ def draft(
         plain["file"] = settings
     if target is not None:
         plain["target"] = {"column": target}
-    gaps = {("target",): _TARGET_GAPS}
-    plain["columns"] = columns = {name: {} for name in found.names if name != target}
+    gaps: dict[tuple[str, ...], Sequence[str]] = {("target",): _TARGET_GAPS}
+    columns: dict[str, dict[str, str]] = {name: {} for name in found.names if name != target}
+    plain["columns"] = columns
     for name, column in columns.items():
         if kind := kinds.get(name):
             column["kind"] = kind

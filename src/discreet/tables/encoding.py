@@ -57,8 +57,8 @@ class Encoder:
         target = schema.target
         if target is not None and target.classes is not None:
             labels = {label: code for code, label in enumerate(target.labels)}
-            texts = [text for listed in target.classes.values() for text in listed]
-            codes = [labels[name] for name, listed in target.classes.items() for _ in listed]
+            texts = [text for listed in target.texts.values() for text in listed]
+            codes = [labels[name] for name, listed in target.texts.items() for _ in listed]
             other = UNLISTED if target.other is None else labels[target.other]
             # Negative codes count from the end: the last two entries are for them.
             narrow = np.int8 if len(labels) < 127 else np.int16 if len(labels) < 32767 else np.int32
@@ -81,7 +81,8 @@ class Encoder:
         if target is None:
             raise ValueError("the schema names no target; give it one with schema.with_target(…).")
         where = f"column {target.column!r}: a cell of the target is"
-        if target.classes is None:
+        found: NDArray[Any] | None
+        if target.low is not None and target.high is not None:
             tolerant = target.invalid == "middle"
             found = numbers(values, self.schema.file.missing, lenient=tolerant)
             if found is None:
@@ -95,8 +96,8 @@ class Encoder:
         else:
             tolerant = target.other is not None
             found = self._class_of[self._target.codes(values, f"column {target.column!r}")]
-            absent = found == MISSING
-            if tolerant:
+            absent = np.equal(found, MISSING)
+            if target.other is not None:
                 found[absent] = target.labels.index(target.other)
         if absent.any() and not tolerant:
             raise TableError(f"{where} missing; leave such rows out.")

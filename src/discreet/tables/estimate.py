@@ -47,8 +47,9 @@ from discreet.validate import choice, number
 if TYPE_CHECKING:
     from discreet.tables.draft import Layout
 
-__all__ = ["Estimate", "Task"]
+__all__ = ["Estimate", "Kind", "Task"]
 
+Kind = Literal["numeric", "categorical", "boolean", "ignored"]
 Task = Literal["classes", "numbers"]
 
 Progress: TypeAlias = Callable[[float], None] | None
@@ -168,7 +169,8 @@ class Estimate:
         least = min(rest.values(), default=whole)
         self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
         filter_ = self._account.open("approximate")
-        kinds, n_rows = {**found.kinds}, found.n_rows or 0
+        kinds: dict[str, Kind] = {**found.kinds}
+        n_rows = found.n_rows or 0
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
@@ -185,7 +187,9 @@ class Estimate:
             for mechanism, times in question.uses:
                 filter_.charge(mechanism, times)
         tallies = {
-            each.name: Tally(each.limit and noisy_limit(DISTINCT_LIMIT, each.limit, self._noise))
+            each.name: Tally(
+                None if each.limit is None else noisy_limit(DISTINCT_LIMIT, each.limit, self._noise)
+            )
             for each in questions
         }
         if questions:
@@ -220,7 +224,7 @@ class Estimate:
 
     def _vote(
         self, records: Iterable[dict[str, Any]], names: Sequence[str], mechanism: Laplace
-    ) -> tuple[dict[str, str], int]:
+    ) -> tuple[dict[str, Kind], int]:
         """Decide which columns of a text file hold numbers, and count its rows."""
         margins: Counter[str] = Counter()
         n_rows = 0
@@ -228,7 +232,7 @@ class Estimate:
             n_rows += len(next(iter(batch.values())))
             for name in names:
                 margins[name] += number_margin(batch[name])
-        kinds = {}
+        kinds: dict[str, Kind] = {}
         for name in names:
             votes = (margins[name], n_rows, mechanism, self.budget.relation)
             kinds[name] = "numeric" if numeric_vote(*votes, self._noise) else "categorical"
@@ -279,7 +283,7 @@ class Estimate:
         if tally.given_up:
             return Ignored(_MANY)
         values = [text for text in self._texts(question, tally) if text not in (MISSING, OTHER)]
-        return Categorical(values, missing=True) if values else Ignored(_RARE)
+        return Categorical(tuple(values), missing=True) if values else Ignored(_RARE)
 
     def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
         """Return classes, or bounds of a number; None if neither could be released.
@@ -306,10 +310,12 @@ class Estimate:
 
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
         bounds, coverage = question.bounds, self.coverage
+        assert bounds is not None
         return select_bounds_from_counts(tally.cells, n_rows, coverage, bounds, self._noise)
 
     def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
         counts = np.array(list(tally.texts.values()), dtype=np.int64)
+        assert question.histogram is not None
         released = question.histogram.release(list(tally.texts), counts, self._noise)
         return {text: count for text, count in released.items() if "\x00" not in text}
 

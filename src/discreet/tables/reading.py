@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -97,7 +97,7 @@ def read(
     with closing(batches(path, schema, target=target, progress=progress)) as records:
         for batch in records:
             with naming(path):
-                if target:
+                if schema.target is not None and target:
                     y = encoder.encode_target(batch.pop(schema.target.column))
                     labels = GrowingArray(y.dtype) if labels is None else labels
                     labels.append(y)
@@ -123,7 +123,7 @@ def batches(
     target: bool,
     progress: Callable[[float], None] | None = None,
     drafting: bool = False,
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Yield the records of a file block by block.
 
     Parameters

@@ -186,6 +186,11 @@ class Target:
         return self.classes is not None
 
     @property
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """The cell texts that mean each class; empty for a numeric target."""
+        return self.classes if isinstance(self.classes, Mapping) else {}
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """Labels in sorted order; the code of a class is its index here."""
         return tuple(sorted({*(self.classes or ()), self.other} - {None}))
@@ -331,9 +336,10 @@ class Schema:
 
     def missing_markers(self, name: str) -> list[str]:
         """Return the texts that mean a missing cell of a column; its listed values never do."""
-        column, listed = self.columns.get(name), ()
+        column = self.columns.get(name)
+        listed: tuple[str, ...] = ()
         if self.target is not None and name == self.target.column:
-            listed = tuple(chain.from_iterable((self.target.classes or {}).values()))
+            listed = tuple(chain.from_iterable(self.target.texts.values()))
         elif isinstance(column, Categorical):
             listed = column.values
         return [text for text in self.file.missing if text not in listed]

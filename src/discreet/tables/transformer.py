@@ -21,7 +21,7 @@ from discreet.tables.schema import Schema
 __all__ = ["TableTransformer"]
 
 
-class TableTransformer(TransformerMixin, BaseEstimator):
+class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encoder of tables by a schema: every column becomes numbers in [0, 1] by a public rule.
 
     Parameters
