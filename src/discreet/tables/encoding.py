@@ -10,6 +10,7 @@ is not encoded. So the size of the result is public too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -18,11 +19,12 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from discreet.errors import TableError
+from discreet.tables.block_file import FileArray
 from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
 from discreet.tables.columns import Boolean, Categorical, Numeric, Ordinal
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoder", "GrowingArray", "GrowingRows"]
+__all__ = ["Encoder", "GrowingArray", "GrowingRows", "moved"]
 
 LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 
@@ -64,6 +66,13 @@ class Encoder:
             narrow = np.int8 if len(labels) < 127 else np.int16 if len(labels) < 32767 else np.int32
             self._class_of = np.array([*codes, other, MISSING], dtype=narrow)
             self._target = Lookup(texts, schema.file.missing)
+
+    def target_dtype(self, as_labels: bool) -> np.dtype[Any]:
+        """Return the type of an encoded target: labels or their codes, or numbers."""
+        target = self.schema.target
+        if target is None or not target.is_classification:
+            return np.dtype(np.float64)
+        return np.array(target.labels).dtype if as_labels else self._class_of.dtype
 
     def encode(self, batch: Mapping[str, Any]) -> NDArray[Any] | sp.csr_array:
         """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers."""
@@ -255,14 +264,39 @@ class GrowingArray:
         """Return the array. Nothing can be added any more."""
         return np.frombuffer(self._bytes, dtype=self._dtype)
 
+    def close(self) -> None:
+        """Give up the content, unless it was finished."""
+        self._bytes = bytearray()
+
 
 class GrowingRows:
     """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
 
     def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
         self._width, self._sparse, self.n_rows = width, sparse, 0
-        self._data = GrowingArray(dtype)
-        self._indices, self._starts = GrowingArray(np.int32), GrowingArray(np.int32)
+        self._data: GrowingArray | FileArray = GrowingArray(dtype)
+        self._indices: GrowingArray | FileArray = GrowingArray(np.int32)
+        self._starts: GrowingArray | FileArray = GrowingArray(np.int32)
+        self._itemsize = np.dtype(dtype).itemsize
+
+    def row_bytes(self, groups: int) -> int:
+        """Return the size of a row, which has an entry for each group if it is sparse."""
+        return groups * (self._itemsize + 4) + 8 if self._sparse else self._width * self._itemsize
+
+    def move_to_files(
+        self, folder: str | os.PathLike[str] | None, n_rows: int, groups: int
+    ) -> None:
+        """Go on in files, with space reserved for ``n_rows``."""
+        entries = n_rows * (groups if self._sparse else self._width)
+        self._data = moved(self._data, folder, entries)
+        if self._sparse:
+            self._indices = moved(self._indices, folder, entries)
+            self._starts = moved(self._starts, folder, n_rows + 1)
+
+    def close(self) -> None:
+        """Give up the content, unless it was finished."""
+        for array in (self._data, self._indices, self._starts):
+            array.close()
 
     def append(self, block: Any) -> None:
         """Add a block of rows, dense or CSR like the matrix."""
@@ -284,3 +318,13 @@ class GrowingRows:
         self._starts.append(np.array([self._data.size]))
         parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
         return sp.csr_array(parts, shape=shape)
+
+
+def moved(
+    array: GrowingArray | FileArray, folder: str | os.PathLike[str] | None, entries: int
+) -> FileArray:
+    """Copy an array to a file, and free its memory."""
+    content = array.finish()
+    file = FileArray(content.dtype, folder, max(entries, content.size))
+    file.append(content)
+    return file

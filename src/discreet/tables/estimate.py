@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -46,6 +45,7 @@ from discreet.validate import choice, number
 
 if TYPE_CHECKING:
     from discreet.tables.draft import Layout
+    from discreet.tables.sources import Source
 
 __all__ = ["Estimate", "Kind", "Task"]
 
@@ -155,7 +155,7 @@ class Estimate:
         bits = _bits(random_state)
         self._noise, self._secure = Noise(bits), bits.secure
 
-    def run(self, path: Path, found: Layout, target: str | None, progress: Progress) -> Schema:
+    def run(self, found: Layout, target: str | None, progress: Progress) -> Schema:
         """Charge for the questions, read the file, and release the answers."""
         unasked = ("boolean", "ignored")
         asked = [n for n in found.names if n == target or found.kinds.get(n) not in unasked]
@@ -170,16 +170,17 @@ class Estimate:
         self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
         filter_ = self._account.open("approximate")
         kinds: dict[str, Kind] = {**found.kinds}
-        n_rows = found.n_rows or 0
+        n_rows = found.n_rows
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
-            records = _batches(path, found.reading(), progress, 0.0, 0.5)
+            records = _batches(found.source, found.reading(), progress, 0.0, 0.5)
             kinds, n_rows = self._vote(records, voted, vote)
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
+        at_most = DISTINCT_LIMIT + 1 if n_rows is None else n_rows
         questions = [
-            self._question(name, kinds[name], name == target, rest[name], share, n_rows)
+            self._question(name, kinds[name], name == target, rest[name], share, at_most)
             for name in asked
             if kinds[name] != "ignored"
         ]
@@ -197,10 +198,13 @@ class Estimate:
                 question.name: Boolean() if question.histogram is not None else Numeric()
                 for question in questions
             }
-            start = 0.5 if needs_vote else 0.0
-            for batch in _batches(path, found.reading(as_read), progress, start, 1.0):
+            start, counted_rows = 0.5 if needs_vote else 0.0, 0
+            for batch in _batches(found.source, found.reading(as_read), progress, start, 1.0):
+                counted_rows += len(next(iter(batch.values())))
                 for question in questions:
                     tallies[question.name].add(question, batch[question.name])
+            n_rows = counted_rows if n_rows is None else n_rows
+        n_rows = n_rows or 0
         self._warn(questions, n_rows)
         return self._schema(found, target, questions, tallies, n_rows)
 
@@ -370,9 +374,9 @@ def _bits(random_state: Any) -> Bits:
 
 
 def _batches(
-    path: Path, schema: Schema, progress: Progress, start: float, end: float
+    data: Source, schema: Schema, progress: Progress, start: float, end: float
 ) -> Iterable[dict[str, Any]]:
     """Yield the records in one pass, which is shown as part of the whole."""
     part = progress and (lambda share: progress(start + share * (end - start)))
-    with closing(batches(path, schema, target=False, progress=part, drafting=True)) as records:
+    with closing(batches(data, schema, target=False, progress=part, drafting=True)) as records:
         yield from records
