@@ -97,6 +97,7 @@ class Lookup:
         self._keys = [text for text, _ in pairs]
         self._codes = np.array([code for _, code in pairs], np.int32)
         self._any_case = any_case
+        self._last: tuple[Any, NDArray[np.int32]] | None = None
 
     def codes(self, cells: Any, where: str) -> NDArray[np.int32]:
         """Return the index of each cell in the list, or `MISSING` or `UNLISTED`."""
@@ -108,7 +109,10 @@ class Lookup:
             if not pa.types.is_dictionary(array.type):
                 array = array.dictionary_encode()
             distinct = _plain(array.dictionary)
-            found = np.append(self._codes_of(distinct), np.int32(MISSING))
+            if self._last is None or not distinct.equals(self._last[0]):  # often that of last time
+                found = np.append(self._codes_of(distinct), np.int32(MISSING))
+                self._last = (distinct, found)
+            found = self._last[1]
         except pa.ArrowException:  # whose text may quote a cell
             raise TableError(
                 f"{where}: its cells are neither texts nor numbers; convert the column to either."

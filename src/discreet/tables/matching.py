@@ -19,8 +19,8 @@ from discreet.tables.schema import Schema
 
 __all__ = ["Piece", "Request", "check_types", "columns_to_read", "naming"]
 
-BLOCK_CELLS = 1 << 22  # cells, read or encoded, of a block of records
-MOST_ROWS, FEWEST_ROWS = 1 << 15, 1 << 8
+BLOCK_CELLS = 1 << 23  # cells, read or encoded, of a block of records
+MOST_ROWS, FEWEST_ROWS = 1 << 16, 1 << 8
 
 
 class Piece(NamedTuple):
