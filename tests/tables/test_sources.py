@@ -250,6 +250,16 @@ def test_targets() -> None:
         numbers.open({"age": [1.0], "n": [5]}, dtype="float16")
 
 
+def test_blocks_of_text_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "MOST_ROWS", 3)
+    monkeypatch.setattr("discreet.tables.csv_files.FIRST_BLOCK", 64)
+    cells = [*range(40), *range(10**8, 10**8 + 9), *range(40), 10**20, *range(40)]
+    path = tmp_path / "t.csv"
+    path.write_text("n\n" + "".join(f"{cell}\n" for cell in cells))
+    found = Schema({"n": Numeric(0, 10**20)}).open(path, dtype="float64")
+    np.testing.assert_allclose(found.X[:, 0] * 1e20, np.array(cells, dtype=float))
+
+
 # Blocks for predictions
 
 

@@ -50,7 +50,9 @@ def memory_limit(memory: int | str | None) -> int:
 
 def _machine_memory() -> int:
     """Return the memory of the machine or, if it is less, of the container."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = 1 << 33  # where the system does not say
+    with suppress(AttributeError, ValueError):
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):
         total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return total
@@ -131,11 +133,12 @@ class FileArray:
     def _reserve(self, size: int) -> None:
         try:
             os.posix_fallocate(self._fd, 0, size)
+        except AttributeError:
+            return  # macOS: a full disk is noticed while the file is written
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in _FULL:  # other errors: this file system cannot reserve space
                 self.close()
                 raise self._explained(error, size) from None
-            # This file system cannot reserve space: a full disk is noticed while it is written.
 
     def _explained(self, error: OSError, size: int) -> OSError:
         """Return an error that says what to do."""

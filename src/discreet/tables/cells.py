@@ -109,10 +109,11 @@ class Lookup:
             if not pa.types.is_dictionary(array.type):
                 array = array.dictionary_encode()
             distinct = _plain(array.dictionary)
-            if self._last is None or not distinct.equals(self._last[0]):  # often that of last time
-                found = np.append(self._codes_of(distinct), np.int32(MISSING))
-                self._last = (distinct, found)
-            found = self._last[1]
+            last = self._last  # blocks often have the dictionary of the block before
+            if last is None or not distinct.equals(last[0]):
+                last = distinct, np.append(self._codes_of(distinct), np.int32(MISSING))
+                self._last = last
+            found = last[1]
         except pa.ArrowException:  # whose text may quote a cell
             raise TableError(
                 f"{where}: its cells are neither texts nor numbers; convert the column to either."

@@ -74,15 +74,21 @@ class Encoder:
             return np.dtype(np.float64)
         return np.array(target.labels).dtype if as_labels else self._class_of.dtype
 
-    def encode(self, batch: Mapping[str, Any]) -> NDArray[Any] | sp.csr_array:
-        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers."""
+    def encode(
+        self, batch: Mapping[str, Any], out: NDArray[Any] | None = None
+    ) -> NDArray[Any] | sp.csr_array:
+        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers.
+
+        Dense rows are written to the first rows of ``out``, if it has enough of them.
+        """
         absent = [repr(group.name) for group in self._groups if group.name not in batch]
         if absent:
             raise TableError(f"the table has no column {', '.join(absent)}.")
         lengths = {len(batch[group.name]) for group in self._groups}
         if len(lengths) > 1:
             raise TableError("the columns of a table must be of one length.")
-        return (self._csr if self.sparse else self._dense)(batch, lengths.pop())
+        n_rows = lengths.pop()
+        return self._csr(batch, n_rows) if self.sparse else self._dense(batch, n_rows, out)
 
     def encode_target(self, values: Any) -> NDArray[Any]:
         """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers."""
@@ -117,8 +123,14 @@ class Encoder:
             )
         return found
 
-    def _dense(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[Any]:
-        out = np.zeros((n_rows, self.schema.width), dtype=self.dtype)
+    def _dense(
+        self, columns: Mapping[str, Any], n_rows: int, out: NDArray[Any] | None
+    ) -> NDArray[Any]:
+        if out is None or len(out) < n_rows:
+            out = np.empty((n_rows, self.schema.width), self.dtype)
+        out = out[:n_rows]
+        if self.schema.width > len(self._groups):  # otherwise every column is written in full
+            out.fill(0)
         flat, starts = out.reshape(-1), np.arange(n_rows, dtype=np.int64) * self.schema.width
         for group in self._groups:
             places, values = group.entries(columns[group.name], self.dtype)

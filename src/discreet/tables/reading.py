@@ -204,8 +204,9 @@ def _collected(
     each = rows.row_bytes(schema.groups) + encoder.target_dtype(as_labels).itemsize
     request, expected = Request(schema, target), found.n_rows or 0
     in_files = False
+    encoding = _encoded(found, encoder, request, progress, as_labels=as_labels, keep=False)
     try:
-        with closing(_encoded(found, encoder, request, progress, as_labels)) as encoded:
+        with closing(encoding) as encoded:
             while True:
                 if not in_files and max(rows.n_rows, expected) * each > limit:
                     rows.move_to_files(folder, expected, schema.groups)
@@ -226,10 +227,17 @@ def _collected(
 
 
 def _encoded(
-    found: Source, encoder: Encoder, request: Request, progress: Progress, as_labels: bool = True
+    found: Source,
+    encoder: Encoder,
+    request: Request,
+    progress: Progress,
+    *,
+    as_labels: bool = True,
+    keep: bool = True,
 ) -> Generator[EncodedBlock, None, None]:
-    """Encode one block while the next is read."""
+    """Encode one block while the next is read; unless ``keep``, a block replaces the one before."""
     own = request.schema.target
+    out: NDArray[Any] | None = None
     texts = np.array(own.labels if own is not None and own.is_classification else ())
     with closing(_ahead(found.pieces(request))) as pieces:
         for piece in _shown(pieces, progress):
@@ -238,7 +246,9 @@ def _encoded(
                 if own is not None and request.target:
                     y = encoder.encode_target(piece.columns.pop(own.column))
                     y = texts[y] if as_labels and own.is_classification else y
-                X = encoder.encode(piece.columns)
+                X = encoder.encode(piece.columns, out)
+            if isinstance(X, np.ndarray) and not keep:
+                out = X if out is None or len(X) > len(out) else out
             yield EncodedBlock(X, y, piece.extra)
 
 

@@ -96,30 +96,30 @@ class Source:
             If a part does not match the schema in its form or its columns, or has changed. Cells
             are checked when they are encoded.
         """
-        self._check_files()
+        _check_files(self.files)
         self.check(request)
         sizes = [max(sum(stamp.size for stamp in part.stamps), 1) for part in self.parts]
         before, empty = 0, True
         for part, size in zip(self.parts, sizes, strict=True):
+            _check_files(part.stamps)
             with naming(part.where):
-                for stamp in part.stamps:
-                    stamp.check()
                 for piece in part.pieces(request):
                     empty = False
                     share = (before + size * piece.share) / sum(sizes)
                     yield piece._replace(where=part.where, share=min(share, 1.0))
-                for stamp in part.stamps:
-                    stamp.check()
+            _check_files(part.stamps)
             before += size
         if empty and not may_be_empty:
             with naming(self.parts[0].where):
                 rest = f", and {len(self.parts) - 1} more likewise" * (len(self.parts) > 1)
                 raise TableError(f"has no records{rest}. Choose the file that holds them.")
 
-    def _check_files(self) -> None:
-        for stamp in self.files:
-            with naming(stamp.path):
-                stamp.check()
+
+def _check_files(stamps: Iterable[Stamp]) -> None:
+    """Refuse files that are not as they were."""
+    for stamp in stamps:
+        with naming(stamp.path):
+            stamp.check()
 
 
 def source(data: Any) -> Source:
