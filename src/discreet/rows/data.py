@@ -26,8 +26,8 @@ from discreet.rows.bounds import (
     gamma,
     norm_inflation,
 )
-from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, PRODUCT_KERNELS, Table, in_parts, read_only
+from discreet.rows.sparse import SparseTable, Table
+from discreet.rows.table import KERNELS, PRODUCT_KERNELS, in_parts, read_only
 from discreet.validate import FloatArray
 
 MAPPED_ENTRIES = 2**17

@@ -24,7 +24,7 @@ from discreet.rows.bounds import (
     outer_error,
 )
 from discreet.rows.data import RowData
-from discreet.rows.sparse import SparseTable
+from discreet.rows.sparse import SparseTable, weighted_sum
 from discreet.rows.sums import Sum, carried_back, check_clip
 from discreet.rows.table import one_thread, sum_blocks
 from discreet.validate import FloatArray
@@ -69,7 +69,7 @@ def row_sum(data: RowData) -> Sum:
         if mapped:
             values[-1] = own.sum()
             own = own * data.scales[start:stop]
-        values[:-1] = table.weighted_sum(start, own)
+        values[:-1] = weighted_sum(table, start, own)
         return values
 
     size = (data.n_rows, table.n_entries, table.block_rows)

@@ -42,7 +42,10 @@ class Checked(NamedTuple):
     values: FloatArray
 
 
-def check_targets(y: ArrayLike | Checked, n_rows: int) -> FloatArray:
+Targets = ArrayLike | Checked
+
+
+def check_targets(y: Targets, n_rows: int) -> FloatArray:
     """Return targets as float64, or those that were checked before as they are; not copied."""
     if isinstance(y, Checked):
         return y.values
@@ -125,9 +128,13 @@ class Rows(RowData):
 
     # Other rows
 
-    def with_targets(self, y: ArrayLike | Checked) -> Self:
-        """Return the same rows with other targets. Nothing is computed again or copied."""
-        other = replace(self, targets=check_targets(y, self.n_rows))
+    def with_targets(self, y: Targets | Callable[[FloatArray], Targets]) -> Self:
+        """Return the same rows with other targets, or with a function of their own ones.
+
+        Nothing is computed again or copied.
+        """
+        targets = y(self.targets) if callable(y) else y
+        other = replace(self, targets=check_targets(targets, self.n_rows))
         other.memory = replace(self.memory)
         return other
 
@@ -276,7 +283,7 @@ class Rows(RowData):
 
 def as_rows(
     X: Any,
-    y: ArrayLike | Checked,
+    y: Targets,
     *,
     fit_intercept: bool = True,
     row_norm: float | None = None,
