@@ -6,6 +6,7 @@ import difflib
 import math
 import warnings
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +16,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from discreet import engines
 from discreet.core import Budget
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.inputs import Rule, by_blocks
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
@@ -47,8 +50,10 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
 
         Parameters
         ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            Numbers only, without NaN. Float32, float64 and CSR are used as they are.
+        X : array, CSR matrix, DataFrame or table in blocks of shape (n_samples, n_features)
+            Numbers only, without NaN. Float32, float64 and CSR are used as they are. A Dask array
+            or dataframe stays on its workers (docs/scale.md), and so does a Spark dataframe that
+            was opened with `discreet.engines.spark.open`.
         y : array of shape (n_samples,)
             Labels. The set of labels is public: pass it as ``classes``.
 
@@ -58,28 +63,34 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         settings = self._settings()
         classes = self._declared_classes()
+        if classes is None and engines.is_lazy(X):
+            raise ValueError(
+                "Labels of rows on workers are not collected; list all of them in classes, for "
+                "example classes=[0, 1]."
+            )
         X, y = self._read(X, y, numbers=False)
-        classes, codes = self._encode(y, classes)
+        if y is None:
+            X = X.with_targets(partial(label_codes, declared=classes))
+            codes = None
+        else:
+            classes, codes = self._encode(y, classes)
         method = self._method(settings, X)
         two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
         multinomial = logistic and not two and method.solver.takes_outputs
         if multinomial:
             settings = replace(settings, loss=Softmax(len(classes)))
-        n_models = 1 if two or multinomial else len(classes)
-
-        def target_of(model: int) -> FloatArray:
-            if multinomial:
-                return codes.astype(np.float64)
-            return np.where(codes == (1 if two else model), 1.0, -1.0)
-
+        rules: list[Rule] = [partial(_one_of, code=code) for code in range(len(classes))]
+        if two or multinomial:
+            rules = [partial(np.asarray, dtype=np.float64)] if multinomial else rules[1:]
         public = ("the class labels",)
-        weights = self._fit_models(settings, method, X, target_of, n_models, public)
+        weights = self._fit_models(settings, method, X, codes, rules, public)
         if multinomial:
             weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._split_intercept(weights)
         self.classes_, self.multinomial_ = classes, multinomial
         return self
 
+    @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: shape (n_samples,) for two classes, else (n_samples, n_classes).
 
@@ -89,6 +100,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         scores = self._margins(self._read_new(X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of each row."""
         check_is_fitted(self, "coef_")
@@ -141,6 +153,11 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _one_of(codes: NDArray[Any], code: int) -> FloatArray:
+    """Return targets of one class against all others: 1 for rows of the class, else -1."""
+    return np.where(codes == code, 1.0, -1.0)
 
 
 def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
@@ -289,6 +306,7 @@ class LogisticRegression(LinearClassifier):
             norm = math.hypot(norms[-1], 1.0)
             self.link_ = Link(min(1.0, clip / norm), (deviation * norm) ** 2)
 
+    @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of shape (n_samples, n_classes).
 
@@ -306,6 +324,7 @@ class LogisticRegression(LinearClassifier):
         even = np.full_like(positive, 1 / positive.shape[1])
         return np.divide(positive, sums, out=even, where=sums > 0)
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
