@@ -33,7 +33,7 @@ BUDGET = Budget(1.0, 1e-6, "replace_one")
 class Spy:
     """Rows that record whether the filter had been charged when they were read."""
 
-    n_rows = 10**8
+    n_rows = public_size = 10**8
     n_parameters = 3
 
     def __init__(self):

@@ -16,7 +16,13 @@ from discreet.core import (
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.ranges import _median_scores, norm_candidates, select_median_norm
+from discreet.core.ranges import (
+    _median_scores,
+    cell_counts,
+    norm_candidates,
+    select_median_norm,
+)
+from discreet.core.rows import Counts
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.rows import Sum, as_rows
 
@@ -27,7 +33,8 @@ CHOICE = ExponentialMechanism(0.01, monotone=False)
 class Spy:
     """Rows that record how often the filter had been charged when they were read."""
 
-    n_rows, n_parameters = 1000, 2
+    n_rows = public_size = 1000
+    n_parameters = 2
 
     def __init__(self, row_norm=2.0, error=0.0):
         self.row_norm, self.error = row_norm, error
@@ -47,11 +54,12 @@ class Spy:
     def square_sum(self):
         return self._look([3.0, 4.0])
 
-    def norms(self):
-        return self._look(np.linspace(0.5, 1.5, 1000)).values
+    def norm_counts(self, candidates):
+        values = self._look(np.linspace(0.5, 1.5, 1000)).values
+        return Counts(cell_counts(values, candidates), 1)
 
-    def column(self, index):
-        return self._look(np.arange(1000.0)).values
+    def column_counts(self, index, edges):
+        return Counts(cell_counts(self._look(np.arange(1000.0)).values, edges), 1)
 
 
 def spied(relation="add_remove", measures=("zcdp",), delta=1e-6, share=0.5, **settings):
@@ -164,8 +172,17 @@ def test_bounds_of_a_column_hold_most_of_it():
     assert 70 <= high <= 85
 
 
+def norm_counts(values, largest=None):
+    return Counts(cell_counts(values, norm_candidates(largest)), 1)
+
+
 def median_scores(values):
-    return _median_scores(values, norm_candidates())
+    return _median_scores(norm_counts(values))
+
+
+def select_median(values, largest, mechanism, noise, *, replaced):
+    settings = (norm_candidates(largest), values.size, mechanism, noise)
+    return select_median_norm(norm_counts(values, largest), *settings, replaced=replaced)
 
 
 def chances(values, sensitivity, epsilon=1.0):
@@ -221,11 +238,11 @@ def test_the_median_is_selected_with_the_sensitivity_of_the_relation(replaced, s
 
     mechanism, noise = Asked(1.0, monotone=False), Noise(SeededBits(0))
     values = np.random.default_rng(1).uniform(3.0, 5.0, size=10_001)
-    median = select_median_norm(values, None, mechanism, noise, replaced=replaced)
+    median = select_median(values, None, mechanism, noise, replaced=replaced)
     assert asked == [sensitivity]
     assert 4.0 * 0.95 <= median <= 4.0 * 1.1  # the next candidate above it, by 2^(1/16) at most
     with pytest.raises(PrivacyError, match="monotone"):
-        select_median_norm(
+        select_median(
             values, None, ExponentialMechanism(1.0, monotone=True), noise, replaced=replaced
         )
 
@@ -237,7 +254,7 @@ def test_rows_of_one_length_leave_no_doubt(kind):
     norms = as_rows(X, np.zeros(4000), fit_intercept=False).norms()
     mechanism, noise = ExponentialMechanism(0.1, monotone=False), Noise(SeededBits(0))
     # any other candidate is 2000 rows short of it: a false alarm in less than 1e-40 of runs
-    median = select_median_norm(norms, None, mechanism, noise, replaced=True)
+    median = select_median(norms, None, mechanism, noise, replaced=True)
     assert median == pytest.approx(1.0, rel=1e-4)
     for largest, want in (
         (0.5, 0.5 / 2 ** (1 / 16)),
@@ -245,6 +262,6 @@ def test_rows_of_one_length_leave_no_doubt(kind):
         (1e-12, 2.0**-40),
         (1e9, 1.0),
     ):
-        median = select_median_norm(norms, largest, mechanism, noise, replaced=True)
+        median = select_median(norms, largest, mechanism, noise, replaced=True)
         assert median <= max(largest, norm_candidates()[0])
         assert median == pytest.approx(want, rel=1e-4)

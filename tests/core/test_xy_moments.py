@@ -17,7 +17,8 @@ SMALL = Gaussian(100.0)
 class Spy:
     """Rows that record how often the filter had been charged when they were read."""
 
-    n_rows, n_parameters, row_norm = 1000, 1, None
+    n_rows = public_size = 1000
+    n_parameters, row_norm = 1, None
 
     def __init__(self, error=0.0):
         self.error = error

@@ -40,7 +40,7 @@ def minimise(objective, bound, optimizer=None):
 
 def certifiable_norm_of(rows, loss, clip, ridge, weights, linear):
     """A gradient norm that can be certified on rows like these, from public numbers."""
-    terms = rows.public_rows * clip + ridge * weights + linear
+    terms = rows.public_size * clip + ridge * weights + linear
     return 3.5 * allowance(rows, loss, clip, weights, terms)
 
 

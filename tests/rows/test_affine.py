@@ -181,7 +181,7 @@ def test_sparse_rows_mapped_to_almost_nothing_have_their_slack():
     for norm, square in zip(rows.norm_bounds, exact, strict=True):
         assert Fraction(float(norm)) ** 2 >= square
     squares = np.empty(500)
-    rows.table.mapped_norms(0, 500, rows.scales, move, squares)
+    rows.table.mapped_norms(0, rows.scales, move, squares)
     bare = np.sqrt(squares) * (1 + 16 * UNIT_ROUNDOFF) + 4 * gamma(D + 16) * move.bound
     below = [Fraction(float(b)) ** 2 < square for b, square in zip(bare, exact, strict=True)]
     assert sum(below) > 10  # so these rows would show that the slack is missing
@@ -234,7 +234,7 @@ def test_what_needs_stored_rows_says_so():
         lambda: rows.hessian_sum(weights, Logistic()),
         lambda: rows.hessian_product(weights, Logistic(), weights),
         lambda: rows.hessian_diagonal(weights, Logistic()),
-        lambda: rows.column(0),
+        lambda: rows.column_counts(0, np.zeros(1)),
         lambda: rows.scaled(1.0),
         lambda: rows.shifted(np.zeros(D)),
         lambda: rows.rotated(np.eye(D)),

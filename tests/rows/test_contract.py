@@ -45,8 +45,8 @@ def coefficients(rows, weights, loss, clip):
     t = np.empty(rows.n_rows)
     SLOPES[code](parameter, rows.margins(weights), rows.targets, t)
     u = t.copy()
-    clip_slopes(rows.norm_bounds, np.empty(0), clip, t)
-    clip_slopes(rows.norm_bounds, rows.scales, clip, u)
+    clip_slopes(rows.norm_bounds, np.empty(0), np.empty(0), clip, t)
+    clip_slopes(rows.norm_bounds, rows.scales, np.empty(0), clip, u)
     return u, t
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from discreet.core.ranges import cell_counts
 from discreet.rows import as_rows
 from discreet.rows.bounds import outer_error
 from discreet.rows.moments import triangle
@@ -167,12 +168,16 @@ def test_columns_are_as_stored(make_layout):
     table = make_layout(X)
     dense = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
     for j in range(5):
-        column = rows_of(table).column(j)
+        column = rows_of(table).table.column(j, 7, 290)
         assert column.dtype == np.float64
-        assert np.array_equal(column, dense[:, j])
+        assert np.array_equal(column, dense[7:290, j])
+        edges = np.sort(dense[::40, j])
+        counts = rows_of(table).column_counts(j, edges)
+        assert np.array_equal(counts.values, cell_counts(dense[:, j], edges))
+        assert counts.unit == 1
     for j in (-1, 5):
         with pytest.raises(ValueError, match="column"):
-            rows_of(table).column(j)
+            rows_of(table).column_counts(j, np.zeros(1))
 
 
 def test_moments_need_a_bound_and_moves_need_numbers():

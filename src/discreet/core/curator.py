@@ -27,7 +27,13 @@ from discreet.core.descents import Order, check_descent, descend
 from discreet.core.filters import Mechanism, PlannedStep, PrivacyFilter, Unique
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
 from discreet.core.noise import Noise
-from discreet.core.ranges import refuse_monotone, select_bounds, select_median_norm
+from discreet.core.ranges import (
+    edges,
+    norm_candidates,
+    refuse_monotone,
+    select_bounds_from_counts,
+    select_median_norm,
+)
 from discreet.core.rows import Rows, Sum
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, SelectionMechanism
 from discreet.errors import NotSupported, PrivacyError
@@ -88,12 +94,13 @@ class Curator(Unique):
     share : Fraction
         Share of the account that this curator may spend.
     n_rows : int, optional
-        Number of rows of the whole table, if these are a sample of it.
+        Public size of the whole table, if these are a sample of it.
 
     Attributes
     ----------
     n_rows
-        Number of rows of the whole table (public; that of a sample of it is not).
+        Public size of the whole table: its number of rows (that of a sample of it is private), or
+        the bound on their total weight where rows have weights.
     n_parameters
         Number of weights (public).
     relation
@@ -116,7 +123,7 @@ class Curator(Unique):
         self._share = share
         self._filter: PrivacyFilter | None = None
         self._measured: tuple[NoisyGradient, Sum, float] | None = None
-        self.n_rows: Final = rows.n_rows if n_rows is None else n_rows
+        self.n_rows: Final = rows.public_size if n_rows is None else n_rows
         self.n_parameters: Final = rows.n_parameters
         self.relation: Final = account.budget.relation
         self.n_models: Final = int(1 / share)
@@ -217,11 +224,11 @@ class Curator(Unique):
 
     def draw_index(self, chances: FloatArray) -> int:
         """Draw a random index with probability proportional to ``chances``; reads no row."""
-        edges = np.cumsum(vector("chances", chances))
-        if edges.size < 1 or not edges[-1] > 0 or np.min(chances) < 0:
+        ends = np.cumsum(vector("chances", chances))
+        if ends.size < 1 or not ends[-1] > 0 or np.min(chances) < 0:
             raise ValueError("chances must be a vector of numbers >= 0 that are not all 0.")
         share = int(self._noise.bits.words(1)[0] >> np.uint64(11)) * UNIT
-        return int(np.searchsorted(edges, share * edges[-1], side="right"))
+        return int(np.searchsorted(ends, share * ends[-1], side="right"))
 
     # ---- gradients
 
@@ -296,6 +303,7 @@ class Curator(Unique):
                 f"This question needs Poisson sampling accounted under {str(self.relation)!r}; got "
                 f"{mechanism!r}. Nothing was spent."
             )
+        self._rows.check_batches()
         self._charge(mechanism, SampledGaussian)
         noise, rows = Gaussian(mechanism.noise_multiplier), self._rows
         if mechanism.rate < 1:
@@ -366,6 +374,7 @@ class Curator(Unique):
             raise NotSupported("descent by batches needs a loss with one output per row.")
         if self._rows.n_rows != self.n_rows:
             raise PrivacyError("Descent by batches needs all rows, not a sample of them.")
+        self._rows.check_batches()
         check_descent(mechanism, order, batch_size, steps.size, self.n_rows, self.relation)
         self._opened().charge(mechanism, 1 if order == "pass" else steps.size)
         settings = {"clip": clip, "alpha": alpha, "radius": radius}
@@ -531,8 +540,10 @@ class Curator(Unique):
         largest = None if largest is None else number("clip", largest, **_CLIP)
         self._charge(mechanism, ExponentialMechanism)
         replaced = self.relation is not Relation.ADD_REMOVE
-        norms = self._rows.norms()
-        return select_median_norm(norms, largest, mechanism, self._noise, replaced=replaced)
+        candidates = norm_candidates(largest)
+        counts = self._rows.norm_counts(candidates)
+        settings = (candidates, self.n_rows, mechanism, self._noise)
+        return select_median_norm(counts, *settings, replaced=replaced)
 
     def column_bounds(
         self, column: int, *, coverage: float, mechanism: ExponentialMechanism
@@ -547,8 +558,10 @@ class Curator(Unique):
         coverage = number("coverage", coverage, above=0.0, below=1.0)
         refuse_monotone(mechanism)
         self._charge(mechanism, ExponentialMechanism, times=2)
-        values = self._rows.column(column)
-        return select_bounds(values, self.n_rows, coverage, mechanism, self._noise)
+        values, unit = self._rows.column_counts(column, edges())
+        return select_bounds_from_counts(
+            values, self.n_rows, coverage, mechanism, self._noise, unit
+        )
 
     # ---- moments
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.noise import Noise
+from discreet.core.rows import Counts
 from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
 from discreet.validate import FloatArray, integer, number
@@ -28,21 +29,18 @@ __all__ = [
     "edges",
     "norm_candidates",
     "refuse_monotone",
-    "select_bounds",
     "select_bounds_from_counts",
     "select_median_norm",
     "tail_share",
 ]
 
-Counts = NDArray[np.int64]
-
 SENSITIVITY = 1.0
-"""Bound on the change of any score by one row, under either relation."""
+"""Bound on the change of any score by one row, or rows of total weight 1, under either relation."""
 
 _EXPONENTS = range(-9, 12)  # candidates run from 1.0e-9 to 9.9e11, and 1e12
-_BLOCK = 2**16  # values that are counted at a time
 _SHARE_STEPS = 2**20  # shares are multiples of 2^-20, so that scores are exact
 _MOST_ROWS = 2**32  # share * rows < 2^52: every score is a double without rounding
+_SCORE_ROUNDING = 2.0**-49  # of two scores made of sums of weights, per row (ranges.md)
 _LARGEST_TAIL = 0.25
 _FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at most about this
 
@@ -61,22 +59,28 @@ def edges() -> FloatArray:
     return result
 
 
-def cell_counts(values: FloatArray) -> Counts:
-    """Count values of a column, or a block of it, between the K candidates; skip NaN (missing).
+def cell_counts(
+    values: FloatArray, candidates: FloatArray | None = None, weights: FloatArray | None = None
+) -> NDArray[np.int64]:
+    """Count values of a column, or a block of it, between K candidates; skip NaN (missing).
 
     Entry 2k + 1 counts the values equal to candidate k, entry 2k those just below it. Values beyond
     the outermost candidates count as these. Counts of blocks add up to those of the column.
+    Candidates are `edges` by default. With ``weights``, whole numbers that add up to less than
+    2^53, these are added up instead.
 
     Privacy
     -------
-    The counts are exact: they are for `select_bounds_from_counts` only.
+    The counts are exact: they are for selections only.
     """
-    candidates = edges()
-    present = np.asarray(values, dtype=np.float64)
-    present = np.clip(present[~np.isnan(present)], candidates[0], candidates[-1])
+    candidates = edges() if candidates is None else candidates
+    values = np.asarray(values, dtype=np.float64)
+    given = ~np.isnan(values)
+    present = np.clip(values[given], candidates[0], candidates[-1])
     above = np.searchsorted(candidates, present)  # the first candidate >= the value
     cells = 2 * above + (candidates[above] == present)
-    return np.bincount(cells, minlength=2 * candidates.size + 1).astype(np.int64)
+    own = None if weights is None else weights[given]
+    return np.bincount(cells, own, minlength=2 * candidates.size + 1).astype(np.int64)
 
 
 def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
@@ -96,17 +100,19 @@ def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> f
     return steps / _SHARE_STEPS
 
 
-def select_bounds(
-    values: FloatArray,
+def select_bounds_from_counts(
+    counts: NDArray[np.int64],
     n_rows: int,
     coverage: float,
     mechanism: SelectionMechanism,
     noise: Noise,
+    unit: int = 1,
 ) -> tuple[float, float]:
     """Choose bounds ``low < high`` that hold about ``coverage`` of a column's values, privately.
 
-    The column has at most one value per row; NaN is missing. The mechanism, not monotone, is used
-    twice; the caller charges for both uses before the values are read.
+    ``counts`` are those of `cell_counts` in multiples of 1/``unit``. The column has at most one
+    value per row. The mechanism, not monotone, is used twice; the caller charges for both uses
+    before the values are read.
 
     Privacy
     -------
@@ -115,24 +121,10 @@ def select_bounds(
     ``coverage`` and the mechanism, all public, decide the share that is aimed at (`tail_share`).
     Proof: docs/proofs/ranges.md.
     """
-    _check(coverage, n_rows, mechanism)
-    if np.ndim(values) != 1 or len(values) > n_rows:
-        raise ValueError("values must be a vector of at most n_rows numbers.")
-    return select_bounds_from_counts(cell_counts(values), n_rows, coverage, mechanism, noise)
-
-
-def select_bounds_from_counts(
-    counts: Counts,
-    n_rows: int,
-    coverage: float,
-    mechanism: SelectionMechanism,
-    noise: Noise,
-) -> tuple[float, float]:
-    """Choose bounds of a column that was counted block by block with `cell_counts`."""
     share = tail_share(coverage, n_rows, mechanism)
     first, second = (
-        mechanism.select(scores, sensitivity=SENSITIVITY, noise=noise)
-        for scores in _scores(counts, share)
+        mechanism.select(scores, sensitivity=_sensitivity(n_rows, unit), noise=noise)
+        for scores in _scores(counts, share, unit)
     )
     candidates = edges()
     low, high = min(first, second), max(first, second)
@@ -141,25 +133,34 @@ def select_bounds_from_counts(
     return float(candidates[low]), float(candidates[high])
 
 
+def _sensitivity(n_rows: int, unit: int) -> float:
+    """Return the sensitivity of scores: more than 1 by their rounding, where rows have weights."""
+    return SENSITIVITY if unit == 1 else SENSITIVITY + _SCORE_ROUNDING * (n_rows + 1)
+
+
 @cache
-def norm_candidates() -> FloatArray:
+def norm_candidates(largest: float | None = None) -> FloatArray:
     """Return the public candidates for a norm: 2^(j/16) from 2^-20 to 2^20, increasing.
 
     Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder; 729
     in all, read-only. Each is larger by a factor 1 + 2^-16, so that rows that were scaled to norm 1
-    in single precision do not exceed the candidate at 1.
+    in single precision do not exceed the candidate at 1. Candidates above ``largest``, a public
+    number, are left out (but for the smallest).
     """
     exponents = np.concatenate(
         [np.arange(-64.0, -20.0), np.arange(-320, 321) / 16.0, np.arange(21.0, 65.0)]
     )
     result: FloatArray = np.exp2(exponents) * (1 + 2.0**-16)
+    if largest is not None:
+        result = result[: max(1, np.searchsorted(result, largest, side="right"))]
     result.flags.writeable = False
     return result
 
 
 def select_median_norm(
-    values: FloatArray,
-    largest: float | None,
+    counts: Counts,
+    candidates: FloatArray,
+    n_rows: int,
     mechanism: SelectionMechanism,
     noise: Noise,
     *,
@@ -167,9 +168,9 @@ def select_median_norm(
 ) -> float:
     """Choose the smallest candidate that about half of the norms do not exceed, privately.
 
-    ``values`` has one norm per row. Candidates above ``largest``, a public number, are left out
-    (but for the smallest). ``replaced`` is True if neighbours differ by a replaced row. The
-    mechanism, not monotone, is used once; the caller charges for it before the norms are read.
+    ``counts`` are those of the rows' norms between the candidates (`cell_counts`). ``replaced`` is
+    True if neighbours differ by a replaced row. The mechanism, not monotone, is used once; the
+    caller charges for it before the norms are read.
 
     Privacy
     -------
@@ -177,41 +178,35 @@ def select_median_norm(
     Proof: docs/proofs/preparation.md.
     """
     refuse_monotone(mechanism)
-    candidates = norm_candidates()
-    if largest is not None:
-        candidates = candidates[: max(1, np.searchsorted(candidates, largest, side="right"))]
-    sensitivity = SENSITIVITY if replaced else SENSITIVITY / 2
-    scores = _median_scores(values, candidates)
+    sensitivity = _sensitivity(n_rows, counts.unit) * (1.0 if replaced else 0.5)
+    scores = _median_scores(counts)
     return float(candidates[mechanism.select(scores, sensitivity=sensitivity, noise=noise)])
 
 
-def _median_scores(values: FloatArray, candidates: FloatArray) -> FloatArray:
+def _median_scores(counts: Counts) -> FloatArray:
     """Score 0 where half of the values or fewer are above a candidate and half above the last.
 
     Otherwise minus the number of values by which that fails. Values beyond the last candidate count
     as that one, so that it wins where most are.
     """
-    counts = np.zeros(candidates.size + 1, dtype=np.int64)
-    for start in range(0, values.size, _BLOCK):
-        within = np.minimum(values[start : start + _BLOCK], candidates[-1])
-        below = np.searchsorted(candidates, within)  # how many candidates are below each value
-        counts += np.bincount(below, minlength=counts.size)
-    above = np.cumsum(counts[::-1])[::-1]  # above[k]: values above k candidates, all for k = 0
-    half = 0.5 * float(values.size)
+    above = np.cumsum(counts.values[::-1])[::2][::-1] / counts.unit  # above[k]: k candidates
+    half = 0.5 * above[0]
     misses: FloatArray = np.maximum(above[1:] - half, half - above[:-1])
     return -np.maximum(misses, 0.0)
 
 
-def _scores(counts: Counts, share: float) -> tuple[FloatArray, FloatArray]:
+def _scores(
+    counts: NDArray[np.int64], share: float, unit: int = 1
+) -> tuple[FloatArray, FloatArray]:
     """Score every candidate as lower and as upper bound.
 
     A bound is right if it cuts at most ``share`` of the values and the next tighter one would cut
     more: the score is 0 then, and otherwise minus the number of values by which that fails.
     """
-    below = np.cumsum(counts)[:-1:2]  # values < candidate k
-    above = np.cumsum(counts[::-1])[:-1:2][::-1]  # values > candidate k
-    present = counts.sum()
-    allowed = share * float(present)  # exact: see _SHARE_STEPS
+    below = np.cumsum(counts)[:-1:2] / unit  # values < candidate k
+    above = np.cumsum(counts[::-1])[:-1:2][::-1] / unit  # values > candidate k
+    present = float(counts.sum()) / unit
+    allowed = share * present  # exact without weights: see _SHARE_STEPS
     tighter_below = np.append(below[1:], present)
     tighter_above = np.insert(above[:-1], 0, present)
     return (

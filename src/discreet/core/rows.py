@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from discreet.validate import FloatArray
 
-__all__ = ["GridNoise", "Path", "Rows", "Sum"]
+__all__ = ["Counts", "GridNoise", "Path", "Rows", "Sum"]
 
 
 class Sum(Protocol):
@@ -22,6 +22,13 @@ class Sum(Protocol):
     @property
     def error(self) -> float:
         """Bound on its distance from the exact sum; see docs/proofs/summation.md."""
+
+
+class Counts(NamedTuple):
+    """Exact counts of rows; where rows have weights w, exact sums of the integers w·unit."""
+
+    values: NDArray[np.int64]
+    unit: int
 
 
 class GridNoise(NamedTuple):
@@ -53,7 +60,11 @@ class Rows(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows (public)."""
+        """Number of rows; that of a sample, or of rows with weights, is private."""
+
+    @property
+    def public_size(self) -> int:
+        """Public bound on the total weight of the rows: without weights, their number."""
 
     @property
     def n_parameters(self) -> int:
@@ -80,11 +91,11 @@ class Rows(Protocol):
     def target_sum(self, bound: float) -> Sum:
         """Sum the targets, each cut to [-bound, bound]."""
 
-    def norms(self) -> FloatArray:
-        """Return the rows' norms."""
+    def norm_counts(self, candidates: FloatArray) -> Counts:
+        """Count the rows' norms between candidates; see `discreet.core.ranges.cell_counts`."""
 
-    def column(self, index: int) -> FloatArray:
-        """Return one column as it is stored."""
+    def column_counts(self, index: int, edges: FloatArray) -> Counts:
+        """Count the numbers of a column between edges, in the same way."""
 
     def gradient_sum(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
         """Sum the rows' loss gradients, each clipped to L2 norm ``clip``."""
@@ -101,6 +112,9 @@ class Rows(Protocol):
         self, candidates: FloatArray, parent: FloatArray, loss: Any, clip: float
     ) -> Sum:
         """For each candidate, sum the rows' changes of loss from ``parent``, within ``clip``."""
+
+    def check_batches(self) -> None:
+        """Raise NotSupported if single rows cannot be drawn: they have weights or are elsewhere."""
 
     def batch_error(self, batch_size: int, clip: float) -> float:
         """Bound the rounding error of the sum over one batch of a descent."""

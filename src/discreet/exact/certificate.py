@@ -93,7 +93,7 @@ def certifiable_norm(
             clip=clip,
             weights=weights,
             terms=terms,
-            n_rows=problem.n_rows,
+            size=problem.n_rows,
             n_features=problem.n_features,
             block_rows=block_rows,
         )

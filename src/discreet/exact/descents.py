@@ -80,7 +80,7 @@ class GradientDescent:
         length = problem.n_parameters + 16
         margins = 2 * length * UNIT_ROUNDOFF * self.smoothness * reached  # slopes at these
         slopes = 32 * UNIT_ROUNDOFF * problem.lipschitz
-        sums = descent_error(problem.n_rows, problem.n_parameters, problem.lipschitz)
+        sums = descent_error(problem.n_parameters, problem.lipschitz)
         return self.step * (margins + slopes + sums) + 8 * UNIT_ROUNDOFF * reached
 
     def run(self, rows: Rows) -> FloatArray:

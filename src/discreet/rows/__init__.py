@@ -3,13 +3,14 @@
 :func:`as_rows` wraps a table; :class:`Rows` lists what can be asked of it. A table (``table.py``,
 ``sparse.py``) offers a few block primitives; sums are functions of a table, an affine map and
 targets, each with its contract (``sums.py``, ``moments.py``); every rounding constant and error
-bound is in ``bounds.py``.
+bound is in ``bounds.py``. :func:`partitioned_rows` asks the same of partitions that live elsewhere.
 """
 
 from discreet.core.rows import GridNoise
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, certificate_allowance, descent_error
 from discreet.rows.descents import Path
+from discreet.rows.partitions import Block, Engine, PartitionedRows, Threads, partitioned_rows
 from discreet.rows.rows import Checked, Rows, as_rows, check_targets
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import Sum
@@ -19,16 +20,21 @@ __all__ = [
     "BLOCK_ROWS",
     "UNIT_ROUNDOFF",
     "AffineMap",
+    "Block",
     "Checked",
     "DenseTable",
+    "Engine",
     "GridNoise",
+    "PartitionedRows",
     "Path",
     "Rows",
     "SparseTable",
     "Sum",
+    "Threads",
     "as_rows",
     "certificate_allowance",
     "check_targets",
     "descent_error",
     "one_thread",
+    "partitioned_rows",
 ]

@@ -1,15 +1,14 @@
 """Rounding constants, block sizes and error bounds: the only place for each of them.
 
 Proofs use these numbers, so each says which. Every bound is a function of public numbers. It holds
-for the table at hand and for every neighbouring one, so it is taken at one row more than the table
-has: ``n_rows`` is the public number of rows, ``block_rows`` those whose numbers are summed before
-the sum is added to the total, ``clip`` bounds the norm of a row's part. ``REACH``, where
-exponentials are cut off, is with them in ``discreet.objectives.kernels``.
+for the table at hand and for every neighbouring one: ``size`` is the public bound on the total
+weight of the rows, the number of rows if they have no weights, and bounds are taken at one more.
+``block_rows`` are those whose numbers are summed before blocks are added up, ``clip`` bounds the
+norm of a row's part. ``REACH``, where exponentials are cut off, is with them in
+``discreet.objectives.kernels``.
 """
 
 from __future__ import annotations
-
-import math
 
 from discreet.errors import NotSupported
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss
@@ -21,13 +20,20 @@ SLACK = 1.01
 """Covers underflow (clips are at least 1e-100) and the rounding of a bound itself. All proofs."""
 
 BLOCK_ROWS = 4096
-"""B: rows whose numbers are summed before the sum is added to the total. summation.md, outpert.md.
+"""B: rows whose numbers are summed in any order, before blocks are added up pairwise. summation.md,
+outpert.md. Sparse gradients use max(B, d)."""
 
-Sparse gradients use max(B, d).
-"""
+TREE_LEVELS = 64
+"""Additions between a block's sum and the total, and a partition's: 2^63 of each. summation.md."""
+
+WEIGHT_STEPS = 2**30
+"""Weights of rows are multiples of 1 over this, so that sums of them are exact. summation.md."""
+
+ROOT_ROOM = 1.0 - 2.0**-50
+"""Lowers a computed root of a weight, so that its square is at most the weight. summation.md."""
 
 OUTER_ROWS = 4096
-"""Rows whose outer products are summed before that is added to the total. preparation.md."""
+"""Rows whose outer products are summed before blocks are added up. preparation.md."""
 
 CLIP_RANGE = (1e-100, 1e100)
 """Clips outside this range could underflow or overflow. summation.md."""
@@ -102,56 +108,51 @@ def norm_inflation(n_features: int) -> float:
     return 1.0 + (n_features + 8) * 2.0**-52
 
 
-def sum_depth(n_rows: int, block_rows: int) -> int:
-    """Bound the number of roundings between a row's number and a sum made of block sums."""
-    return min(block_rows, n_rows) + math.ceil(n_rows / block_rows) + 8
+def sum_depth(block_rows: int) -> int:
+    """Bound the number of roundings between a row's number and the total, for any number of rows.
+
+    Those in its block, those between blocks and between partitions, and 8 more (summation.md).
+    """
+    return block_rows + 2 * TREE_LEVELS + 8
 
 
-def gradient_error(n_rows: int, block_rows: int, clip: float) -> float:
+def gradient_error(size: int, block_rows: int, clip: float) -> float:
     """Bound the L2 error of a sum of gradients clipped to norm clip (summation.md)."""
-    rows = n_rows + 1
-    return SLACK * gamma(sum_depth(rows, block_rows)) * rows * clip
+    return SLACK * gamma(sum_depth(block_rows)) * (size + 1) * clip
 
 
-def line_error(n_rows: int, block_rows: int, clip: float, *, products: bool) -> float:
+def line_error(size: int, block_rows: int, clip: float, *, products: bool) -> float:
     """Bound the error of a sum of losses clipped to [0, clip] (summation.md).
 
     ``products``: factors of rows are multiplied before a logarithm is taken. That is one more
     rounding, of size u for any clip, per row.
     """
-    rows = n_rows + 1
-    error = gamma(sum_depth(rows, block_rows)) * rows * clip
-    if products:
-        error += 2.0 * UNIT_ROUNDOFF * rows
-    return SLACK * error
+    rounding = 2.0 * UNIT_ROUNDOFF if products else 0.0
+    return SLACK * (gamma(sum_depth(block_rows)) * clip + rounding) * (size + 1)
 
 
-def outer_error(n_rows: int, block_rows: int, clip: float) -> float:
+def outer_error(size: int, block_rows: int, clip: float) -> float:
     """Bound the L2 error of the weighted triangle of a sum of yyᵀ, ‖y‖ ≤ clip (preparation.md)."""
-    rows = n_rows + 1
-    return SLACK * gamma(sum_depth(rows, block_rows) + 4) * rows * clip * clip
+    return SLACK * gamma(sum_depth(block_rows) + 4) * (size + 1) * clip * clip
 
 
 def mapped_error(
-    n_rows: int, block_rows: int, factor: float, n_features: int, map_bound: float
+    size: int, block_rows: int, factor: float, n_features: int, map_bound: float
 ) -> float:
     """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md)."""
-    rows = n_rows + 1
-    depth = gamma(sum_depth(rows, block_rows)) + gamma(n_features + 16)
-    return SLACK * rows * factor * depth * (map_bound + 1.0)
+    depth = gamma(sum_depth(block_rows)) + gamma(n_features + 16)
+    return SLACK * (size + 1) * factor * depth * (map_bound + 1.0)
 
 
-def mapped_square_error(n_rows: int, block_rows: int, clip: float, map_bound: float) -> float:
+def mapped_square_error(size: int, block_rows: int, clip: float, map_bound: float) -> float:
     """Bound the error of a sum of squares of sparse rows under a diagonal map (affine.md)."""
-    rows = n_rows + 1
     largest = 3.0 * map_bound**2 + clip**2
-    return SLACK * gamma(sum_depth(rows, block_rows) + 12) * rows * largest
+    return SLACK * gamma(sum_depth(block_rows) + 12) * (size + 1) * largest
 
 
-def descent_error(n_rows: int, n_parameters: int, lipschitz: float) -> float:
+def descent_error(n_parameters: int, lipschitz: float) -> float:
     """Bound the error of a computed mean of gradients in a descent without noise (outpert.md)."""
-    roundings = n_rows / BLOCK_ROWS + BLOCK_ROWS + n_parameters + 16
-    return 4 * roundings * UNIT_ROUNDOFF * lipschitz
+    return 4 * (sum_depth(BLOCK_ROWS) + n_parameters + 8) * UNIT_ROUNDOFF * lipschitz
 
 
 def certificate_allowance(
@@ -160,7 +161,7 @@ def certificate_allowance(
     clip: float,
     weights: float,
     terms: float,
-    n_rows: int,
+    size: int,
     n_features: int,
     block_rows: int,
 ) -> float:
@@ -180,8 +181,13 @@ def certificate_allowance(
     elif type(loss) is Huber:
         relative = loss.threshold
     margin = UNIT_ROUNDOFF * relative + 4 * gamma(n_features + 16) ** 2 * curvature * largest
-    roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs
+    roundings = SLOPE_ROUNDINGS + 2 * loss.n_outputs + 1  # one for a row's weight
     slope = 1.01 * margin + roundings * UNIT_ROUNDOFF * loss.slope_bound
-    rows = n_rows * longest * slope
-    total = gradient_error(n_rows, block_rows, clip)
-    return total + 1.01 * (rows + 6 * UNIT_ROUNDOFF * terms)
+    rows = size * longest * slope
+    total = gradient_error(size, block_rows, clip)
+    return total + 1.01 * rows + term_allowance(terms)
+
+
+def term_allowance(terms: float) -> float:
+    """Bound the rounding of a sum of the terms of a gradient whose norms add up to ``terms``."""
+    return 1.01 * 6 * UNIT_ROUNDOFF * terms

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,9 +23,10 @@ from discreet.rows.bounds import (
     UNIT_ROUNDOFF,
     certificate_allowance,
     gamma,
+    term_allowance,
 )
 from discreet.rows.data import Point, RowData
-from discreet.rows.sums import gradient_sum, losses
+from discreet.rows.sums import Sum, gradient_sum, losses
 from discreet.rows.table import PRODUCT_KERNELS, in_parts, one_thread, sum_blocks
 from discreet.validate import FloatArray, vector
 
@@ -40,18 +42,13 @@ def objective_sum(data: RowData, weights: ArrayLike, loss: Loss) -> float:
     """Return the sum of the rows' losses at ``weights``; not clipped, without the penalty."""
     at = _margins(data, weights, loss)
 
-    def part(first: int, last: int) -> list[float]:
-        blocks = []
-        for start in range(first, last, BLOCK_ROWS):
-            block = slice(start, min(start + BLOCK_ROWS, last))
-            values = np.empty(block.stop - start)
-            with np.errstate(all="ignore"):
-                losses(loss, at[block], data.targets[block], values)
-                blocks.append(float(values.sum()))
-        return blocks
+    def block_sum(start: int, stop: int) -> FloatArray:
+        values = np.empty(stop - start)
+        with np.errstate(all="ignore"):
+            losses(loss, at[start:stop], data.targets[start:stop], values)
+            return np.array([data.weighted(start, values).sum()])
 
-    parts = in_parts(part, data.n_rows, data.table.n_entries, BLOCK_ROWS)
-    return math.fsum(value for blocks in parts for value in blocks)
+    return float(sum_blocks(block_sum, 1, data.n_rows, data.table.n_entries, BLOCK_ROWS)[0])
 
 
 def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
@@ -62,34 +59,30 @@ def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     at = _margins(data, weights, loss)
     count, size, width = loss.n_outputs, data.n_parameters, data.n_features
 
-    def part(first: int, last: int) -> FloatArray:
+    def block_sum(start: int, stop: int) -> FloatArray:
         total = np.zeros((count, size, count, size))
-        for start in range(first, last, BLOCK_ROWS):
-            stop = min(start + BLOCK_ROWS, last)
-            curvature = loss.second_derivative(at[start:stop], data.targets[start:stop])
-            curvature = np.asarray(curvature).reshape(stop - start, count, count)
-            for row, tile in data.table.tiles(start, stop):
-                rows = tile
-                if data.scales.size:
-                    rows = tile * data.scales[row : row + len(tile), None]
-                here = curvature[row - start : row - start + len(tile)]
-                for k in range(count):
-                    for other in range(k + 1):
-                        factors = here[:, k, other]
-                        block = total[k, :, other]
-                        if factors.min(initial=0.0) < 0:
-                            block[:width, :width] += (rows * factors[:, None]).T @ rows
-                        else:  # by a product that is symmetric
-                            weighted = rows * np.sqrt(factors)[:, None]
-                            block[:width, :width] += weighted.T @ weighted
-                        if data.fit_intercept:
-                            block[:width, -1] += factors @ rows
-                            block[-1, -1] += factors.sum()
+        curvature = loss.second_derivative(at[start:stop], data.targets[start:stop])
+        curvature = data.weighted(start, np.asarray(curvature).reshape(-1, count, count))
+        for row, tile in data.table.tiles(start, stop):
+            rows, here = tile, curvature[row - start : row - start + len(tile)]
+            if data.scales.size:
+                rows = tile * data.scales[row : row + len(tile), None]
+            for k in range(count):
+                for other in range(k + 1):
+                    factors, block = here[:, k, other], total[k, :, other]
+                    if factors.min(initial=0.0) < 0:
+                        block[:width, :width] += (rows * factors[:, None]).T @ rows
+                    else:  # by a product that is symmetric
+                        weighted = rows * np.sqrt(factors)[:, None]
+                        block[:width, :width] += weighted.T @ weighted
+                    if data.fit_intercept:
+                        block[:width, -1] += factors @ rows
+                        block[-1, -1] += factors.sum()
         return total
 
+    entries, shape = data.table.n_entries * size, (count, size, count, size)
     with one_thread():
-        parts = in_parts(part, data.n_rows, data.table.n_entries * size, BLOCK_ROWS)
-    total = np.sum(parts, axis=0)
+        total = sum_blocks(block_sum, shape, data.n_rows, entries, BLOCK_ROWS)
     for k in range(count):
         for other in range(k + 1):
             block = total[k, :, other]
@@ -111,11 +104,9 @@ def hessian_product(
 
     def block_sum(start: int, stop: int) -> FloatArray:
         values, block = np.zeros((count, size)), slice(start, stop)
-        bend = loss.second_derivative(at[block], data.targets[block])
-        if count == 1:
-            factors = np.asarray(bend)[:, None] * changes[block]
-        else:
-            factors = np.einsum("ikl,il->ik", bend, changes[block])
+        bend = np.asarray(loss.second_derivative(at[block], data.targets[block]))
+        bend = data.weighted(start, bend.reshape(-1, count, count))
+        factors = np.einsum("ikl,il->ik", bend, changes[block])
         if data.fit_intercept:
             values[:, -1] = factors.sum(axis=0)
         if data.scales.size:
@@ -135,7 +126,7 @@ def hessian_diagonal(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArra
     at = _margins(data, weights, loss)
     count = loss.n_outputs
     bends = np.asarray(loss.second_derivative(at, data.targets))
-    bends = np.einsum("ikk->ik", bends.reshape(data.n_rows, count, count))
+    bends = data.weighted(0, np.einsum("ikk->ik", bends.reshape(data.n_rows, count, count)))
     factors = bends * data.scales[:, None] ** 2 if data.scales.size else bends
     values = data.table.weighted_squares(factors)
     if data.fit_intercept:
@@ -143,29 +134,14 @@ def hessian_diagonal(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArra
     return np.asarray(values.ravel())
 
 
-def perturbed_gradient(
-    data: RowData,
-    weights: ArrayLike,
-    loss: Loss,
-    clip: float,
-    ridge: float,
-    linear: FloatArray,
-    rest: FloatArray | None = None,
-) -> tuple[FloatArray, float]:
-    """Return the gradient of Σℓ(w) + ridge/2·‖w‖² + linear·w, and a bound on its true norm.
+def certified_sum(
+    data: RowData, weights: ArrayLike, rest: ArrayLike | None, loss: Loss, clip: float
+) -> Sum:
+    """Sum the rows' gradients at ``weights + rest``; `perturbed_gradient` has the conditions.
 
-    The loss has bounded slope and curvature. ``clip`` bounds the norm of every row's gradient, with
-    some room: gradients are not clipped. With ``rest``, the gradient is that at ``weights + rest``,
-    each at most a rounding of ``weights``: large weights need it, as a rounding of theirs would
-    change a gradient too much.
-
-    The bound is at least the norm of the exact gradient: of real arithmetic on the doubles that are
-    given, for rows that are the stored rows times their stored scales. It exceeds the computed norm
-    by an allowance that depends on public numbers and the norms of the three terms and of
-    ``weights``. It is infinite if weights are too large to certify anything.
-
-    *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private. For rows
-    `within_reach` only: of others an exact gradient is not certified.
+    ``error`` bounds the distance from the sum of exact gradients: of real arithmetic on the doubles
+    that are given, for rows that are the stored rows times their stored scales. It depends on
+    public numbers and the norm of ``weights``, and is infinite if these are too large.
     """
     data.need_stored("a certified gradient")
     if (data.scales < SMALLEST_SCALE).any():
@@ -177,8 +153,7 @@ def perturbed_gradient(
     rest = np.zeros(at.size) if rest is None else vector("rest", rest, at.size)
     size = float(np.linalg.norm(at))
     if not size <= LARGEST_WEIGHTS or not (np.abs(rest) <= 2 * UNIT_ROUNDOFF * np.abs(at)).all():
-        values = gradient_sum(replace(data), at, loss, clip).values
-        return (values + ridge * at) + linear, math.inf
+        return Sum(gradient_sum(replace(data), at, loss, clip).values, math.inf)
     # Margins in twice the working precision, rounded; for Huber's loss residuals, and targets 0.
     count, residuals = loss.n_outputs, type(loss) is Huber
     rows = replace(data, targets=np.zeros(data.n_rows) if residuals else data.targets)
@@ -186,10 +161,48 @@ def perturbed_gradient(
     halves = zip(at.reshape(count, -1), rest.reshape(count, -1), strict=True)
     margins = [accurate_margins(data, large, small, offsets) for large, small in halves]
     rows.memory.point = Point(at, margins[0] if count == 1 else np.stack(margins, axis=1))
-    values = gradient_sum(rows, at, loss, clip).values
-    gradient = ((values + ridge * at) + linear) + ridge * rest
-    terms = float(np.linalg.norm(values)) + ridge * size + float(np.linalg.norm(linear))
-    bound = float(np.linalg.norm(gradient)) + allowance(data, loss, clip, size, terms)
+    return Sum(gradient_sum(rows, at, loss, clip).values, allowance(data, loss, clip, size, 0.0))
+
+
+class Certifiable(Protocol):
+    """Rows that add up certified gradients, in one place or in partitions."""
+
+    def certified_sum(
+        self, weights: FloatArray, rest: FloatArray | None, loss: Loss, clip: float
+    ) -> Sum:
+        """Sum the rows' gradients at ``weights + rest``."""
+
+
+def perturbed_gradient(
+    rows: Certifiable,
+    weights: FloatArray,
+    loss: Loss,
+    clip: float,
+    ridge: float,
+    linear: FloatArray,
+    rest: FloatArray | None = None,
+) -> tuple[FloatArray, float]:
+    """Return the gradient of Σℓ(w) + ridge/2·‖w‖² + linear·w, and a bound on its true norm.
+
+    The loss has bounded slope and curvature. ``clip`` bounds the norm of every row's gradient, with
+    some room: gradients are not clipped. With ``rest``, the gradient is that at ``weights + rest``,
+    each at most a rounding of ``weights``: large weights need it, as a rounding of theirs would
+    change a gradient too much. The bound is at least the norm of the exact gradient. It exceeds the
+    computed norm by an allowance that depends on public numbers and the norms of the three terms
+    and of ``weights``. It is infinite if weights are too large to certify anything.
+
+    *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private. For rows
+    `within_reach` only: of others an exact gradient is not certified.
+    """
+    values, error = rows.certified_sum(weights, rest, loss, clip)
+    at = vector("weights", weights, values.size)
+    if math.isinf(error):
+        return (values + ridge * at) + linear, math.inf
+    gradient = (values + ridge * at) + linear
+    if rest is not None:
+        gradient += ridge * rest
+    terms = [float(np.linalg.norm(term)) for term in (values, ridge * at, linear)]
+    bound = float(np.linalg.norm(gradient)) + error + term_allowance(sum(terms))
     bound *= 1 + 2 * gamma(at.size + 16)
     return gradient, bound if math.isfinite(bound) else math.inf
 
@@ -201,7 +214,7 @@ def allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: flo
         clip=clip,
         weights=weights,
         terms=terms,
-        n_rows=data.public_rows,
+        size=data.public_size,
         n_features=data.n_features,
         block_rows=data.table.block_rows,
     )

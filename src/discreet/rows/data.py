@@ -19,6 +19,7 @@ from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_MAPPED_NORM,
     ROOT_LIFT,
+    ROOT_ROOM,
     SMALLEST_FACTOR,
     SMALLEST_MAPPED_SCALE,
     UNIT_ROUNDOFF,
@@ -31,6 +32,8 @@ from discreet.validate import FloatArray
 
 MAPPED_ENTRIES = 2**17
 """Entries of mapped rows (1 MB) that are computed at a time."""
+
+SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'agd', 'gd', 'newton' or 'outpert'."
 
 
 class Point(NamedTuple):
@@ -100,12 +103,17 @@ class RowData:
         Norm that longer rows are scaled down to; of mapped rows, in moments only.
     map : AffineMap
         The map that rows go through, the identity by default.
-    public_rows : int
-        Size of the whole table, of which this may be a sample.
+    public_size : int
+        Public bound on the total weight of the rows of the whole table, of which this may be a
+        sample or a partition: without weights, their number. That of a neighbour is at most one
+        more.
     scales : ndarray
         s of each row; no entries if no row is scaled.
     norm_bounds : ndarray
         Upper bounds on the norm of each mapped row, with its constant, from that row alone.
+    weights : ndarray
+        What a row's part in every sum is multiplied by: from 0 to 1, in multiples of 2^-30. No
+        entries if all are 1.
     clip_norms : ndarray
         Norms by which gradients are clipped. Without a constant feature, a mapped row shorter than
         1 counts as of norm 1: its factor is then at most the clip (docs/proofs/affine.md).
@@ -118,9 +126,10 @@ class RowData:
     fit_intercept: bool
     row_norm: float | None
     map: AffineMap
-    public_rows: int
+    public_size: int
     scales: FloatArray
     norm_bounds: FloatArray
+    weights: FloatArray
     memory: Memory = field(init=False, default_factory=Memory)
 
     def __post_init__(self) -> None:
@@ -133,7 +142,14 @@ class RowData:
 
     @classmethod
     def of(
-        cls, table: Table, targets: FloatArray, *, fit_intercept: bool, row_norm: float | None
+        cls,
+        table: Table,
+        targets: FloatArray,
+        weights: FloatArray,
+        *,
+        fit_intercept: bool,
+        row_norm: float | None,
+        public_size: int,
     ) -> Self:
         """Return the rows of a table, scaled down to ``row_norm`` where they are longer.
 
@@ -149,8 +165,8 @@ class RowData:
             short = norms < 2.0**30  # for others the constant changes nothing
             _add_constant(norms, True if short.all() else short)
         identity = AffineMap.identity(row_norm)
-        public = (fit_intercept, row_norm, identity, table.n_rows)
-        return cls(table, targets, *public, scales, norms)
+        public = (fit_intercept, row_norm, identity, public_size)
+        return cls(table, targets, *public, scales, norms, weights)
 
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
@@ -180,7 +196,7 @@ class RowData:
 
         def part(first: int, last: int) -> None:
             if csr is not None:
-                csr.mapped_norms(first, last, self.scales, map, norms)
+                csr.mapped_norms(first, self.scales[first:last], map, norms[first:last])
                 return
             for row, tile in mapped.tiles(first, last):
                 out = norms[row : row + len(tile)]
@@ -206,7 +222,39 @@ class RowData:
             targets=self.targets[index],
             scales=self.scales[index] if self.scales.size else self.scales,
             norm_bounds=self.norm_bounds[index],
+            weights=self.weights[index] if self.weights.size else self.weights,
         )
+
+    def weighted(self, start: int, parts: FloatArray) -> FloatArray:
+        """Return the parts of rows start and on times the rows' weights: themselves, or new."""
+        if not self.weights.size:
+            return parts
+        own = self.weights[start : start + len(parts)]
+        return parts * own.reshape(-1, *(1,) * (parts.ndim - 1))
+
+    def weighted_roots(self, start: int, factors: FloatArray) -> FloatArray:
+        """Return factors times roots of the rows' weights, for parts that are squared."""
+        if not self.weights.size:
+            return factors
+        roots = np.sqrt(self.weights[start : start + factors.size])
+        roots *= ROOT_ROOM
+        return np.multiply(roots, factors, out=roots)
+
+    @property
+    def public_facts(self) -> dict[str, Any]:
+        """What is public about the rows."""
+        names = ("public_size", "row_norm", "fit_intercept", "n_features", "n_parameters", "dense")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the rows' weights (private)."""
+        return float(self.weights.sum()) if self.weights.size else float(self.n_rows)
+
+    def check_batches(self) -> None:
+        """Refuse batches of rows that have weights: rows of a unit are not drawn together."""
+        if self.weights.size:
+            raise NotSupported(f"Batches of rows with weights are not supported. {SOLVERS_OF_SUMS}")
 
     def need_stored(self, what: str) -> None:
         """Refuse a question that only rows as they are stored can answer."""

@@ -72,7 +72,7 @@ def batch_slopes(code, parameter, margins, rows, targets, norms, scales, clip, w
         for k in range(b):
             work[2, k] = scales[rows[k]]
     slopes(code, parameter, margins, work[0], out)
-    return clip_slopes(work[1], work[2, : b if scales.size > 0 else 0], clip, out)
+    return clip_slopes(work[1], work[2, : b if scales.size > 0 else 0], work[2, :0], clip, out)
 
 
 @kernel

@@ -54,6 +54,7 @@ def descend(
     one of its rows is replaced, by the contract of :class:`discreet.rows.Sum`. Without noise
     the result is private. Proof: docs/proofs/descents.md.
     """
+    data.check_batches()
     data.need_stored("descent by batches")
     one_output(loss, "descents by batches")
     clip = check_clip(clip)

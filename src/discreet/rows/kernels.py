@@ -125,6 +125,19 @@ def dense_add(table, coefficients, out):
 
 
 @kernel
+def column_add(columns, start, coefficients, out):
+    """Add columns[:, start : start + coefficients.size] @ coefficients to out; C-contiguous."""
+    count = coefficients.size
+    whole = count - count % 8
+    for j in range(out.size):
+        first = j * columns.shape[1] + start
+        a0, a1, a2, a3, a4, a5, a6, a7 = eight_sums(columns, first, coefficients, whole // 8)
+        for i in range(whole, count):
+            a0 += columns[j, start + i] * coefficients[i]
+        out[j] += ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+
+
+@kernel
 def column_products(table, vector, out):
     """Write table @ vector to out; table is F-contiguous.
 
@@ -239,11 +252,11 @@ def dense_largest(table, out):
 
 
 @kernel
-def clip_slopes(norms, scales, clip, slopes):
+def clip_slopes(norms, scales, weights, clip, slopes):
     """Turn slopes into the factors of the rows x_i in their clipped gradients.
 
     Return the sum of the clipped slopes: the gradient of the intercept. A slope that is not a
-    number counts as 0. ``scales`` may have no entries.
+    number counts as 0. ``scales`` and ``weights`` may have no entries.
     """
     for i in range(slopes.size):
         bound = clip / norms[i]
@@ -251,6 +264,9 @@ def clip_slopes(norms, scales, clip, slopes):
         slope = bound if slope > bound else slope
         slope = -bound if slope < -bound else slope
         slopes[i] = slope if slope == slope else 0.0
+    if weights.size > 0:
+        for i in range(slopes.size):
+            slopes[i] *= weights[i]
     total = 0.0
     for i in range(slopes.size):
         total += slopes[i]
@@ -263,7 +279,7 @@ def clip_slopes(norms, scales, clip, slopes):
 
 
 @kernel
-def clip_outputs(slopes, norms, scales, clip, totals):
+def clip_outputs(slopes, norms, scales, weights, clip, totals):
     """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
 
     Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
@@ -288,6 +304,8 @@ def clip_outputs(slopes, norms, scales, clip, totals):
                 size = math.nan
         factor = 1.0 if size <= bound else bound / size
         good = size < math.inf  # False for NaN
+        if weights.size > 0:
+            factor *= weights[i]
         for k in range(n_outputs):
             slope = slopes[i, k] * factor if good else 0.0
             totals[k] += slope

@@ -58,13 +58,15 @@ def row_sum(data: RowData) -> Sum:
     docs/proofs/preparation.md, docs/proofs/affine.md.
     """
     (clip, factors), table = _clip(data), data.table
-    scaled = data.scales if factors is None else factors * data.scales
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        values = np.zeros(table.n_features + 1)
-        values[:-1] = table.weighted_sum(start, scaled[start:stop])
+        values, scales = np.zeros(table.n_features + 1), data.scales[start:stop]
         if factors is not None:
-            values[-1] = factors[start:stop].sum()
+            own = data.weighted(start, factors[start:stop])
+            values[-1], scales = own.sum(), own * scales
+        else:
+            scales = data.weighted(start, scales)
+        values[:-1] = table.weighted_sum(start, scales)
         return values
 
     size = (data.n_rows, table.n_entries, table.block_rows)
@@ -82,18 +84,19 @@ def square_sum(data: RowData) -> Sum:
     negative and ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
     (clip, factors), table, map = _clip(data), data.table, data.map
-    error = outer_error(data.public_rows, table.block_rows, clip)
+    error = outer_error(data.public_size, table.block_rows, clip)
     if factors is not None and isinstance(table, SparseTable) and map.is_diagonal:
-        error = mapped_square_error(data.public_rows, table.block_rows, clip, map.bound)
+        error = mapped_square_error(data.public_size, table.block_rows, clip, map.bound)
 
     def block_sum(start: int, stop: int) -> FloatArray:
+        scales, block = data.scales[start:stop], np.zeros(data.n_features)
         if factors is None:
-            return table.square_sum(start, stop, data.scales)
+            return table.square_sum(start, data.weighted_roots(start, scales))
+        own = data.weighted_roots(start, factors[start:stop])
         if isinstance(table, SparseTable) and map.is_diagonal:
-            return table.mapped_squares(start, stop, data.scales, map, factors)
-        block = np.zeros(data.n_features)
+            return table.mapped_squares(start, scales, map, own)
         for row, tile in data.tiles(start, stop):
-            tile *= factors[row : row + len(tile), None]
+            tile *= own[row - start : row - start + len(tile), None]
             block += np.einsum("ij,ij->j", tile, tile)
         return block
 
@@ -118,16 +121,16 @@ def outer_sum(data: RowData) -> Sum:
     multipliers = data.scales if factors is None else factors
 
     def block_sum(start: int, stop: int) -> FloatArray:
+        own, block = data.weighted_roots(start, multipliers[start:stop]), np.zeros((size, size))
         if csr is not None:
-            return csr.outer_sum(start, stop, data.scales)
-        block = np.zeros((size, size))
+            return csr.outer_sum(start, own)
         for row, tile in data.tiles(start, stop):
-            scaled = tile * multipliers[row : row + len(tile), None]
+            scaled = tile * own[row - start : row - start + len(tile), None]
             block += scaled.T @ scaled
         return block
 
     total = _triangle_sum(block_sum, size, data.n_rows, entries, block_rows)
-    return Sum(total, outer_error(data.public_rows, block_rows, clip))
+    return Sum(total, outer_error(data.public_size, block_rows, clip))
 
 
 def _triangle_sum(
@@ -163,24 +166,24 @@ def xy_moment_sum(
     constant = data.fit_intercept or not features
     width = data.n_features if features else 0
     size = width + int(constant) + 1
-    with np.errstate(all="ignore"):
-        targets = (data.targets - float(target_centre)) * float(target_weight)
-        targets = np.clip(targets, -LARGEST_TARGET, LARGEST_TARGET)
-        norms = data.norm_bounds if features else 1.0
-        joint_norms = np.sqrt(np.square(norms) + np.square(targets))  # each rounded correctly
-        limit = ROUNDING_ROOM * clip
-        factors = np.where(joint_norms > limit, limit / joint_norms, 1.0)
-    factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
-    scales = factors
-    if features and data.map.is_identity and data.scales.size:  # tiles are not scaled yet
-        scales = factors * data.scales
-        scales[scales < SMALLEST_MOMENT_FACTOR] = 0.0
+    limit, scaled = ROUNDING_ROOM * clip, features and data.map.is_identity and data.scales.size
 
     def block_sum(start: int, stop: int) -> FloatArray:
+        with np.errstate(all="ignore"):
+            targets = (data.targets[start:stop] - float(target_centre)) * float(target_weight)
+            targets = np.clip(targets, -LARGEST_TARGET, LARGEST_TARGET)
+            norms = data.norm_bounds[start:stop] if features else 1.0
+            joint_norms = np.sqrt(np.square(norms) + np.square(targets))  # each rounded correctly
+            factors = np.where(joint_norms > limit, limit / joint_norms, 1.0)
+        factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
+        factors = scales = data.weighted_roots(start, factors)
+        if scaled:  # tiles are not scaled yet
+            scales = factors * data.scales[start:stop]
+            scales[scales < SMALLEST_MOMENT_FACTOR] = 0.0
         block = np.zeros((size, size))
         nothing = iter([(start, np.empty((stop - start, 0)))])
         for row, tile in data.tiles(start, stop) if features else nothing:
-            at = slice(row, row + len(tile))
+            at = slice(row - start, row - start + len(tile))
             joint = np.empty((len(tile), size))
             np.multiply(tile, scales[at, None], out=joint[:, :width])
             if constant:
@@ -191,7 +194,7 @@ def xy_moment_sum(
 
     entries = data.n_rows * size * size
     values = _triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
-    return Sum(values, outer_error(data.public_rows, OUTER_ROWS, clip))
+    return Sum(values, outer_error(data.public_size, OUTER_ROWS, clip))
 
 
 def target_sum(data: RowData, bound: float) -> Sum:
@@ -201,7 +204,10 @@ def target_sum(data: RowData, bound: float) -> Sum:
     blocks like an entry of a gradient. Proof: docs/proofs/gd.md.
     """
     bound = check_clip(bound, "bound")
-    cut = np.clip(data.targets, -bound, bound)
-    blocks = np.add.reduceat(cut, np.arange(0, cut.size, BLOCK_ROWS)) if cut.size else cut
-    error = gradient_error(data.public_rows, BLOCK_ROWS, bound)
-    return Sum(np.array([blocks.sum()]), error)
+
+    def block_sum(start: int, stop: int) -> FloatArray:
+        cut = np.clip(data.targets[start:stop], -bound, bound)
+        return np.array([data.weighted(start, cut).sum()])
+
+    values = sum_blocks(block_sum, 1, data.n_rows, data.n_rows, BLOCK_ROWS)
+    return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))

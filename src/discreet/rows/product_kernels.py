@@ -146,11 +146,11 @@ def sparse_output_products(indptr, indices, data, weights, out):
 
 
 @kernel
-def sparse_output_add(indptr, indices, data, start, factors, out):
-    """Add X[start : start + len(factors)].T @ factors to out, for X in CSR."""
+def sparse_output_add(indptr, indices, data, factors, out):
+    """Add X.T @ factors to out, for X in CSR."""
     n_outputs = factors.shape[1]
     for i in range(factors.shape[0]):
-        row = slice(indptr[start + i], indptr[start + i + 1])
+        row = slice(indptr[i], indptr[i + 1])
         columns, values, own = indices[row], data[row], factors[i]
         for k in range(columns.size):
             value, target = values[k], out[np.uint64(columns[k])]

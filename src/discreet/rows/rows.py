@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -13,6 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.core.ranges import cell_counts
+from discreet.core.rows import Counts
+from discreet.errors import PrivacyError
 from discreet.rows import curvature, descents, moments, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
@@ -20,12 +24,16 @@ from discreet.rows.bounds import (
     ROW_NORM_RANGE,
     SMALLEST_SCALE,
     UNIT_ROUNDOFF,
+    WEIGHT_STEPS,
     gradient_error,
 )
 from discreet.rows.data import RowData, map_tile
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable, in_parts
-from discreet.validate import FloatArray, number, vector
+from discreet.validate import FloatArray, integer, number, vector
+
+COUNTED_ROWS = 2**16
+"""Rows that are counted at a time: their weights, as whole numbers, add up exactly in doubles."""
 
 
 class Checked(NamedTuple):
@@ -51,6 +59,32 @@ def check_targets(y: ArrayLike | Checked, n_rows: int) -> FloatArray:
             "y must be finite; it has NaN or infinite entries. Remove those rows first."
         )
     return targets
+
+
+def check_weights(
+    weights: ArrayLike | None, n_rows: int, public_size: int | None
+) -> tuple[FloatArray, int]:
+    """Return weights on their grid, without entries if there are none, and the public size."""
+    if public_size is not None:
+        public_size = integer("public_size", public_size, least=0)
+    if weights is None:
+        size = n_rows if public_size is None else public_size
+        if size < n_rows:
+            raise ValueError(f"public_size must be at least the number of rows, {n_rows}.")
+        return np.empty(0), size
+    if public_size is None:
+        raise ValueError("rows with weights need a public bound on their sum; pass public_size.")
+    own = np.array(weights, dtype=np.float64)
+    if own.shape != (n_rows,):
+        raise ValueError("weights must have one number for each row.")
+    if not ((own >= 0) & (own <= 1)).all():
+        raise ValueError("weights must be numbers from 0 to 1.")
+    own *= WEIGHT_STEPS
+    np.floor(own, out=own)
+    own /= WEIGHT_STEPS
+    if own.sum() > public_size * (1 + 1e-9):
+        raise PrivacyError("The weights of the rows add up to more than public_size.")
+    return own, public_size
 
 
 class Rows(RowData):
@@ -81,6 +115,7 @@ class Rows(RowData):
     hessian_sum = curvature.hessian_sum
     hessian_product = curvature.hessian_product
     hessian_diagonal = curvature.hessian_diagonal
+    certified_sum = curvature.certified_sum
     perturbed_gradient = curvature.perturbed_gradient
 
     @staticmethod
@@ -144,8 +179,9 @@ class Rows(RowData):
                 factors *= self.scales
             values = self.table.columns(index).scaled(factors, largest=LARGEST_ENTRY)
         table = DenseTable(values) if self.table.dense else SparseTable(values)
-        new = self.of(table, self.targets, fit_intercept=self.fit_intercept, row_norm=None)
-        return replace(new, public_rows=self.public_rows)
+        size, constant = self.public_size, self.fit_intercept
+        settings: Any = {"fit_intercept": constant, "row_norm": None, "public_size": size}
+        return self.of(table, self.targets, self.weights, **settings)
 
     # Numbers of single rows (private)
 
@@ -153,23 +189,40 @@ class Rows(RowData):
         """Return the n margins x·w plus intercept (private), each from its row alone."""
         return self.margins_at(vector("weights", weights, self.n_parameters)).copy()
 
-    def norms(self) -> FloatArray:
+    def norms(self, at: slice = slice(None)) -> FloatArray:
         """Return upper bounds on the norms of rows, without a constant feature (private).
 
         They are above the true norms by a few roundings, and computed from each row alone. A
         constant feature is taken out of them again, which rounds short ones.
         """
+        bounds = self.norm_bounds[at]
         if self.fit_intercept:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                return np.sqrt(np.maximum(np.square(self.norm_bounds) - 1.0, 0.0))
-        return self.norm_bounds.copy()
+                return np.sqrt(np.maximum(np.square(bounds) - 1.0, 0.0))
+        return bounds.copy()
 
-    def column(self, index: int) -> FloatArray:
-        """Return one column as stored, without any scaling, as a new array (private)."""
+    def norm_counts(self, candidates: FloatArray) -> Counts:
+        """Count the rows' norms between public candidates, as in `column_counts`."""
+        return self._counts(candidates, self.norms)
+
+    def column_counts(self, index: int, edges: FloatArray) -> Counts:
+        """Count the numbers of a column, as they are stored, between public edges.
+
+        Cells are those of `discreet.core.ranges.cell_counts`. Counts are exact integers and
+        private; those of parts of a table add up. Rows with weights w count as w·unit.
+        """
         self.need_stored("a column")
         if not 0 <= index < self.n_features:
             raise ValueError(f"column must be from 0 to {self.n_features - 1}, not {index!r}.")
-        return self.table.column(index)
+        return self._counts(edges, lambda at: self.table.column(index, at.start, at.stop))
+
+    def _counts(self, edges: FloatArray, read: Callable[[slice], FloatArray]) -> Counts:
+        values = np.zeros(2 * edges.size + 1, dtype=np.int64)
+        for start in range(0, self.n_rows, COUNTED_ROWS):
+            at = slice(start, min(start + COUNTED_ROWS, self.n_rows))
+            own = self.weights[at] * WEIGHT_STEPS if self.weights.size else None
+            values += cell_counts(read(at), edges, own)
+        return Counts(values, WEIGHT_STEPS if self.weights.size else 1)
 
     # Tables made of the rows (private, like the rows)
 
@@ -222,7 +275,13 @@ class Rows(RowData):
 
 
 def as_rows(
-    X: Any, y: ArrayLike | Checked, *, fit_intercept: bool = True, row_norm: float | None = None
+    X: Any,
+    y: ArrayLike | Checked,
+    *,
+    fit_intercept: bool = True,
+    row_norm: float | None = None,
+    weights: ArrayLike | None = None,
+    public_size: int | None = None,
 ) -> Rows:
     """Wrap a table and its targets, without copying; raise ValueError if they are not finite.
 
@@ -238,6 +297,13 @@ def as_rows(
     row_norm : float or None
         Public bound on the norm of a row, without the constant; longer rows act as if scaled down
         to it. ``None``: rows are left as they are.
+    weights : array of numbers from 0 to 1, optional
+        What each row's part in every sum is multiplied by, rounded down to a multiple of 2^-30.
+        Where the weights of a unit's rows add up to at most 1, all sums have the sensitivity for
+        units that they have for single rows.
+    public_size : int, optional
+        Public bound on the sum of the weights; the number of rows by default. Rows with weights
+        need it, and a partition of a table takes that of the whole table.
     """
     if row_norm is not None:
         low, high = ROW_NORM_RANGE
@@ -262,4 +328,6 @@ def as_rows(
         )
     targets = check_targets(y, X.shape[0])
     table = SparseTable(X) if sparse else DenseTable(np.asarray(X))
-    return Rows.of(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
+    own, size = check_weights(weights, X.shape[0], public_size)
+    settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm, "public_size": size}
+    return Rows.of(table, targets, own, **settings)

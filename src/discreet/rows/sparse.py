@@ -97,61 +97,62 @@ class SparseTable(Table):
             yield first, read_only(np.ascontiguousarray(tile, dtype=np.float64))
 
     def pieces(self, start: int, stop: int) -> Iterator[Piece]:
-        yield Piece(start, stop, self.indptr[start : stop + 1])
+        yield Piece(start, stop, self.block(start, stop))
+
+    def block(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
+        """Return the CSR arrays of rows start to stop."""
+        return self.indptr[start : stop + 1], self.indices, self.data
 
     def products(self, piece: Piece, vector: FloatArray, out: FloatArray) -> None:
-        KERNELS.sparse_products(piece.data, self.indices, self.data, vector, out)
+        KERNELS.sparse_products(*piece.data, vector, out)
 
     def few_products(
         self, start: int, stop: int, vector: FloatArray, used: NDArray[np.bool_], out: FloatArray
     ) -> None:
         """Write X[start:stop] @ vector to out, for a vector that is 0 where ``used`` is False."""
-        indptr = self.indptr[start : stop + 1]
-        KERNELS.few_products(indptr, self.indices, self.data, vector, used, out)
+        KERNELS.few_products(*self.block(start, stop), vector, used, out)
 
     def add(self, piece: Piece, coefficients: FloatArray, total: FloatArray) -> None:
-        KERNELS.sparse_add(piece.data, self.indices, self.data, 0, coefficients, total)
+        KERNELS.sparse_add(*piece.data, coefficients, total)
 
     def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
-        table = (self.indptr[start : stop + 1], self.indices, self.data)
-        PRODUCT_KERNELS.sparse_output_products(*table, np.ascontiguousarray(weights.T), out)
+        columns = np.ascontiguousarray(weights.T)
+        PRODUCT_KERNELS.sparse_output_products(*self.block(start, stop), columns, out)
 
     def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
         total = np.zeros((self.n_features, factors.shape[1]))
-        PRODUCT_KERNELS.sparse_output_add(*self.arrays, start, factors, total)
+        block = self.block(start, start + len(factors))
+        PRODUCT_KERNELS.sparse_output_add(*block, factors, total)
         return total.T
 
     def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
-        table = (self.indptr[start : stop + 1], self.indices, self.data)
-        PRODUCT_KERNELS.accurate_sparse_products(*table, *weights, *out)
+        PRODUCT_KERNELS.accurate_sparse_products(*self.block(start, stop), *weights, *out)
 
-    def outer_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
-        """Return the upper triangle of Σ yyᵀ over rows start to stop, y = scale·x."""
+    def outer_sum(self, start: int, scales: FloatArray) -> FloatArray:
+        """Return the upper triangle of Σ yyᵀ, y = scale·x, over rows start and on."""
         total = np.zeros((self.n_features, self.n_features))
-        KERNELS.sparse_outer_add(*self.arrays, scales, start, stop, total)
+        KERNELS.sparse_outer_add(*self.block(start, start + scales.size), scales, total)
         return total
 
-    def mapped_norms(
-        self, start: int, stop: int, scales: FloatArray, map: AffineMap, out: FloatArray
-    ) -> None:
-        """Write the squared norms of L·(s·x) − b of rows start to stop to out; L is a diagonal."""
+    def mapped_norms(self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray) -> None:
+        """Write the squared norms of L·(s·x) − b of rows start and on to out; L is a diagonal."""
         linear, offset = read_only(map.linear), read_only(map.offset)
         numbers = (scales, linear, offset, float(offset @ offset))
-        KERNELS.sparse_mapped_norms(*self.arrays, *numbers, start, stop, out)
+        KERNELS.sparse_mapped_norms(*self.block(start, start + scales.size), *numbers, out)
 
     def mapped_squares(
-        self, start: int, stop: int, scales: FloatArray, map: AffineMap, factors: FloatArray
+        self, start: int, scales: FloatArray, map: AffineMap, factors: FloatArray
     ) -> FloatArray:
-        """Return Σ (κ·(L·(s·x) − b))² over rows start to stop, by column; L is a diagonal."""
+        """Return Σ (κ·(L·(s·x) − b))² over rows start and on, by column; L is a diagonal."""
         total, offset = np.zeros(self.n_features), map.offset
         numbers = (scales, map.linear, offset, factors)
-        KERNELS.sparse_squares(*self.arrays, *numbers, start, stop, total)
-        total += offset**2 * np.sum(factors[start:stop] ** 2)
+        KERNELS.sparse_squares(*self.block(start, start + scales.size), *numbers, total)
+        total += offset**2 * np.sum(factors**2)
         return total
 
-    def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
+    def square_sum(self, start: int, scales: FloatArray) -> FloatArray:
         total = np.zeros(self.n_features)
-        KERNELS.sparse_square_add(*self.arrays, scales, start, stop, total)
+        KERNELS.sparse_square_add(*self.block(start, start + scales.size), scales, total)
         return total
 
     def weighted_squares(self, factors: FloatArray) -> FloatArray:
@@ -164,10 +165,10 @@ class SparseTable(Table):
         KERNELS.sparse_largest(self.indptr, self.data, out)
         return out
 
-    def column(self, index: int) -> FloatArray:
-        values = np.zeros(self.n_rows)
-        found = np.flatnonzero(self.indices == index)
-        values[np.searchsorted(self.indptr, found, side="right") - 1] = self.data[found]
+    def column(self, index: int, start: int, stop: int) -> FloatArray:
+        values, pointers = np.zeros(stop - start), self.indptr[start : stop + 1]
+        found = np.flatnonzero(self.indices[pointers[0] : pointers[-1]] == index) + pointers[0]
+        values[np.searchsorted(pointers, found, side="right") - 1] = self.data[found]
         return values
 
     def take(self, index: NDArray[np.intp]) -> Self:

@@ -47,11 +47,11 @@ def few_products(indptr, indices, data, vector, used, out):
 
 
 @kernel
-def sparse_add(indptr, indices, data, start, coefficients, out):
-    """Add coefficients @ X[start : start + coefficients.size] to out, for X in CSR."""
+def sparse_add(indptr, indices, data, coefficients, out):
+    """Add coefficients @ X to out, for X in CSR."""
     for i in range(coefficients.size):
         factor = coefficients[i]
-        row = slice(indptr[start + i], indptr[start + i + 1])
+        row = slice(indptr[i], indptr[i + 1])
         columns, values = indices[row], data[row]
         for k in range(columns.size):
             out[np.uint64(columns[k])] += factor * values[k]
@@ -90,13 +90,13 @@ def sparse_norms(indptr, data, inflation, out):
 
 
 @kernel
-def sparse_mapped_norms(indptr, indices, data, scales, factors, offset, square, start, stop, out):
-    """Write the squared norms of mapped rows start to stop of a CSR matrix, not below 0.
+def sparse_mapped_norms(indptr, indices, data, scales, factors, offset, square, out):
+    """Write the squared norms of the mapped rows of a CSR matrix, not below 0.
 
     ``square`` is that of the offset. Columns without an entry are left at minus the offset, so only
     entries change it.
     """
-    for i in range(start, stop):
+    for i in range(scales.size):
         total = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             j = np.uint64(indices[k])
@@ -106,12 +106,12 @@ def sparse_mapped_norms(indptr, indices, data, scales, factors, offset, square, 
 
 
 @kernel
-def sparse_squares(indptr, indices, data, scales, factors, offset, row_factors, start, stop, out):
+def sparse_squares(indptr, indices, data, scales, factors, offset, row_factors, out):
     """Add to out, column by column, by how much entries change the squares of mapped rows.
 
     Each row is multiplied by its row factor before squaring.
     """
-    for i in range(start, stop):
+    for i in range(scales.size):
         weight = row_factors[i] * row_factors[i]
         for k in range(indptr[i], indptr[i + 1]):
             j = np.uint64(indices[k])
@@ -120,19 +120,19 @@ def sparse_squares(indptr, indices, data, scales, factors, offset, row_factors, 
 
 
 @kernel
-def sparse_square_add(indptr, indices, data, scales, start, stop, out):
-    """Add the squares of the entries of scale·x to out, over rows start to stop of a CSR matrix."""
-    for i in range(start, stop):
+def sparse_square_add(indptr, indices, data, scales, out):
+    """Add the squares of the entries of scale·x to out, over the rows of a CSR matrix."""
+    for i in range(scales.size):
         for k in range(indptr[i], indptr[i + 1]):
             value = scales[i] * data[k]
             out[np.uint64(indices[k])] += value * value
 
 
 @kernel
-def sparse_outer_add(indptr, indices, data, scales, start, stop, out):
-    """Add the upper triangles of yyᵀ, y = scale·x, of rows start to stop of a CSR matrix to out."""
+def sparse_outer_add(indptr, indices, data, scales, out):
+    """Add the upper triangles of yyᵀ, y = scale·x, of the rows of a CSR matrix to out."""
     buffer = np.empty(out.shape[0])
-    for i in range(start, stop):
+    for i in range(scales.size):
         row = slice(indptr[i], indptr[i + 1])
         columns, values = indices[row], data[row]
         for a in range(columns.size):

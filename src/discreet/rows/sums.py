@@ -76,12 +76,12 @@ def carried_back(data: RowData, sums: FloatArray, factor: float) -> Sum:
 
     ``factor`` bounds the norm of a row's part; for mapped rows, what a row is multiplied by.
     """
-    table, public_rows = data.table, data.public_rows
+    table, size = data.table, data.public_size
     if data.map.is_identity:
-        error = gradient_error(public_rows, table.block_rows, factor)
+        error = gradient_error(size, table.block_rows, factor)
         return Sum(sums[:, : data.n_parameters].ravel(), error)
     values = data.map.forward(sums)[:, : data.n_parameters]
-    error = mapped_error(public_rows, table.block_rows, factor, table.n_features, data.map.bound)
+    error = mapped_error(size, table.block_rows, factor, table.n_features, data.map.bound)
     return Sum(values.ravel(), error)
 
 
@@ -98,9 +98,9 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
     loops; others are called block by block. ``clip`` is between 1e-100 and 1e100 in all sums.
 
     *Privacy.* L2 sensitivity of ``values``: clip + 2·error under add/remove, 2·clip + 2·error
-    under replace, by the contract in :class:`Sum` with ‖c_i‖₂ ≤ clip. ``values`` must not be
-    released without noise. A third-party loss must be elementwise. Proofs:
-    docs/proofs/summation.md, docs/proofs/affine.md.
+    under replace, by the contract in :class:`Sum` with ‖c_i‖₂ ≤ clip (times the row's weight, in
+    this sum and all others). ``values`` must not be released without noise. A third-party loss
+    must be elementwise. Proofs: docs/proofs/summation.md, docs/proofs/affine.md.
     """
     clip = check_clip(clip)
     if not data.map.is_identity and clip < SMALLEST_MAPPED_CLIP:
@@ -132,7 +132,7 @@ def clipped_sum(
 
     With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
     """
-    table, targets, scales = data.table, data.targets, data.scales
+    table, targets, scales, own = data.table, data.targets, data.scales, data.weights
     code, parameter = kernel_code(loss)
     slopes_of, clip_slopes = FORMULAS.SLOPES[code], KERNELS.clip_slopes
     if missing is not None:
@@ -151,7 +151,7 @@ def clipped_sum(
                     slopes_of(parameter, here, targets[at], slopes)
                 else:
                     slopes[:] = loss.derivative(here, targets[at])
-            values[-1] += clip_slopes(sizes[at], scales[at], clip, slopes)
+            values[-1] += clip_slopes(sizes[at], scales[at], own[at], clip, slopes)
             table.add(piece, slopes, values[:-1])
         return values
 
@@ -179,7 +179,8 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
         else:
             with np.errstate(all="ignore"):
                 slopes[:] = loss.derivative(margins[block], data.targets[block])
-        KERNELS.clip_outputs(slopes, data.clip_norms[block], data.scales[block], clip, totals)
+        numbers = (data.clip_norms[block], data.scales[block], data.weights[block])
+        KERNELS.clip_outputs(slopes, *numbers, clip, totals)
         values[:, :-1] = table.output_sum(start, slopes)
         values[:, -1] = totals
         return values
@@ -219,6 +220,7 @@ def line_losses(
         changes = data.computed_margins(along)
     memory.line = Line(Point(start_weights, at_start), steps, along, changes)
     code, parameter = kernel_code(loss)
+    compiled = bool(code) and not data.weights.size
     products = type(loss) is Logistic and clip >= SMALLEST_PRODUCT_CLIP and _equally_spaced(steps)
     cap = math.exp(min(clip, 700.0)) * (1.0 - 2.0**-50)  # so that log(cap) <= clip
     group = int(min(64, max(1, 600 / clip)))  # factors whose product cannot overflow
@@ -226,21 +228,22 @@ def line_losses(
     def block_sum(start: int, stop: int) -> FloatArray:
         m, v, y = at_start[start:stop], changes[start:stop], targets[start:stop]
         sums = np.zeros(steps.size)
-        if products:
+        if products and compiled:
             KERNELS.logistic_line_sums(m, v, y, steps, clip, cap, group, sums)
-        elif code:
+        elif compiled:
             KERNELS.line_sums(code, parameter, m, v, y, steps, clip, sums)
-        elif steps.size:
+        else:
+            values = np.empty(stop - start)
             with np.errstate(all="ignore"):
-                points = m - steps[:, None] * v
-                values = np.asarray(loss.value(points, y[None, :]), dtype=np.float64)
-                values = np.where(values < clip, np.maximum(values, 0.0), clip)
-            sums = np.broadcast_to(values, points.shape).sum(axis=1)
+                for k, step in enumerate(steps):
+                    losses(loss, m - step * v, y, values)
+                    values = np.where(values < clip, np.maximum(values, 0.0), clip)
+                    sums[k] = data.weighted(start, values).sum()
         return sums
 
     entries = data.n_rows * steps.size
     values = sum_blocks(block_sum, steps.size, data.n_rows, entries, BLOCK_ROWS)
-    return Sum(values, line_error(data.public_rows, BLOCK_ROWS, clip, products=products))
+    return Sum(values, line_error(data.public_size, BLOCK_ROWS, clip, products=products))
 
 
 def _equally_spaced(steps: FloatArray) -> bool:
@@ -330,13 +333,17 @@ def candidate_losses(
             for k, (rows, constants) in enumerate(weights):
                 data.block_margins(start, stop, rows[0], constants, margins)
                 losses(loss, margins, targets, after if k else before)
-                if k:
+                if k and not data.weights.size:
                     values[k - 1] = KERNELS.difference_sum(after, before, clip)
+                elif k:
+                    changes = after - before
+                    changes = np.maximum(np.where(changes < clip, changes, clip), -clip)
+                    values[k - 1] = data.weighted(start, changes).sum()
         return values
 
     entries = data.table.n_entries * len(points)
     values = sum_blocks(block_sum, len(points), data.n_rows, entries, BLOCK_ROWS)
-    return Sum(values, gradient_error(data.public_rows, BLOCK_ROWS, clip))
+    return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, clip))
 
 
 def losses(loss: Loss, margins: FloatArray, targets: FloatArray, out: FloatArray) -> None:

@@ -14,7 +14,8 @@ import functools
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -113,8 +114,8 @@ class Table(ABC):
         """Write X[start:stop] @ weights to out, both as pairs of a rounded number and the rest."""
 
     @abstractmethod
-    def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
-        """Return Σ (scale·x)², column by column, over rows start to stop."""
+    def square_sum(self, start: int, scales: FloatArray) -> FloatArray:
+        """Return Σ (scale·x)², column by column, over rows start : start + scales.size."""
 
     @abstractmethod
     def weighted_squares(self, factors: FloatArray) -> FloatArray:
@@ -125,8 +126,8 @@ class Table(ABC):
         """Return the largest absolute entry of each row."""
 
     @abstractmethod
-    def column(self, index: int) -> FloatArray:
-        """Return a column as a new array."""
+    def column(self, index: int, start: int, stop: int) -> FloatArray:
+        """Return rows start to stop of a column."""
 
     @abstractmethod
     def take(self, index: NDArray[np.intp]) -> Self:
@@ -220,6 +221,38 @@ def in_parts(
     return [results[k] for k in range(count)]
 
 
+class Node(NamedTuple):
+    """The sum of items place·2^level to (place + 1)·2^level − 1."""
+
+    level: int
+    place: int
+    values: FloatArray
+
+
+def join(forest: list[Node], node: Node) -> None:
+    """Append a node to those of the items before it; add up nodes that are the halves of one."""
+    level, place, values = node
+    while place % 2 and forest and forest[-1][:2] == (level, place - 1):
+        left = forest.pop().values
+        left += values
+        level, place, values = level + 1, place // 2, left
+    forest.append(Node(level, place, values))
+
+
+def tree_total(nodes: Iterable[Node]) -> FloatArray:
+    """Add up consecutive nodes from item 0, pairwise; their values are overwritten.
+
+    Which numbers are added is fixed by the items' places, whatever nodes they come in.
+    """
+    forest: list[Node] = []
+    for node in nodes:
+        join(forest, node)
+    total = forest.pop().values
+    while forest:
+        total = forest.pop().values + total
+    return total
+
+
 def sum_blocks(
     block_sum: Callable[[int, int], FloatArray],
     shape: int | tuple[int, ...],
@@ -227,21 +260,22 @@ def sum_blocks(
     n_entries: int,
     block_rows: int,
 ) -> FloatArray:
-    """Add up ``block_sum(start, stop)`` over blocks of rows, in parts.
+    """Add up ``block_sum(start, stop)`` over blocks of rows, pairwise, in parts.
 
-    Adding up the sums of parts rounds no more than adding up their blocks one by one.
+    The additions are those of one binary tree over all blocks, whatever the number of threads: the
+    same bits, and a depth of log2(blocks) + 1 (docs/proofs/summation.md, part 3).
     """
 
-    def part(first: int, last: int) -> FloatArray:
-        values = np.zeros(shape)
+    def part(first: int, last: int) -> list[Node]:
+        forest: list[Node] = []
         for start in range(first, last, block_rows):
-            values += block_sum(start, min(start + block_rows, last))
-        return values
+            values = block_sum(start, min(start + block_rows, last))
+            join(forest, Node(0, start // block_rows, values))
+        return forest
 
-    total, *others = in_parts(part, n_rows, n_entries, block_rows)
-    for other in others:
-        total += other
-    return total
+    if not n_rows:
+        return np.zeros(shape)
+    return tree_total(chain.from_iterable(in_parts(part, n_rows, n_entries, block_rows)))
 
 
 def one_thread() -> contextlib.AbstractContextManager[Any]:
@@ -328,7 +362,7 @@ class DenseTable(Table):
 
     def add(self, piece: Piece, coefficients: FloatArray, total: FloatArray) -> None:
         if self._by_column:
-            total += coefficients @ piece.data
+            KERNELS.column_add(self.array.T, piece.start, coefficients, total)
         else:
             KERNELS.dense_add(piece.data, coefficients, total)
 
@@ -353,10 +387,11 @@ class DenseTable(Table):
             parts = (out[0][at], out[1][at])
             PRODUCT_KERNELS.accurate_dense_products(tile, *weights, *parts)
 
-    def square_sum(self, start: int, stop: int, scales: FloatArray) -> FloatArray:
+    def square_sum(self, start: int, scales: FloatArray) -> FloatArray:
         total = np.zeros(self.n_features)
-        for row, tile in self.tiles(start, stop):
-            KERNELS.dense_square_add(tile, scales[row : row + len(tile)], total)
+        for row, tile in self.tiles(start, start + scales.size):
+            at = row - start
+            KERNELS.dense_square_add(tile, scales[at : at + len(tile)], total)
         return total
 
     def weighted_squares(self, factors: FloatArray) -> FloatArray:
@@ -372,8 +407,8 @@ class DenseTable(Table):
             KERNELS.dense_largest(tile, out[start : start + len(tile)])
         return out
 
-    def column(self, index: int) -> FloatArray:
-        return np.array(self.array[:, index], dtype=np.float64)
+    def column(self, index: int, start: int, stop: int) -> FloatArray:
+        return self.array[start:stop, index].astype(np.float64)
 
     def take(self, index: NDArray[np.intp]) -> Self:
         return type(self)(self.array[index])

@@ -49,7 +49,7 @@ class _CachedRows:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._rows, name)
-        if not name.endswith(("_sum", "_losses", "_gradient", "norms")):
+        if not name.endswith(("_sum", "_losses", "_gradient", "_counts")):
             return found
 
         def remembered(*arguments: Any, **settings: Any) -> Any:

@@ -1,0 +1,344 @@
+"""Rows in partitions that live elsewhere: the same questions, answered by adding up.
+
+An `Engine` runs small tasks where the partitions are. A partition there is `Rows` with the public
+size of the whole table, so the error bound of its sums is that of the total. The client accepts one
+answer of each partition to each question, adds answers up pairwise in the order of the partitions'
+ids, and never sees a row. Proof: docs/proofs/summation.md, part 5.
+"""
+
+# ruff: noqa: D102  questions are documented in `discreet.core.rows.Rows` and `discreet.rows.Rows`
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.core.rows import Counts
+from discreet.errors import NotSupported, PrivacyError
+from discreet.objectives import Loss
+from discreet.rows.curvature import perturbed_gradient
+from discreet.rows.data import SOLVERS_OF_SUMS
+from discreet.rows.rows import Rows, as_rows
+from discreet.rows.sums import Sum
+from discreet.rows.table import Node, tree_total
+from discreet.validate import FloatArray
+
+Handle = Any
+"""A partition as its engine names it; nothing is asked of it."""
+
+
+class Engine(Protocol):
+    """Runs tasks where the partitions live. Tasks can be pickled, and what they return is small."""
+
+    def map(self, task: Callable[[Any], Any], parts: Sequence[Handle]) -> Iterable[tuple[int, Any]]:
+        """Call the task on each partition; return (id of the partition, result), in any order."""
+
+    def derive(self, task: Callable[[Any], Any], parts: Sequence[Handle]) -> Sequence[Handle]:
+        """Call the task on each partition; the results are new partitions, in the same order."""
+
+    def release(self, parts: Sequence[Handle]) -> None:
+        """Forget partitions that were derived."""
+
+
+class Block(NamedTuple):
+    """A partition before it is `Rows`: its id, from 0 on, a table, targets and weights or None."""
+
+    id: int
+    X: Any
+    y: Any
+    weights: Any = None
+
+
+class Partition(NamedTuple):
+    """A partition where it lives. ``version`` names the derivation that made it."""
+
+    id: int
+    version: str
+    rows: Rows
+
+
+class Reply(NamedTuple):
+    """A partition's answer, with what shows that it is the answer to this question."""
+
+    id: int
+    version: str
+    ticket: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Build:
+    """Make `Rows` of a block: the arguments of `as_rows`, the public size that of all blocks."""
+
+    version: str
+    fit_intercept: bool
+    row_norm: float | None
+    public_size: int
+
+    def __call__(self, block: Block) -> Partition:
+        settings: Any = {"fit_intercept": self.fit_intercept, "row_norm": self.row_norm}
+        settings |= {"weights": block.weights, "public_size": self.public_size}
+        return Partition(block.id, self.version, as_rows(block.X, block.y, **settings))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Call a method of the rows, or read an attribute of theirs."""
+
+    ticket: str
+    name: str
+    arguments: tuple[Any, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, part: Partition) -> Reply:
+        value = getattr(part.rows, self.name)
+        if callable(value):
+            value = value(*self.arguments, **self.settings)
+        return Reply(part.id, part.version, self.ticket, value)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Make other rows of a partition: what a method of the rows returns."""
+
+    version: str
+    name: str
+    arguments: tuple[Any, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, part: Partition) -> Partition:
+        rows = getattr(part.rows, self.name)(*self.arguments, **self.settings)
+        return part._replace(version=self.version, rows=rows)
+
+
+@dataclass(frozen=True)
+class WithTargets:
+    """Give rows other targets: ``rule`` of the partition's own ones, a picklable function."""
+
+    version: str
+    rule: Callable[[FloatArray], ArrayLike]
+
+    def __call__(self, part: Partition) -> Partition:
+        targets = self.rule(part.rows.targets)
+        return part._replace(version=self.version, rows=part.rows.with_targets(targets))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Draw a Poisson sample of a partition, from a stream of its own."""
+
+    version: str
+    rate: float
+    seed: tuple[int, ...]
+
+    def __call__(self, part: Partition) -> Partition:
+        generator = np.random.default_rng([*self.seed, part.id])
+        return part._replace(version=self.version, rows=part.rows.sample(self.rate, generator))
+
+
+def _summed(name: str) -> Callable[..., Sum]:
+    """Return the method that asks for a `Sum`: bounds, which are those of the total, must agree."""
+
+    def ask(self: PartitionedRows, *arguments: Any, **settings: Any) -> Sum:
+        answers = self._answers(name, *arguments, **settings)
+        error = _agreed("error bounds", [answer.error for answer in answers])
+        return Sum(_pairwise([answer.values for answer in answers]), error)
+
+    return ask
+
+
+def _added(name: str) -> Callable[..., FloatArray]:
+    """Return the method that asks for an array without a bound."""
+
+    def ask(self: PartitionedRows, *arguments: Any) -> FloatArray:
+        return _pairwise(self._answers(name, *arguments))
+
+    return ask
+
+
+def _counted(name: str) -> Callable[..., Counts]:
+    """Return the method that asks for counts, in the finest unit: rows without weights count 1."""
+
+    def ask(self: PartitionedRows, *arguments: Any) -> Counts:
+        answers: list[Counts] = self._answers(name, *arguments)
+        unit = max(answer.unit for answer in answers)
+        values = np.array([answer.values * (unit // answer.unit) for answer in answers])
+        return Counts(values.sum(axis=0), unit)
+
+    return ask
+
+
+def _derived(name: str) -> Callable[..., PartitionedRows]:
+    """Return the method that makes other rows of every partition, by a method of `Rows`."""
+
+    def ask(self: PartitionedRows, *arguments: Any, **settings: Any) -> PartitionedRows:
+        return self._derive(Transform(secrets.token_hex(8), name, arguments, settings))
+
+    return ask
+
+
+def _refused(what: str) -> Callable[..., NoReturn]:
+    """Return the method that refuses what needs single rows."""
+
+    def ask(self: PartitionedRows, *arguments: Any, **settings: Any) -> NoReturn:
+        raise NotSupported(f"{what} of a table in partitions is not supported. {SOLVERS_OF_SUMS}")
+
+    return ask
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedRows:
+    """Rows in partitions; made by `partitioned_rows`. Answers are those of `Rows`, added up.
+
+    Public attributes are those of the rows of each partition, which agree on them; ``n_rows`` is
+    the public size. `with_targets` takes a picklable function from a partition's own targets to
+    others. What needs single rows, or their order, is refused.
+    """
+
+    engine: Engine
+    parts: Sequence[Handle]
+    version: str
+    public_size: int
+    row_norm: float | None
+    fit_intercept: bool
+    n_features: int
+    n_parameters: int
+    dense: bool
+
+    gradient_sum = _summed("gradient_sum")
+    line_losses = _summed("line_losses")
+    corner_gradient = _summed("corner_gradient")
+    candidate_losses = _summed("candidate_losses")
+    row_sum = _summed("row_sum")
+    square_sum = _summed("square_sum")
+    outer_sum = _summed("outer_sum")
+    xy_moment_sum = _summed("xy_moment_sum")
+    target_sum = _summed("target_sum")
+    norm_counts = _counted("norm_counts")
+    column_counts = _counted("column_counts")
+
+    hessian_sum = _added("hessian_sum")
+    hessian_product = _added("hessian_product")
+    hessian_diagonal = _added("hessian_diagonal")
+    certified_sum = _summed("certified_sum")
+    perturbed_gradient = perturbed_gradient
+
+    transformed = _derived("transformed")
+    columns = _derived("columns")
+    within_reach = _derived("within_reach")
+
+    check_batches = _refused("Batches of rows")
+    batch_error = _refused("Batches of rows")
+    descend = _refused("Descent by batches")
+    take = _refused("A choice of rows")
+
+    @property
+    def n_rows(self) -> int:
+        return self.public_size
+
+    def objective_sum(self, weights: ArrayLike, loss: Loss) -> float:
+        values = self._answers("objective_sum", weights, loss)
+        return float(_pairwise([np.array(value) for value in values]))
+
+    def with_targets(self, rule: Callable[[FloatArray], ArrayLike]) -> PartitionedRows:
+        return self._derive(WithTargets(secrets.token_hex(8), rule))
+
+    def sample(self, rate: float, generator: np.random.Generator) -> PartitionedRows:
+        seed = tuple(generator.integers(2**63, size=4).tolist())
+        return self._derive(Sample(secrets.token_hex(8), rate, seed))
+
+    def release(self) -> None:
+        """Let the engine forget these partitions."""
+        self.engine.release(self.parts)
+
+    def _derive(self, task: Build | Transform | WithTargets | Sample) -> PartitionedRows:
+        parts = self.engine.derive(task, self.parts)
+        return replace(self, parts=parts, version=task.version)._described()
+
+    def _described(self) -> PartitionedRows:
+        facts = self._answers("public_facts")
+        return replace(self, **_agreed("what is public", facts))
+
+    def _answers(self, name: str, *arguments: Any, **settings: Any) -> list[Any]:
+        """Ask every partition; return one answer of each, in the order of their ids.
+
+        *Privacy.* An answer that is missing, repeated, or of another partition, derivation or
+        question would break the sensitivity of a sum: then nothing is returned.
+        """
+        task, ids = Ask(secrets.token_hex(8), name, arguments, settings), range(len(self.parts))
+        found: dict[int, Any] = {}
+        for id, reply in self.engine.map(task, self.parts):
+            if not isinstance(reply, Reply) or reply[:3] != (id, self.version, task.ticket):
+                raise PrivacyError("A partition's answer is not to this question.")
+            if id in found or id not in ids:
+                raise PrivacyError("A partition answered twice, or is not of this table.")
+            found[id] = reply.value
+        if len(found) != len(ids):
+            raise PrivacyError("A partition did not answer; nothing was released.")
+        return [found[id] for id in ids]
+
+
+def _pairwise(values: Sequence[FloatArray]) -> FloatArray:
+    """Add up the partitions' values pairwise, in the order of their ids."""
+    return tree_total(Node(0, id, np.array(value)) for id, value in enumerate(values))
+
+
+def _agreed(what: str, values: Sequence[Any]) -> Any:
+    """Return the value that all partitions gave."""
+    if any(value != values[0] for value in values):
+        raise PrivacyError(f"Partitions disagree on {what}; nothing was released.")
+    return values[0]
+
+
+def partitioned_rows(
+    engine: Engine,
+    blocks: Sequence[Handle],
+    *,
+    public_size: int,
+    fit_intercept: bool = True,
+    row_norm: float | None = None,
+) -> PartitionedRows:
+    """Make rows of the blocks that an engine holds.
+
+    Parameters
+    ----------
+    engine : Engine
+        Holds and runs.
+    blocks : sequence of handles
+        Of `Block`s with ids 0, 1, … in this order, each with its part of the table.
+    public_size, fit_intercept, row_norm
+        As for `as_rows`; the public size is that of the whole table.
+    """
+    if not len(blocks):
+        raise ValueError("a table in partitions needs at least one partition.")
+    task = Build(secrets.token_hex(8), fit_intercept, row_norm, public_size)
+    facts = (public_size, row_norm, fit_intercept, 0, 0, True)
+    rows = PartitionedRows(engine, blocks, task.version, *facts)._derive(task)
+    if sum(rows._answers("total_weight")) > public_size * (1 + 1e-9):
+        raise PrivacyError("The rows of all partitions are more than public_size.")
+    return rows
+
+
+@dataclass(frozen=True)
+class Threads:
+    """An engine whose partitions are objects in this process; results come as they are ready."""
+
+    workers: int = 1
+
+    def map(self, task: Callable[[Any], Any], parts: Sequence[Any]) -> list[tuple[int, Any]]:
+        with ThreadPoolExecutor(self.workers) as pool:
+            futures = {pool.submit(task, part): part.id for part in parts}
+            return [(futures[future], future.result()) for future in as_completed(futures)]
+
+    def derive(self, task: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+        with ThreadPoolExecutor(self.workers) as pool:
+            return list(pool.map(task, parts))
+
+    def release(self, parts: Sequence[Any]) -> None:
+        """Nothing to do: partitions go when nobody holds them."""
