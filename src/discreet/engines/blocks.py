@@ -168,8 +168,10 @@ def mark_of(key: bytes, block: Block) -> bytes:
 
 
 def _arrays(block: Block) -> list[NDArray[Any]]:
-    table, y = block.X, np.asarray(block.y)
-    return [table.data, table.indices, table.indptr, y] if sp.issparse(table) else [table, y]
+    table: Any = block.X
+    y = np.asarray(block.y)
+    parts = ("data", "indices", "indptr") if sp.issparse(table) else ()
+    return [*(getattr(table, name) for name in parts), y] if parts else [table, y]
 
 
 def _sound(answers: Iterable[Answer]) -> list[Answer]:

@@ -13,8 +13,11 @@ from functools import partial
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from dask.delayed import Delayed, delayed
+from distributed import futures_of, get_client
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
@@ -58,17 +61,18 @@ class DaskEngine:
         try:
             if self.scheduler == "threads":
                 ask, shared = delayed(Held.answer, pure=False), _once(task)
-                return dask.compute(*(ask(block, shared) for block in blocks), scheduler="threads")
-            from distributed import futures_of
-
-            submit = partial(self.scheduler.submit, Held.answer, pure=False)  # no graph: sooner
-            return self.scheduler.gather([submit(*futures_of(block), task) for block in blocks])
+                answers = dask.compute(*(ask(each, shared) for each in blocks), scheduler="threads")
+            else:
+                submit = partial(self.scheduler.submit, Held.answer, pure=False)  # no graph: sooner
+                asked = [submit(*futures_of(block), task) for block in blocks]
+                answers = self.scheduler.gather(asked)
         except Exception as error:  # tasks raise nothing: a source, or the cluster itself
             raise lost("Dask", error) from None
+        return list(answers)
 
-    def _persist(self, blocks: Sequence[Delayed]) -> Sequence[Delayed]:
+    def _persist(self, blocks: Sequence[Delayed]) -> list[Delayed]:
         try:
-            return dask.persist(*blocks, scheduler=self.scheduler)
+            return list(dask.persist(*blocks, scheduler=self.scheduler))
         except Exception as error:
             raise lost("Dask", error) from None
 
@@ -80,7 +84,7 @@ def _once(task: Task) -> Delayed:
 
 def header_of(X: Any) -> Any:
     """Return a table without rows that has the columns of a Dask array or frame."""
-    return X._meta if hasattr(X, "columns") else np.empty((0, *X.shape[1:]), dtype=X.dtype)
+    return X._meta if _is_frame(X) else np.empty((0, *X.shape[1:]), dtype=X.dtype)
 
 
 def open_table(X: Any, y: Any) -> BlockTable:
@@ -94,7 +98,8 @@ def open_table(X: Any, y: Any) -> BlockTable:
     single = all(dtype == np.float32 for dtype in types)
     engine, read = DaskEngine(_scheduler()), delayed(_read, pure=False)
     about = (header.shape[1], "float32" if single else "float64")
-    pairs = zip(_parts(X), _targets(X, y), strict=True)
+    tables = _parts(X)
+    pairs = zip(tables, _targets(X, y, len(tables)), strict=True)
     blocks = [read(id, engine.marks.key, *pair, *about) for id, pair in enumerate(pairs)]
     parts, size = engine.open(blocks)
     shape, dtype = (size, header.shape[1]), np.dtype(about[1])
@@ -105,7 +110,7 @@ def _read(id: int, key: bytes, X: Any, y: Any, width: int, dtype: str) -> Held:
     """Make a block of a part of X and y, on a worker."""
 
     def make() -> Block:
-        table = X if hasattr(X, "indptr") else np.asarray(X)
+        table: Any = X if sp.issparse(X) else np.asarray(X)
         if table.ndim != 2 or table.shape[1] != width:
             raise ValueError(f"A block of X has not the {width} columns that X declares.")
         target: NDArray[Any] = np.asarray(y)
@@ -124,58 +129,52 @@ def _read(id: int, key: bytes, X: Any, y: Any, width: int, dtype: str) -> Held:
 def _scheduler() -> Any:
     """Return the active client of a cluster, or the threads of this process."""
     try:
-        from distributed import get_client
-
         return get_client()
-    except (ImportError, ValueError):
+    except ValueError:
         return "threads"
+
+
+def _is_frame(X: Any) -> bool:
+    """Return whether X is a dataframe or a series: its parts have sizes that nobody knows."""
+    return hasattr(X, "to_delayed") and hasattr(X, "npartitions") and not hasattr(X, "numblocks")
 
 
 def _parts(X: Any) -> list[Delayed]:
     """Return the parts of an array or frame, all of its columns in each."""
-    if not hasattr(X, "chunks") or hasattr(X, "columns"):
+    if _is_frame(X):
         return list(X.to_delayed())
     whole = X if X.ndim == 1 or X.numblocks[1] == 1 else X.rechunk({1: -1})
-    return [part for part in whole.to_delayed().ravel()]
+    return list(whole.to_delayed().ravel())
 
 
-def _targets(X: Any, y: Any) -> list[Delayed]:
+def _targets(X: Any, y: Any, count: int) -> list[Delayed]:
     """Return targets by the blocks of X."""
-    known = getattr(X, "chunks", None)
-    sizes = None if known is None or hasattr(X, "columns") else known[0]
-    divisible = sizes is not None and not np.isnan(sizes).any()
-    if divisible and (not hasattr(y, "dask") or hasattr(y, "chunks")):
-        import dask.array as da
-
-        array = y if hasattr(y, "dask") else da.from_array(np.asarray(y), chunks=-1)
-        if array.shape[0] == sum(sizes):
-            y = array.rechunk({0: sizes})
-        elif not np.isnan(array.shape[0]):
-            raise ValueError(
-                f"X and y must have the same rows; X has {sum(sizes)}, y {array.shape[0]}."
-            )
+    if not _is_frame(X) and not np.isnan(X.shape[0]) and not _is_frame(y):
+        y = y if hasattr(y, "numblocks") else da.from_array(np.asarray(y), chunks=-1)
+        if not np.isnan(y.shape[0]):
+            if y.shape[0] != X.shape[0]:
+                text = f"X and y must have the same rows; X has {X.shape[0]} and y {y.shape[0]}."
+                raise ValueError(text)
+            y = y.rechunk({0: X.chunks[0]})
     if not hasattr(y, "to_delayed"):
         raise TypeError(
-            f"y must be a Dask array or series like X, divided in the same way; got "
+            "y must be a Dask array or series like X, divided in the same way; got "
             f"{type(y).__name__}. Take both from one dataframe."
         )
     parts = _parts(y)
-    if len(parts) != len(_parts(X)):
+    if len(parts) != count:
         raise ValueError(
-            f"X and y must be divided into the same blocks; got {len(_parts(X))} and {len(parts)}. "
-            "Take both from one dataframe, or rechunk y as X."
+            f"X and y must be divided into the same blocks; got {count} and {len(parts)}. Take "
+            "both from one dataframe, or rechunk y as X."
         )
     return parts
 
 
 def predicted(X: Any, method: Any) -> Any:
     """Return what ``method`` predicts for an array or frame: a Dask array, computed by need."""
-    import dask.array as da
-
-    parts = _parts(X)
-    arrays = not hasattr(X, "columns")
-    sizes = X.chunks[0] if arrays else (np.nan,) * len(parts)
-    like = method(np.zeros((1, X.shape[1])) if arrays else X._meta_nonempty)[:0]
+    parts, frame = _parts(X), _is_frame(X)
+    sizes = (np.nan,) * len(parts) if frame else X.chunks[0]
+    like = method(X._meta_nonempty if frame else np.zeros((1, X.shape[1])))[:0]
     run = delayed(_predict, pure=False)
     model = delayed(method, pure=False, traverse=False)
     return da.concatenate(

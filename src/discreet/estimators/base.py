@@ -175,7 +175,9 @@ class PrivateLinearModel(BaseEstimator):
         steps = check_steps(choice.steps, self.data_norm)
         return self._divide(settings.budget, steps, choice.solver)
 
-    def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, Any]:
+    def _read(
+        self, X: Any, y: Any, settings: _Settings, *, numbers: bool
+    ) -> tuple[Any, NDArray[Any] | None]:
         """Convert X and y to arrays; X is checked for NaN where the rows are made.
 
         Rows that are elsewhere are read into blocks there, which hold the targets: y is then None.
@@ -184,6 +186,12 @@ class PrivateLinearModel(BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         if engines.is_lazy(X):
+            if settings.method is not None and not settings.method.solver.takes_blocks:
+                raise NotSupported(
+                    f"solver={settings.method.solver.name!r} needs single rows or their order, and "
+                    "these rows are in blocks on workers. Use a solver that asks for sums over all "
+                    "rows, such as 'auto', 'gd', 'agd', 'newton', 'objpert' or 'outpert'."
+                )
             check_table(header := engines.header_of(X))
             validate_data(self, header, skip_check_array=True)
             return check_size(engines.open_table(X, y)), None
@@ -194,6 +202,11 @@ class PrivateLinearModel(BaseEstimator):
 
     def _read_new(self, X: Any) -> Any:
         """Convert rows to predict on to an array."""
+        if engines.is_lazy(X):
+            raise TypeError(
+                f"A {type(X).__name__} is not loaded here; compute it first (X.compute()), if its "
+                "rows fit in memory."
+            )
         check_table(X)
         return validate_data(self, X, reset=False, **_TABLES)
 
@@ -221,7 +234,9 @@ class PrivateLinearModel(BaseEstimator):
             bits = SeededBits(int(seed))
         earlier_fits = next(_FITS)
         account = Account(settings.budget if method.steps else spends, self.accountant)
-        rows, fitted = self._prepare(method, problem, spends, X, None if y is None else rules[0](y), account, bits)
+        rows, fitted = self._prepare(
+            method, problem, spends, X, None if y is None else rules[0](y), account, bits
+        )
         solutions = []
         for model, stream in enumerate(bits.spawn(n_models)):
             # made when needed: targets of many classes would outgrow a narrow table

@@ -68,7 +68,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                 "Labels of rows on workers are not collected; list all of them in classes, for "
                 "example classes=[0, 1]."
             )
-        X, y = self._read(X, y, numbers=False)
+        X, y = self._read(X, y, settings, numbers=False)
         if y is None:
             X = X.with_targets(partial(label_codes, declared=classes))
             codes = None

@@ -64,7 +64,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 UserWarning,
                 stacklevel=2,
             )
-        X, y = self._read(X, y, numbers=True)
+        X, y = self._read(X, y, settings, numbers=True)
         method = self._method(settings, X)
         bounds = None if self.target_bounds is None else self._bounds()
         public = () if bounds is None else ("the bounds of the target",)

@@ -139,9 +139,9 @@ def transform(
     matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
     the other steps do is left to `Rows.transformed`, if they are one affine map.
 
-    No step uses the targets, which are those of the first model, or None where X holds its own. ``account`` has each step's share
-    reserved. ``data_norm`` is a public bound on the norm of a row before the preparation; the
-    problem may have one after it.
+    No step uses the targets, which are those of the first model, or None where X holds its own.
+    ``account`` has each step's share reserved. ``data_norm`` is a public bound on the norm of a row
+    before the preparation; the problem may have one after it.
     """
     copy = copy or not _is_affine(steps)
     table: Any = X
