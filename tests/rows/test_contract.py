@@ -45,8 +45,8 @@ def coefficients(rows, weights, loss, clip):
     t = np.empty(rows.n_rows)
     SLOPES[code](parameter, rows.margins(weights), rows.targets, t)
     u = t.copy()
-    clip_slopes(rows.norm_bounds, np.empty(0), np.empty(0), clip, t)
-    clip_slopes(rows.norm_bounds, rows.scales, np.empty(0), clip, u)
+    clip_slopes(rows.norm_bounds, np.empty(0), rows.weights, clip, t)
+    clip_slopes(rows.norm_bounds, rows.scales, rows.weights, clip, u)
     return u, t
 
 
@@ -54,10 +54,11 @@ def exact(values):
     return [Fraction(float(v)) for v in values]
 
 
-def assert_within(X, u, t, clip):
-    """Check ‖(u_i·x_i, t_i)‖ ≤ clip in exact arithmetic, for every row."""
+def assert_within(X, u, t, clip, weight=1.0):
+    """Check ‖(u_i·x_i, t_i)‖ ≤ weight·clip in exact arithmetic, for every row."""
     for x, u_i, t_i in zip(X, exact(u), exact(t), strict=True):
-        assert u_i**2 * sum(v**2 for v in exact(x)) + t_i**2 <= Fraction(clip) ** 2
+        largest = Fraction(clip) * Fraction(weight)
+        assert u_i**2 * sum(v**2 for v in exact(x)) + t_i**2 <= largest**2
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -69,6 +70,10 @@ def test_every_row_is_within_the_clip_exactly(convert, loss, table):
     assert np.isfinite(u).all()
     assert np.isfinite(t).all()
     assert_within(X, u, t if options["fit_intercept"] else 0 * t, clip)
+    for weight in (2.0**-30, 0.333251953125, 1.0):
+        weighted = {"weights": np.full(len(X), weight), "public_size": len(X), **options}
+        u, t = coefficients(as_rows(convert(X), y, **weighted), weights, loss, clip)
+        assert_within(X, u, t if options["fit_intercept"] else 0 * t, clip, weight)
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])

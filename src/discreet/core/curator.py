@@ -372,9 +372,9 @@ class Curator(Unique):
         radius = None if radius is None else positive("radius", radius)
         if getattr(loss, "n_outputs", 1) > 1:
             raise NotSupported("descent by batches needs a loss with one output per row.")
+        self._rows.check_batches()
         if self._rows.n_rows != self.n_rows:
             raise PrivacyError("Descent by batches needs all rows, not a sample of them.")
-        self._rows.check_batches()
         check_descent(mechanism, order, batch_size, steps.size, self.n_rows, self.relation)
         self._opened().charge(mechanism, 1 if order == "pass" else steps.size)
         settings = {"clip": clip, "alpha": alpha, "radius": radius}

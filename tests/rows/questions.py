@@ -1,0 +1,71 @@
+"""Every question that can be asked of rows, as functions of the rows alone."""
+
+import numpy as np
+
+from discreet.core.ranges import edges, norm_candidates
+from discreet.objectives import Hinge, Huber, Logistic, Softmax
+from discreet.rows import AffineMap
+
+STEPS = np.linspace(0, 2, 9)
+MAPS = {
+    "diagonal": AffineMap.to_norm(1.5, 5).shifted(np.linspace(0, 0.4, 5)).scaled(2.0),
+    "matrix": AffineMap.to_norm(1.5, 5).rotated(np.linspace(-1, 1, 25).reshape(5, 5)),
+}
+
+
+def weights_of(rows, count=1):
+    return np.linspace(-1, 1, count * rows.n_parameters)
+
+
+def along(rows):
+    return np.cos(np.arange(rows.n_parameters))
+
+
+def candidates(rows):
+    return np.stack([weights_of(rows) / k for k in (1, 2, 3)])
+
+
+GENERAL = {
+    "gradient": lambda r: r.gradient_sum(weights_of(r), Logistic(), 0.7),
+    "remembered gradient": lambda r: [r.gradient_sum(weights_of(r), Hinge(), 0.7)] * 2,
+    "several outputs": lambda r: r.gradient_sum(weights_of(r, 3), Softmax(3), 0.7),
+    "logistic line": lambda r: r.line_losses(weights_of(r), along(r), STEPS, Logistic(), 0.9),
+    "huber line": lambda r: r.line_losses(weights_of(r), along(r), STEPS, Huber(0.5), 0.9),
+    "candidates": lambda r: r.candidate_losses(candidates(r), along(r), Logistic(), 0.4),
+    "rows": lambda r: r.row_sum(),
+    "squares": lambda r: r.square_sum(),
+    "outer": lambda r: r.outer_sum(),
+    "xy": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25),
+    "y alone": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25, features=False),
+    "targets": lambda r: r.target_sum(0.8),
+    "norms": lambda r: r.norm_counts(norm_candidates()),
+    "objective": lambda r: r.objective_sum(weights_of(r), Logistic()),
+}
+STORED = {
+    "corner": lambda r: r.corner_gradient(weights_of(r), Huber(0.5), 0.7),
+    "column": lambda r: r.column_counts(2, edges()),
+    "hessian": lambda r: r.hessian_sum(weights_of(r), Logistic()) if r.dense else np.zeros(1),
+    "hessians": lambda r: r.hessian_sum(weights_of(r, 3), Softmax(3)) if r.dense else np.zeros(1),
+    "product": lambda r: r.hessian_product(weights_of(r), Logistic(), along(r)),
+    "diagonal": lambda r: r.hessian_diagonal(weights_of(r, 3), Softmax(3)),
+    "certified": lambda r: r.certified_sum(weights_of(r), None, Huber(0.5), 9.0),
+}
+EVERYTHING = GENERAL | STORED
+
+
+def numbers(answer):
+    """Return an answer as one array of numbers; counts in units of rows."""
+    if isinstance(answer, list):
+        return np.concatenate([numbers(part) for part in answer])
+    if hasattr(answer, "unit"):
+        return answer.values / answer.unit
+    return np.ravel(getattr(answer, "values", answer))
+
+
+def table(n, seed=0):
+    """Return X, targets in {0, 1, 2} (labels, and numbers) and weights on the grid."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5)) * rng.choice([0.1, 1.0, 5.0], (n, 1))
+    X[rng.random(X.shape) < 0.3] = 0.0
+    weights = np.floor(rng.choice([0.0, 1.0, 1 / 3, 0.7, 2.0**-30], n) * 2**30) / 2**30
+    return X, rng.integers(0, 3, n).astype(float), weights
