@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import warnings
@@ -175,9 +176,11 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
             known &= bool((declared[found] == labels).all())
             codes[start : start + _BLOCK] = found
     else:  # objects, or text and numbers: np.unique decides on order and equality
-        found, inverse = np.unique(y, return_inverse=True)
-        known = bool(np.isin(found, declared).all())
-        codes = np.searchsorted(declared, found)[inverse] if known else inverse
+        known, codes = False, np.empty(0)
+        with contextlib.suppress(TypeError):  # labels of types that have no order
+            found, inverse = np.unique(y, return_inverse=True)
+            known = bool(np.isin(found, declared).all())
+            codes = np.searchsorted(declared, found)[inverse] if known else inverse
     if not known:
         raise ValueError(
             "y holds labels that are not in classes; list every possible label in classes "
