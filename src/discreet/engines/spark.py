@@ -85,7 +85,7 @@ def open(
     dtype, sparse
         As in `discreet.tables.read`.
     block_rows : int
-        Most rows of a block.
+        Rows of a block: between this and twice this many, the last of a partition fewer.
 
     Returns
     -------
@@ -121,11 +121,13 @@ def _blocks(encoder: Encoder, key: bytes, height: int, batches: Iterable[Any]) -
     waiting: list[dict[str, Any]] = []
     count = number = 0
     for batch in batches:
-        waiting.append(dict(zip(batch.schema.names, batch.columns, strict=True)))
-        count += batch.num_rows
-        if count >= height:
-            yield _cell(_block(first + number, key, encoder, waiting))
-            waiting, count, number = [], 0, number + 1
+        for start in range(0, batch.num_rows, height):
+            part = batch.slice(start, height)
+            waiting.append(dict(zip(part.schema.names, part.columns, strict=True)))
+            count += part.num_rows
+            if count >= height:
+                yield _cell(_block(first + number, key, encoder, waiting))
+                waiting, count, number = [], 0, number + 1
     if count:
         yield _cell(_block(first + number, key, encoder, waiting))
 
