@@ -278,7 +278,7 @@ def test_extra_columns_need_not_be_in_the_schema_nor_the_target_in_the_table() -
     assert block.extra["key"].to_pylist() == [7, 8]
     with pytest.raises(TableError, match="not in the schema: 'key'"):
         next(schema.batches(table))
-    with pytest.raises(TableError, match=r"asked for with extra: 'kay'\. Correct extra"):
+    with pytest.raises(TableError, match=r"asked for: 'kay'\. Check their names"):
         next(schema.batches(table, extra=["key", "kay"]))
     with pytest.raises(TableError, match="lacks columns of the schema: 'paid'"):
         next(schema.batches(table, extra=["key"], target=True))

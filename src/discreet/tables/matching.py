@@ -102,7 +102,7 @@ def columns_to_read(found: Sequence[str], request: Request) -> list[str]:
         hint = "If the file has no header, set header = false in [file]."
         raise TableError(f"{problems[0]} {hint}")
     if absent := [name for name in request.extra if name not in present]:
-        problems.append(f"lacks columns asked for with extra: {quoted(absent)}. Correct extra.")
+        problems.append(f"lacks columns that were asked for: {quoted(absent)}. Check their names.")
     known.update(request.extra)
     if extra := [name for name in dict.fromkeys(found) if name not in known]:
         problems.append(

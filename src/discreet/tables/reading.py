@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,14 +25,13 @@ from discreet.tables.columns import check_texts
 from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows, moved
 from discreet.tables.matching import Piece, Request, naming
 from discreet.tables.schema import Schema
-from discreet.tables.sources import Source, file_kind, source
+from discreet.tables.sources import Source, source
 
 __all__ = [
     "Encoded",
     "EncodedBlock",
     "batches",
     "blocks",
-    "is_parquet",
     "naming",
     "open_table",
     "read",
@@ -123,12 +121,16 @@ def open_table(
     folder: str | os.PathLike[str] | None = None,
     dtype: str = "float32",
     sparse: Sparse = "auto",
+    as_labels: bool = True,
     progress: Progress = None,
 ) -> Encoded:
-    """Encode a source, in memory or in a private file; see ``Schema.open``."""
-    limit, encoder = memory_limit(memory), Encoder(schema, sparse, dtype)
-    target = schema.target is not None
-    return _collected(source(data), encoder, target, progress, limit=limit, folder=folder)
+    """Encode a source, in memory or in a private file; see ``Schema.open``.
+
+    Unless ``as_labels``, y has indices in ``schema.target.labels``, which need less memory.
+    """
+    encoder, target = Encoder(schema, sparse, dtype), schema.target is not None
+    places: Any = {"limit": memory_limit(memory), "folder": folder}
+    return _collected(source(data), encoder, target, progress, as_labels=as_labels, **places)
 
 
 def blocks(
@@ -180,11 +182,6 @@ def batches(
     with closing(source(path).pieces(request)) as pieces:
         for piece in _shown(pieces, progress):
             yield piece.columns
-
-
-def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Return True for Parquet and False for another file with records; refuse anything else."""
-    return file_kind(Path(path)) == "parquet"
 
 
 def _collected(
