@@ -1,13 +1,15 @@
 # Everything runs in .venv, which the first target that needs it sets up.
 PYTHON ?= python3
 BIN := .venv/bin
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test test-process test-bench lint check-slow bench bench-speed clean
+.PHONY: help demo test test-process test-spark test-bench lint check-slow bench bench-speed clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
 	@echo "make test         run the tests (at most 4 minutes on two idle cores)"
 	@echo "make test-process tests that start other processes or a browser"
+	@echo "make test-spark   tests on Spark; installs Debian's OpenJDK if there is no java"
 	@echo "make lint         ruff, mypy --strict on trusted packages, and the import contracts"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
 	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
@@ -34,6 +36,11 @@ help:
 	$(BIN)/python -m pip install --group dev
 	@touch $@
 
+.venv/.spark: .venv/.developer
+	@echo "== Installing Spark (once): 450 MB to download"
+	$(BIN)/python -m pip install --editable ".[spark]"
+	@touch $@
+
 demo: .venv/.demo
 	@echo "== Training private models on generated data (half a minute)"
 	$(BIN)/discreet demo
@@ -43,6 +50,13 @@ test: .venv/.developer
 
 test-process: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "process or browser" tests bench/tests
+
+test-spark: .venv/.spark
+	@command -v java >/dev/null || { \
+		echo "== Installing OpenJDK (once)"; \
+		$(SUDO) apt-get update && \
+		$(SUDO) apt-get install --yes --no-install-recommends default-jre-headless; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m spark tests/engines
 
 test-bench: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest bench/tests -n 2 --dist loadfile

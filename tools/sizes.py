@@ -23,7 +23,7 @@ START, END = "<!-- sizes: tools/sizes.py --write -->", "<!-- end of sizes -->"
 RINGS: dict[str, tuple[str, ...]] = {
     "1. core: filter, mechanisms, noise, curator": ("core",),
     "2. accounting: arithmetic without rows": ("accounting",),
-    "3. sums over rows: rows, objectives": ("rows", "objectives"),
+    "3. sums over rows: rows, objectives, engines": ("rows", "objectives", "engines"),
     "4. methods on exact rows": ("exact",),
     "5. budgets of several releases": ("preparation", "tuning", "estimators/scoring.py"),
     "6. cells of tables": ("tables",),

@@ -5,6 +5,7 @@ No message shows a value of a row. Bad arguments raise ``ValueError``.
 
 __all__ = [
     "BudgetExceeded",
+    "EngineError",
     "ModelFileError",
     "NotSupported",
     "PrivacyError",
@@ -35,3 +36,7 @@ class TableError(ValueError):
 
 class ModelFileError(ValueError):
     """A model file is damaged, of another kind, or newer than this version reads."""
+
+
+class EngineError(RuntimeError):
+    """A cluster gave no answer; nothing was released, and what was charged stays spent."""

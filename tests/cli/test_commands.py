@@ -111,6 +111,41 @@ def test_predict_needs_no_target_column(people, model, tmp_path, capsys):
     assert short == capsys.readouterr().out
 
 
+@pytest.fixture(scope="module")
+def folder(people, tmp_path_factory):
+    """The same people in three Parquet files."""
+    csv, pq = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+    table, folder = csv.read_csv(people / "people.csv"), tmp_path_factory.mktemp("parts")
+    for k, (start, stop) in enumerate([(0, 1500), (1500, 3500), (3500, 4000)]):
+        pq.write_table(table.slice(start, stop - start), folder / f"part-{k}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("memory", [(), ("--memory", "1kB")], ids=["in memory", "in a file"])
+def test_one_table_in_several_files_gives_the_model_of_one_file(people, folder, tmp_path, memory):
+    weights = []
+    for source in (people / "people.csv", folder, folder / "*.parquet"):
+        model = tmp_path / "m.json"
+        command = ["fit", str(source), "--schema", str(people / "people.toml"), "--epsilon", "3"]
+        command += ["--delta", "1e-6", "-o", str(model), "--test-seed", "1", "--force", *memory]
+        assert run(command) == Exit.OK
+        weights.append(discreet.load(model)[-1].coef_)
+    for other in weights[1:]:
+        np.testing.assert_allclose(other, weights[0], rtol=1e-9)
+
+
+def test_predictions_carry_a_named_column_and_several_files_are_one_table(folder, model, capsys):
+    files = [str(path) for path in sorted(folder.iterdir())]
+    assert run(["predict", str(model), *files, "--id", "note"]) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "note,prediction"
+    assert [line.split(",")[0] for line in lines[1:]] == [f"x{k}" for k in range(4000)]
+    assert run(["predict", str(model), *files, "--id", "nobody"]) == Exit.DATA
+    assert "'nobody'" in capsys.readouterr().err
+    assert run(["evaluate", str(model), str(folder), "--json", "--memory", "1kB"]) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["rows"] == 4000
+
+
 def test_predictions_are_those_of_the_loaded_pipeline(people, model, capsys):
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(people / "held-out.csv", dtype=str, keep_default_na=False)

@@ -92,13 +92,13 @@ def test_rounding_is_part_of_the_sensitivity():
     """By hand, at sizes where rounding is most of it: few steps of any length, many rows.
 
     β = 1/4, L = 1, T = 10⁶, η = 4, n = 10¹², p = 1, α = 0: R = TηL = 4·10⁶, and a step rounds by
-    η(2·17u·β·R + 32u·L + 4(n/4096 + 4096 + 17)u·L) + 8uR.
+    η(2·17u·β·R + 32u·L + 4(4096 + 145)u·L) + 8uR.
     """
     n, iterations, step, u = 10**12, 10**6, 4.0, 2.0**-53
     problem = problem_of(n, Logistic(), d=1, fit_intercept=False)
     descent = GradientDescent(problem, iterations, step)
     far = iterations * step
-    sums = 4 * (n / 4096 + 4096 + 17) * u
+    sums = 4 * (4096 + 145) * u
     by_hand = step * (2 * 17 * u * 0.25 * far + 32 * u + sums) + 8 * u * far
     assert descent.rounding == pytest.approx(by_hand, rel=1e-12)
     exact = iterations * step / n

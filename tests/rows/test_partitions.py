@@ -93,6 +93,7 @@ def test_targets_columns_and_certified_gradients():
 def test_what_needs_single_rows_is_refused():
     _, parts = kept(np.asarray, False)
     calls = [parts.check_batches, lambda: parts.take(np.arange(3)), lambda: parts.batch_error(1, 1)]
+    calls += [lambda: parts.sample(0.5, np.random.default_rng(0))]
     for call in [*calls, lambda: parts.descend(0, 0)]:
         with pytest.raises(NotSupported, match="'agd'"):
             call()
@@ -100,15 +101,6 @@ def test_what_needs_single_rows_is_refused():
     curator.open("gdp")
     noisy = curator.gradient(Logistic(), np.zeros(6), clip=1.0, mechanism=Gaussian(50.0))
     assert noisy.values.shape == (6,)
-
-
-def test_a_sample_is_drawn_by_each_partition_alone():
-    _, parts = kept(np.asarray, False)
-    samples = [parts.sample(0.5, np.random.default_rng(seed)) for seed in (0, 0, 1)]
-    drawn = [sample._answers("total_weight") for sample in samples]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert 20 <= sum(drawn[0]) <= 70  # 45 expected, deviation 4.7: a false alarm below 1e-7
-    assert samples[0].public_size == 90
 
 
 class Shuffled(Threads):

@@ -55,7 +55,7 @@ def test_an_item_passes_through_few_additions(count):
         def __add__(self, other):
             return Depth(max(self.depth, other.depth) + 1)
 
-    nodes = (tables.Node(0, k, Depth(0)) for k in range(count))
+    nodes = ((0, k, Depth(0)) for k in range(count))
     assert tables.tree_total(nodes).depth <= math.ceil(math.log2(count)) + 1 <= bounds.TREE_LEVELS
 
 

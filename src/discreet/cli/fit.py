@@ -28,7 +28,7 @@ LOSSES = {
 
 
 def fit(
-    file: options.DataFile,
+    files: options.DataFiles,
     schema: Annotated[
         Path, typer.Option(help="Schema file of the table (see: discreet schema draft).")
     ],
@@ -68,6 +68,8 @@ def fit(
     bounds_share: Annotated[
         float, typer.Option(help='Share of the budget for columns with bounds = "private", if any.')
     ] = 0.1,
+    memory: options.Memory = None,
+    temp_folder: options.Folder = None,
     force: options.Force = False,
     test_seed: Annotated[
         int | None, typer.Option(help="For tests only: fix the noise, so that nothing is private.")
@@ -77,6 +79,7 @@ def fit(
     """Fit a private model to a table and write it to a file.
 
     Everything is checked before the table is read; the model file appears only when it is complete.
+    A table may be larger than memory.
 
     Example: discreet fit visits.csv --schema visits.toml --epsilon 1 --delta 1e-6 -o visits.json
     """
@@ -84,10 +87,11 @@ def fit(
 
     import discreet
     from discreet.solvers import resolve
-    from discreet.tables import Schema, read
+    from discreet.tables import Schema
+    from discreet.tables.reading import open_table
 
     screen = Screen(as_json=as_json)
-    options.check_output(output, force, file, schema)
+    options.check_output(output, force, *files, schema)
     table = Schema.read(schema)
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)
@@ -124,8 +128,10 @@ def fit(
         model.set_params(data_norm=table.max_norm)
     model.check_settings()  # now, before a long file is read
     start = time.perf_counter()
-    with screen.bar(f"reading {file.name}") as bar:
-        X, y = read(file, table, progress=bar)
+    with screen.bar(f"reading {options.name_of(files)}") as bar:
+        X, y = open_table(
+            files, table, memory=memory, folder=temp_folder, as_labels=False, progress=bar
+        )
     assert y is not None
     read_in = time.perf_counter() - start
     with screen.bar("fitting (share of the budget spent)") as bar:

@@ -11,8 +11,24 @@ import typer
 from discreet.cli.exits import Exit, Problem, watch_outputs
 from discreet.core import Relation
 
-DataFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="CSV (also .gz, .xz, .bz2) or Parquet file.")
+DataFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="CSV (also .gz, .xz, .bz2), Parquet or Feather: a file, a folder, a pattern in quotes "
+        "such as 'visits/*.parquet', or several files that are one table.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Largest size of the encoded table in memory, such as 2GB; by default a quarter of "
+        "the machine's. A larger table is kept in a temporary file that only this process can "
+        "read and that is gone when it ends."
+    ),
+]
+Folder = Annotated[
+    Path | None, typer.Option(help="Folder for that temporary file, on a local disk.")
 ]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file that `discreet fit` wrote.")
@@ -40,7 +56,14 @@ OutputFile = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
-def check_output(output: Path | None, force: bool, *inputs: Path, option: str = "--output") -> None:
+def name_of(files: list[str]) -> str:
+    """Return what a progress bar calls the files of a table."""
+    return Path(files[0]).name if len(files) == 1 else f"{len(files)} files"
+
+
+def check_output(
+    output: Path | None, force: bool, *inputs: str | Path, option: str = "--output"
+) -> None:
     """Refuse an output that cannot or should not be written, before any work is done."""
     if output is None:
         return
@@ -54,7 +77,9 @@ def check_output(output: Path | None, force: bool, *inputs: Path, option: str = 
         problem = f"{option} {output}: the folder may not be written to."
     elif output.exists() and not output.is_file():
         problem = f"{option} {output} is not a regular file."
-    elif any(output.exists() and given.exists() and output.samefile(given) for given in inputs):
+    elif output.exists() and any(
+        Path(given).exists() and output.samefile(given) for given in inputs
+    ):
         problem = f"{option} {output} is also an input; name another file."
     elif output.exists() and not force:
         problem = f"{output} exists; pass --force to replace it."

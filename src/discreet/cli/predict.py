@@ -7,7 +7,6 @@ import io
 import sys
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,15 +28,21 @@ _EXACT = (
 
 def predict(
     model: options.ModelFile,
-    file: options.DataFile,
+    files: options.DataFiles,
     output: options.OutputFile = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add a column of probabilities per class.")
     ] = False,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", help="Column of the table to write beside each prediction."),
+    ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Predict the target of every row of a table; the table needs no target column.
+
+    Rows are read, predicted and written block by block, so a table may be larger than memory.
 
     A prediction reveals something about its row: protect it like the row.
 
@@ -46,16 +51,18 @@ def predict(
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
-    options.check_output(output, force, model, file)
+    options.check_output(output, force, model, *files)
     encoder, estimator = options.load_table_model(model)
     if probabilities and not hasattr(estimator, "predict_proba"):
         kind = type(estimator).__name__
         raise Problem(Exit.USAGE, f"a {kind} has no probabilities; leave out --probabilities.")
-    names = ["prediction"]
+    extra = [] if id_column is None else [id_column]
+    names = [*extra, "prediction"]
     if probabilities:
         names += [f"probability {label}" for label in estimator.classes_]
-    with screen.bar(f"predicting {file.name}") as bar:
-        rows = _rows(encoder, estimator, file, probabilities, bar)
+    with screen.bar(f"predicting {options.name_of(files)}") as bar:
+        blocks = encoder.schema.batches(files, extra=extra, progress=bar)
+        rows = _rows(estimator, blocks, probabilities)
         if as_json and output is None:
             screen.result([dict(zip(names, row, strict=True)) for row in rows], "")
         elif output is None:
@@ -69,30 +76,26 @@ def predict(
             screen.result({"predictions": str(output)}, f"Predictions: {output}")
 
 
-def _rows(
-    encoder: Any, estimator: Any, file: Path, probabilities: bool, progress: Any
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the prediction for each row, and the probabilities of the classes."""
-    from discreet.tables import batches
-    from discreet.tables.reading import naming
-
-    for batch in batches(file, encoder.schema, target=False, progress=progress):
-        with naming(file):
-            X = encoder.transform(batch)
-        columns = [estimator.predict(X).tolist()]
+def _rows(estimator: Any, blocks: Iterator[Any], probabilities: bool) -> Iterator[tuple[Any, ...]]:
+    """Yield the identifier of each row if there is one, its prediction, and probabilities."""
+    for block in blocks:
+        columns = [each.to_pylist() for each in block.extra.values()]
+        columns.append(estimator.predict(block.X).tolist())
         if probabilities:
-            columns += estimator.predict_proba(X).T.tolist()
+            columns += estimator.predict_proba(block.X).T.tolist()
         yield from zip(*columns, strict=True)
 
 
 def evaluate(
     model: options.ModelFile,
-    file: options.DataFile,
+    files: options.DataFiles,
     epsilon: Annotated[
         float | None,
         typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
     ] = None,
     relation: options.RelationName = Relation.ADD_REMOVE,
+    memory: options.Memory = None,
+    temp_folder: options.Folder = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure accuracy, recall and precision (or errors) on a table that has the target.
@@ -103,7 +106,7 @@ def evaluate(
 
     Example: discreet evaluate visits.json held-out.csv --epsilon 0.1
     """
-    from discreet.tables import read
+    from discreet.tables.reading import open_table
 
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
@@ -111,8 +114,10 @@ def evaluate(
     schema = encoder.schema
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
-    with screen.bar(f"reading {file.name}") as bar:
-        X, y = read(file, schema, progress=bar)
+    with screen.bar(f"reading {options.name_of(files)}") as bar:
+        X, y = open_table(
+            files, schema, memory=memory, folder=temp_folder, as_labels=False, progress=bar
+        )
     if budget is None:
         screen.warn("Not private", _EXACT)
     scores, measures = _score(estimator, X, y, schema.target, budget)

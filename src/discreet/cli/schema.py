@@ -25,7 +25,7 @@ Task = StrEnum("Task", ["CLASSES", "NUMBERS"])
 
 @app.command()
 def draft(
-    file: options.DataFile,
+    files: options.DataFiles,
     output: options.OutputFile = None,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     names_only: Annotated[
@@ -74,10 +74,10 @@ def draft(
     """
     from discreet import tables
     from discreet.files import replacing
-    from discreet.tables.reading import is_parquet
+    from discreet.tables.sources import source
 
     screen = Screen(as_json=as_json)
-    options.check_output(output, force, file)
+    options.check_output(output, force, *files)
     form: dict[str, Any] = {
         "target": target,
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
@@ -87,13 +87,13 @@ def draft(
     }
     spent = None
     if epsilon is None:
-        text = tables.draft(file, names_only=names_only, **form)
+        text = tables.draft(files, names_only=names_only, **form)
     elif names_only:
         raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
     else:
         form |= {"task": task and task.value, "coverage": coverage}
-        with screen.bar(f"reading {file.name}") as bar:
-            made = tables.draft_private(file, epsilon, delta, relation, progress=bar, **form)
+        with screen.bar(f"reading {options.name_of(files)}") as bar:
+            made = tables.draft_private(files, epsilon, delta, relation, progress=bar, **form)
         text, spent = made.to_toml(), made.spent
     if output is None:
         screen.result({"schema": text}, text)
@@ -109,7 +109,7 @@ def draft(
             f" It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} ({spent.relation}), which adds "
             "to the cost of every fit on the same rows."
         )
-    if names is None and header is not False and not is_parquet(file):
+    if names is None and header is not False and not source(files).names:
         text += "\nThe names of its columns were taken from the first line of the file, as public."
     screen.result({"schema": str(output), "spent": cost}, text)
 

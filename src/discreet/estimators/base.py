@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -21,12 +21,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from discreet import engines
 from discreet.core import Account, Accountant, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
-from discreet.estimators.inputs import check_table, check_target
+from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import FittedStep, Step, check_steps, pipeline
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
@@ -36,6 +37,11 @@ __all__ = ["PrivateLinearModel"]
 
 _TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 """Tables that are used as they are; scikit-learn converts others."""
+
+_WORKERS = (
+    "the rows are in blocks on workers of {}, which see them and are trusted with them, like the "
+    "scheduler; noise was added on the client alone"
+)
 
 _FITS = itertools.count()
 """Counts the fits of this process, so that a guarantee can say how many there were before."""
@@ -169,11 +175,26 @@ class PrivateLinearModel(BaseEstimator):
         steps = check_steps(choice.steps, self.data_norm)
         return self._divide(settings.budget, steps, choice.solver)
 
-    def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
-        """Convert X and y to arrays; X is checked for NaN where the rows are made."""
+    def _read(
+        self, X: Any, y: Any, settings: _Settings, *, numbers: bool
+    ) -> tuple[Any, NDArray[Any] | None]:
+        """Convert X and y to arrays; X is checked for NaN where the rows are made.
+
+        Rows that are elsewhere are read into blocks there, which hold the targets: y is then None.
+        """
         # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
+        if engines.is_lazy(X):
+            if settings.method is not None and not settings.method.solver.takes_blocks:
+                raise NotSupported(
+                    f"solver={settings.method.solver.name!r} needs single rows or their order, and "
+                    "these rows are in blocks on workers. Use a solver that asks for sums over all "
+                    "rows, such as 'auto', 'gd', 'agd', 'newton', 'objpert' or 'outpert'."
+                )
+            check_table(header := engines.header_of(X))
+            validate_data(self, header, skip_check_array=True)
+            return check_size(engines.open_table(X, y)), None
         check_table(X)
         check_target(y, numbers=numbers)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
@@ -181,6 +202,11 @@ class PrivateLinearModel(BaseEstimator):
 
     def _read_new(self, X: Any) -> Any:
         """Convert rows to predict on to an array."""
+        if engines.is_lazy(X):
+            raise TypeError(
+                f"A {type(X).__name__} is not loaded here; compute it first (X.compute()), if its "
+                "rows fit in memory."
+            )
         check_table(X)
         return validate_data(self, X, reset=False, **_TABLES)
 
@@ -189,15 +215,16 @@ class PrivateLinearModel(BaseEstimator):
         settings: _Settings,
         method: _Method,
         X: Any,
-        targets: Iterator[FloatArray],
-        n_models: int,
+        y: NDArray[Any] | None,
+        rules: Sequence[Rule],
         public: tuple[str, ...],
     ) -> FloatArray:
-        """Fit ``n_models`` linear models on one budget; returns weights of shape (n_models, p).
+        """Fit linear models on one budget; returns weights of shape (n_models, p).
 
-        ``targets`` makes those of one model after the other: of many classes they would outgrow a
-        narrow table.
+        The targets of each model are what its rule makes of y, or of the targets that the blocks of
+        X hold.
         """
+        n_models = len(rules)
         problem = Problem(
             loss=settings.loss,
             penalty=settings.penalty,
@@ -216,10 +243,17 @@ class PrivateLinearModel(BaseEstimator):
             bits = SeededBits(int(seed))
         earlier_fits = next(_FITS)
         account = Account(settings.budget if method.steps else spends, self.accountant)
-        rows, fitted = self._prepare(method, problem, spends, X, next(targets), account, bits)
+        rows, fitted = self._prepare(
+            method, problem, spends, X, None if y is None else rules[0](y), account, bits
+        )
         solutions = []
         for model, stream in enumerate(bits.spawn(n_models)):
-            part = rows if model == 0 else rows.with_targets(next(targets))
+            # made when needed: targets of many classes would outgrow a narrow table
+            rule = rules[model]
+            if y is None:
+                part = rows.with_targets(rule)
+            else:
+                part = rows if model == 0 else rows.with_targets(rule(y))
             curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
             progress = None if self.progress is None else partial(_report, self.progress, model)
             solutions.append(method.solver.solve(problem, curator, method.models, progress))
@@ -228,6 +262,8 @@ class PrivateLinearModel(BaseEstimator):
         divided = "the budget was divided between preparation and model before a row was read"
         of_steps = (*(step.condition for step in fitted), divided) if fitted else ()
         conditions = (*of_steps, *solutions[0].conditions)
+        if y is None:
+            conditions += (_WORKERS.format(X.place),)
         if spends.epsilon > method.models.epsilon:
             conditions += (
                 f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
@@ -256,7 +292,7 @@ class PrivateLinearModel(BaseEstimator):
         problem: Problem,
         spends: Budget,
         X: Any,
-        targets: FloatArray,
+        targets: FloatArray | None,
         account: Account,
         bits: Bits,
     ) -> tuple[Any, tuple[FittedStep, ...]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,9 +18,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from discreet import engines
 from discreet.core import Budget
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.inputs import Rule, by_blocks
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
@@ -48,8 +52,10 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
 
         Parameters
         ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            Numbers only, without NaN. Float32, float64 and CSR are used as they are.
+        X : array, CSR matrix, DataFrame or table in blocks of shape (n_samples, n_features)
+            Numbers only, without NaN. Float32, float64 and CSR are used as they are. A Dask array
+            or dataframe stays on its workers (docs/scale.md), and so does a Spark dataframe that
+            was opened with `discreet.engines.spark.open`.
         y : array of shape (n_samples,)
             Labels. The set of labels is public: pass it as ``classes``.
 
@@ -59,8 +65,15 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         settings = self._settings()
         classes = self._declared_classes()
-        X, y = self._read(X, y, numbers=False)
-        if classes is None:
+        if classes is None and engines.is_lazy(X):
+            raise ValueError(
+                "Labels of rows on workers are not collected; list all of them in classes, for "
+                "example classes=[0, 1]."
+            )
+        X, y = self._read(X, y, settings, numbers=False)
+        if y is None:
+            X, codes = X.with_targets(partial(label_codes, declared=classes)), None
+        elif classes is None:
             classes, codes = self._labels_of(y)
         else:
             codes = label_codes(y, classes)
@@ -70,18 +83,19 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         if multinomial:
             settings = replace(settings, loss=Softmax(len(classes)))
         if multinomial:
-            targets, n_models = iter([codes.astype(np.float64)]), 1
+            rules: list[Rule] = [partial(np.asarray, dtype=np.float64)]
         else:  # one class against the others
             ones = [1] if two else range(len(classes))
-            targets, n_models = (np.where(codes == one, 1.0, -1.0) for one in ones), len(ones)
+            rules = [partial(_one_of, code=one) for one in ones]
         public = ("the class labels",)
-        weights = self._fit_models(settings, method, X, targets, n_models, public)
+        weights = self._fit_models(settings, method, X, codes, rules, public)
         if multinomial:
             weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._split_intercept(weights)
         self.classes_, self.multinomial_ = classes, multinomial
         return self
 
+    @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: shape (n_samples,) for two classes, else (n_samples, n_classes).
 
@@ -91,6 +105,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         scores = self._margins(self._read_new(X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of each row."""
         check_is_fitted(self, "coef_")
@@ -171,6 +186,11 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return tags
 
 
+def _one_of(codes: NDArray[Any], code: int) -> FloatArray:
+    """Return targets of one class against all others: 1 for rows of the class, else -1."""
+    return np.where(codes == code, 1.0, -1.0)
+
+
 def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
     """Return each label's index among the declared ones, which are sorted.
 
@@ -186,9 +206,11 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
             known &= bool((declared[found] == labels).all())
             codes[start : start + _BLOCK] = found
     else:  # objects, or text and numbers: np.unique decides on order and equality
-        found, inverse = np.unique(y, return_inverse=True)
-        known = bool(np.isin(found, declared).all())
-        codes = np.searchsorted(declared, found)[inverse] if known else inverse
+        known, codes = False, np.empty(0)
+        with contextlib.suppress(TypeError):  # labels of types that have no order
+            found, inverse = np.unique(y, return_inverse=True)
+            known = bool(np.isin(found, declared).all())
+            codes = np.searchsorted(declared, found)[inverse] if known else inverse
     if not known:
         raise ValueError(
             "y holds labels that are not in classes; list every possible label in classes "
@@ -317,6 +339,7 @@ class LogisticRegression(LinearClassifier):
             norm = math.hypot(norms[-1], 1.0)
             self.link_ = Link(min(1.0, clip / norm), (deviation * norm) ** 2)
 
+    @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of shape (n_samples, n_classes).
 
@@ -334,6 +357,7 @@ class LogisticRegression(LinearClassifier):
         even = np.full_like(positive, 1 / positive.shape[1])
         return np.divide(positive, sums, out=even, where=sums > 0)
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):

@@ -6,12 +6,23 @@ in an error text. These checks come first and cover all inputs for which it woul
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-__all__ = ["check_table", "check_target"]
+from discreet import engines
+from discreet.validate import FloatArray
+
+__all__ = ["Rule", "by_blocks", "check_size", "check_table", "check_target"]
+
+Rule = Callable[[NDArray[Any]], FloatArray]
+"""A function that can be pickled, from targets as given to those of a model."""
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _COMPLEX = "Complex data not supported: {} must be real numbers."
 _ADVICE = "Encode them (one-hot, with a public list of categories) or leave them out."
@@ -54,6 +65,25 @@ def check_target(y: Any, *, numbers: bool) -> None:
         raise ValueError(_COMPLEX.format("y"))
     if numbers and array.dtype.kind in "OSU" and _unreadable(array):
         raise ValueError("y must be numbers for a regressor; it has values that are not.")
+
+
+def check_size(table: engines.BlockTable) -> engines.BlockTable:
+    """Refuse a table of blocks without a row, as scikit-learn does for one in memory."""
+    if not table.shape[0]:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    return table
+
+
+def by_blocks(method: Method) -> Method:
+    """Make a method that predicts take Dask arrays and dataframes, block by block and by need."""
+
+    @functools.wraps(method)
+    def predict(self: Any, X: Any) -> Any:
+        if engines.is_lazy(X):
+            return engines.predicted(X, functools.partial(method, self))
+        return method(self, X)
+
+    return predict  # type: ignore[return-value]
 
 
 def _unreadable(values: Any) -> type[Exception] | None:

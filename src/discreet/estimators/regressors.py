@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.inputs import by_blocks
 from discreet.objectives import L2, Huber, Loss, Squared
 from discreet.validate import FloatArray, number
 
 __all__ = ["HuberRegressor", "LinearRegression", "LinearRegressor"]
+
+
+def _in_units(
+    y: NDArray[Any], bounds: tuple[float, float] | None, centre: float, scale: float
+) -> FloatArray:
+    """Return targets clipped to public bounds and brought to [-1, 1], or as numbers."""
+    target = np.asarray(y, dtype=np.float64)
+    return target if bounds is None else (np.clip(target, *bounds) - centre) / scale
 
 
 @dataclass(eq=False, repr=False)
@@ -32,8 +42,10 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
 
         Parameters
         ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            Numbers only, without NaN. Float32, float64 and CSR are used as they are.
+        X : array, CSR matrix, DataFrame or table in blocks of shape (n_samples, n_features)
+            Numbers only, without NaN. Float32, float64 and CSR are used as they are. A Dask array
+            or dataframe stays on its workers (docs/scale.md), and so does a Spark dataframe that
+            was opened with `discreet.engines.spark.open`.
         y : array of shape (n_samples,)
             Target; values outside ``target_bounds`` are clipped to them.
 
@@ -52,19 +64,18 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 UserWarning,
                 stacklevel=2,
             )
-        X, y = self._read(X, y, numbers=True)
+        X, y = self._read(X, y, settings, numbers=True)
         method = self._method(settings, X)
-        target = np.asarray(y, dtype=np.float64)
-        public: tuple[str, ...] = ()
-        if self.target_bounds is not None:
-            target = (self._clipped(target) - centre) / scale
-            public = ("the bounds of the target",)
-        weights = self._fit_models(settings, method, X, iter([target]), 1, public)
+        bounds = None if self.target_bounds is None else self._bounds()
+        public = () if bounds is None else ("the bounds of the target",)
+        rule = partial(_in_units, bounds=bounds, centre=centre, scale=scale)
+        weights = self._fit_models(settings, method, X, y, [rule], public)
         coefficients, intercepts = self._split_intercept(weights)
         self.coef_ = coefficients[0] * scale
         self.intercept_ = float(intercepts[0] * scale + centre)
         return self
 
+    @by_blocks
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted target of each row, clipped to ``target_bounds`` if given.
 

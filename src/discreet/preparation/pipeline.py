@@ -21,6 +21,7 @@ from discreet.accounting.budget import Budget, Measure
 from discreet.accounting.composition import divide
 from discreet.core import Account, Curator
 from discreet.core.noise import Noise
+from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
 from discreet.preparation.steps import (
@@ -132,7 +133,7 @@ def transform(
     steps: Sequence[Step],
     mechanisms: Sequence[Mechanism],
     X: Any,
-    targets: FloatArray,
+    targets: FloatArray | None,
     account: Account,
     noises: Sequence[Noise],
     *,
@@ -146,14 +147,14 @@ def transform(
     matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
     the other steps do is one affine map and left to `Rows.transformed` (`check_table` decides).
 
-    No step uses the targets, which are those of the first model. ``account`` has each step's share
-    reserved. ``data_norm`` is a public bound on the norm of a row before the preparation; the
-    problem may have one after it.
+    No step uses the targets, which are those of the first model, or None where X holds its own.
+    ``account`` has each step's share reserved. ``data_norm`` is a public bound on the norm of a row
+    before the preparation; the problem may have one after it.
     """
     table: Any = X
     base: Rows | None = None
     affine: AffineMap | None = None
-    rows_now: Callable[..., Rows] = partial(as_rows, X, targets)  # for the next step or the model
+    rows_now: Callable[..., Rows] = partial(_rows_of, X, targets)  # for the next step or the model
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
     for part, step in enumerate(steps):
@@ -165,15 +166,35 @@ def transform(
         fitted.append(released)
         affine = None if copy else released.affine_map(affine, X.shape[1])
         if affine is None:
-            own = table is not X and not sp.issparse(table)
-            table = released.apply(table, in_place=own)
-            rows_now = partial(as_rows, table, targets)
+            table = _applied(released, table, own=table is not X)
+            rows_now = partial(_rows_of, table, targets)
         else:
             if base is None:  # made once: norms are computed there
-                base = as_rows(table, targets, row_norm=affine.row_norm)
+                base = _rows_of(table, targets, row_norm=affine.row_norm)
             rows_now = partial(base.transformed, affine)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
+
+
+def _rows_of(
+    table: Any,
+    targets: FloatArray | None,
+    *,
+    fit_intercept: bool = True,
+    row_norm: float | None = None,
+) -> Rows:
+    """Return the rows of a table, wherever it is."""
+    if targets is None:
+        rows: Rows = table.rows(fit_intercept=fit_intercept, row_norm=row_norm)
+        return rows
+    return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
+
+
+def _applied(step: FittedStep, table: Any, *, own: bool) -> Any:
+    """Return the transformed table; ``own`` allows one in memory to be overwritten."""
+    if isinstance(table, BlockTable):
+        return table.applied(step)
+    return step.apply(table, in_place=own and not sp.issparse(table))
 
 
 def model_norm(

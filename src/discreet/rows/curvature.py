@@ -26,6 +26,7 @@ from discreet.rows.bounds import (
     term_allowance,
 )
 from discreet.rows.data import Point, RowData
+from discreet.rows.sparse import weighted_sum
 from discreet.rows.sums import Sum, gradient_sum, losses
 from discreet.rows.table import PRODUCT_KERNELS, in_parts, one_thread, sum_blocks
 from discreet.validate import FloatArray, vector
@@ -113,7 +114,7 @@ def hessian_product(
             factors = factors * data.scales[block, None]
         for k in range(count):
             column = np.ascontiguousarray(factors[:, k])
-            values[k, : data.n_features] = table.weighted_sum(start, column)
+            values[k, : data.n_features] = weighted_sum(table, start, column)
         return values
 
     numbers = (data.n_rows, table.n_entries, table.block_rows)

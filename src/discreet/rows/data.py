@@ -26,8 +26,8 @@ from discreet.rows.bounds import (
     gamma,
     norm_inflation,
 )
-from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, PRODUCT_KERNELS, Table, in_parts, read_only
+from discreet.rows.sparse import SparseTable, Table
+from discreet.rows.table import KERNELS, PRODUCT_KERNELS, in_parts, read_only
 from discreet.validate import FloatArray
 
 MAPPED_ENTRIES = 2**17
@@ -114,9 +114,9 @@ class RowData:
     weights : ndarray
         What a row's part in every sum is multiplied by: from 0 to 1, in multiples of 2^-30. No
         entries if all are 1.
-    clip_norms : ndarray
-        Norms by which gradients are clipped. Without a constant feature, a mapped row shorter than
-        1 counts as of norm 1: its factor is then at most the clip (docs/proofs/affine.md).
+    smallest : float
+        Norms below this count as this where gradients are clipped: 1 for mapped rows without a
+        constant feature, whose factor is then at most the clip (docs/proofs/affine.md), else 0.
     n_rows, n_features, n_parameters, dense
         Size and kind; parameters count the intercept. ``n_rows`` of a sample is private.
     """
@@ -137,8 +137,7 @@ class RowData:
         self.n_rows, self.dense = table.n_rows, table.dense
         self.n_features = table.n_features if map.is_identity else map.offset.size
         self.n_parameters = self.n_features + int(self.fit_intercept)
-        as_is = map.is_identity or self.fit_intercept
-        self.clip_norms = self.norm_bounds if as_is else np.maximum(self.norm_bounds, 1.0)
+        self.smallest = 0.0 if map.is_identity or self.fit_intercept else 1.0
 
     @classmethod
     def of(
@@ -158,7 +157,8 @@ class RowData:
         norms, scales = table.norms(), np.empty(0)
         if row_norm is not None:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                scales = np.minimum(row_norm / norms, 1.0)
+                scales = row_norm / norms
+            np.minimum(scales, 1.0, out=scales)
             scales[scales <= SMALLEST_FACTOR] = 0.0
             np.minimum(norms, row_norm, out=norms)
         if fit_intercept:

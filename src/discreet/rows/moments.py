@@ -24,7 +24,7 @@ from discreet.rows.bounds import (
     outer_error,
 )
 from discreet.rows.data import RowData
-from discreet.rows.sparse import SparseTable
+from discreet.rows.sparse import SparseTable, weighted_sum
 from discreet.rows.sums import Sum, carried_back, check_clip
 from discreet.rows.table import one_thread, sum_blocks
 from discreet.validate import FloatArray
@@ -40,15 +40,19 @@ def triangle(n_features: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float
     return first, second, np.where(first == second, 1.0, math.sqrt(2.0))
 
 
-def _clip(data: RowData) -> tuple[float, FloatArray | None]:
-    """Return the clip and κ, what mapped rows are multiplied by so that none is longer."""
+def _clip(data: RowData) -> float:
+    """Return the norm that no row in a moment exceeds."""
     if data.row_norm is None:
         raise ValueError("moments of rows need a public bound on the norm of a row; pass row_norm.")
-    clip = float(data.row_norm)
-    if data.map.is_identity:  # scales make no row longer than the clip
-        return clip, None
-    factors = clip / data.norm_bounds  # norms are above 0, and with a constant above 1
-    return clip, np.minimum(factors, 1.0, out=factors)
+    return float(data.row_norm)
+
+
+def _factors(data: RowData, start: int, stop: int) -> FloatArray:
+    """Return what rows are multiplied by so that none is longer than the clip: s, mapped rows κ."""
+    if data.map.is_identity:
+        return data.scales[start:stop]
+    factors = _clip(data) / data.norm_bounds[start:stop]  # norms above 0, with a constant above 1
+    return np.minimum(factors, 1.0, out=factors)
 
 
 def row_sum(data: RowData) -> Sum:
@@ -57,21 +61,20 @@ def row_sum(data: RowData) -> Sum:
     *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ row_norm. Proofs:
     docs/proofs/preparation.md, docs/proofs/affine.md.
     """
-    (clip, factors), table = _clip(data), data.table
+    clip, table, mapped = _clip(data), data.table, not data.map.is_identity
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        values, scales = np.zeros(table.n_features + 1), data.scales[start:stop]
-        if factors is not None:
-            own = data.weighted(start, factors[start:stop])
-            values[-1], scales = own.sum(), own * scales
-        else:
-            scales = data.weighted(start, scales)
-        values[:-1] = table.weighted_sum(start, scales)
+        values = np.zeros(table.n_features + 1)
+        own = data.weighted(start, _factors(data, start, stop))
+        if mapped:
+            values[-1] = own.sum()
+            own = own * data.scales[start:stop]
+        values[:-1] = weighted_sum(table, start, own)
         return values
 
     size = (data.n_rows, table.n_entries, table.block_rows)
     sums = sum_blocks(block_sum, table.n_features + 1, *size)[None, :]
-    total = carried_back(data, sums, clip if factors is None else 1.0)
+    total = carried_back(data, sums, 1.0 if mapped else clip)
     return Sum(total.values[: data.n_features], total.error)
 
 
@@ -83,18 +86,19 @@ def square_sum(data: RowData) -> Sum:
     *Privacy.* The contract of ``Sum`` with c_i = y∘y, ‖y‖ ≤ row_norm: entries of c_i are not
     negative and ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
-    (clip, factors), table, map = _clip(data), data.table, data.map
+    clip, table, map = _clip(data), data.table, data.map
     error = outer_error(data.public_size, table.block_rows, clip)
-    if factors is not None and isinstance(table, SparseTable) and map.is_diagonal:
+    csr = table if isinstance(table, SparseTable) and map.is_diagonal else None
+    if csr is not None:
         error = mapped_square_error(data.public_size, table.block_rows, clip, map.bound)
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        scales, block = data.scales[start:stop], np.zeros(data.n_features)
-        if factors is None:
-            return table.square_sum(start, data.weighted_roots(start, scales))
-        own = data.weighted_roots(start, factors[start:stop])
-        if isinstance(table, SparseTable) and map.is_diagonal:
-            return table.mapped_squares(start, scales, map, own)
+        block = np.zeros(data.n_features)
+        own = data.weighted_roots(start, _factors(data, start, stop))
+        if map.is_identity:
+            return table.square_sum(start, own)
+        if csr is not None:
+            return csr.mapped_squares(start, data.scales[start:stop], map, own)
         for row, tile in data.tiles(start, stop):
             tile *= own[row - start : row - start + len(tile), None]
             block += np.einsum("ij,ij->j", tile, tile)
@@ -113,15 +117,15 @@ def outer_sum(data: RowData) -> Sum:
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of yyᵀ, ‖y‖ ≤ row_norm:
     ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
-    (clip, factors), table, size = _clip(data), data.table, data.n_features
+    clip, table, size = _clip(data), data.table, data.n_features
     block_rows, entries = OUTER_ROWS, data.n_rows * size * size
-    csr = table if isinstance(table, SparseTable) and factors is None else None
+    csr = table if isinstance(table, SparseTable) and data.map.is_identity else None
     if csr is not None:
         block_rows, entries = max(OUTER_ROWS, size), table.n_entries * size
-    multipliers = data.scales if factors is None else factors
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        own, block = data.weighted_roots(start, multipliers[start:stop]), np.zeros((size, size))
+        own = data.weighted_roots(start, _factors(data, start, stop))
+        block = np.zeros((size, size))
         if csr is not None:
             return csr.outer_sum(start, own)
         for row, tile in data.tiles(start, stop):

@@ -14,19 +14,17 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.core.rows import Counts
 from discreet.errors import NotSupported, PrivacyError
-from discreet.objectives import Loss
 from discreet.rows.curvature import perturbed_gradient
 from discreet.rows.data import SOLVERS_OF_SUMS
 from discreet.rows.rows import Rows, as_rows
 from discreet.rows.sums import Sum
-from discreet.rows.table import Node, tree_total
+from discreet.rows.table import tree_total
 from discreet.validate import FloatArray
 
 Handle = Any
@@ -89,7 +87,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Ask:
-    """Call a method of the rows, or read an attribute of theirs."""
+    """Call a method of the rows, or read an attribute: an answer with this ticket."""
 
     ticket: str
     name: str
@@ -104,72 +102,49 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Transform:
-    """Make other rows of a partition: what a method of the rows returns."""
+class Derive:
+    """Make a partition of the rows that a method returns, with the ticket as its version."""
 
-    version: str
-    name: str
-    arguments: tuple[Any, ...] = ()
-    settings: dict[str, Any] = field(default_factory=dict)
+    ask: Ask
 
     def __call__(self, part: Partition) -> Partition:
-        rows = getattr(part.rows, self.name)(*self.arguments, **self.settings)
-        return part._replace(version=self.version, rows=rows)
+        reply = self.ask(part)
+        return Partition(part.id, reply.ticket, reply.value)
 
 
-@dataclass(frozen=True)
-class WithTargets:
-    """Give rows other targets: ``rule`` of the partition's own ones, a picklable function."""
-
-    version: str
-    rule: Callable[[FloatArray], ArrayLike]
-
-    def __call__(self, part: Partition) -> Partition:
-        targets = self.rule(part.rows.targets)
-        return part._replace(version=self.version, rows=part.rows.with_targets(targets))
+def _pairwise(values: Sequence[FloatArray]) -> FloatArray:
+    """Add up the partitions' values pairwise, in the order of their ids."""
+    return tree_total((0, id, np.array(value)) for id, value in enumerate(values))
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Draw a Poisson sample of a partition, from a stream of its own."""
-
-    version: str
-    rate: float
-    seed: tuple[int, ...]
-
-    def __call__(self, part: Partition) -> Partition:
-        generator = np.random.default_rng([*self.seed, part.id])
-        return part._replace(version=self.version, rows=part.rows.sample(self.rate, generator))
+def _agreed(what: str, values: Sequence[Any]) -> Any:
+    """Return the value that all partitions gave."""
+    if any(value != values[0] for value in values):
+        raise PrivacyError(f"Partitions disagree on {what}; nothing was released.")
+    return values[0]
 
 
-def _summed(name: str) -> Callable[..., Sum]:
-    """Return the method that asks for a `Sum`: bounds, which are those of the total, must agree."""
-
-    def ask(self: PartitionedRows, *arguments: Any, **settings: Any) -> Sum:
-        answers = self._answers(name, *arguments, **settings)
-        error = _agreed("error bounds", [answer.error for answer in answers])
-        return Sum(_pairwise([answer.values for answer in answers]), error)
-
-    return ask
+def _sum(answers: list[Sum]) -> Sum:
+    """Add up sums; the bound of each is that of the total."""
+    error = _agreed("error bounds", [answer.error for answer in answers])
+    return Sum(_pairwise([answer.values for answer in answers]), error)
 
 
-def _added(name: str) -> Callable[..., FloatArray]:
-    """Return the method that asks for an array without a bound."""
-
-    def ask(self: PartitionedRows, *arguments: Any) -> FloatArray:
-        return _pairwise(self._answers(name, *arguments))
-
-    return ask
+def _counts(answers: list[Counts]) -> Counts:
+    """Add up counts, exactly, in the finest unit: rows without weights count 1."""
+    unit = max(answer.unit for answer in answers)
+    values = np.array([answer.values * (unit // answer.unit) for answer in answers])
+    return Counts(values.sum(axis=0), unit)
 
 
-def _counted(name: str) -> Callable[..., Counts]:
-    """Return the method that asks for counts, in the finest unit: rows without weights count 1."""
+Combined = TypeVar("Combined")
 
-    def ask(self: PartitionedRows, *arguments: Any) -> Counts:
-        answers: list[Counts] = self._answers(name, *arguments)
-        unit = max(answer.unit for answer in answers)
-        values = np.array([answer.values * (unit // answer.unit) for answer in answers])
-        return Counts(values.sum(axis=0), unit)
+
+def _asked(name: str, combine: Callable[[list[Any]], Combined]) -> Callable[..., Combined]:
+    """Return the method that asks all partitions and combines their answers."""
+
+    def ask(self: PartitionedRows, *arguments: Any, **settings: Any) -> Combined:
+        return combine(self.answers(name, *arguments, **settings))
 
     return ask
 
@@ -178,7 +153,8 @@ def _derived(name: str) -> Callable[..., PartitionedRows]:
     """Return the method that makes other rows of every partition, by a method of `Rows`."""
 
     def ask(self: PartitionedRows, *arguments: Any, **settings: Any) -> PartitionedRows:
-        return self._derive(Transform(secrets.token_hex(8), name, arguments, settings))
+        task = Ask(secrets.token_hex(8), name, arguments, settings)
+        return self.derive(Derive(task), task.ticket)
 
     return ask
 
@@ -204,31 +180,33 @@ class PartitionedRows:
     engine: Engine
     parts: Sequence[Handle]
     version: str
-    public_size: int
-    row_norm: float | None
-    fit_intercept: bool
-    n_features: int
-    n_parameters: int
-    dense: bool
+    public_size: int = 0
+    row_norm: float | None = None
+    fit_intercept: bool = True
+    n_features: int = 0
+    n_parameters: int = 0
+    dense: bool = True
 
-    gradient_sum = _summed("gradient_sum")
-    line_losses = _summed("line_losses")
-    corner_gradient = _summed("corner_gradient")
-    candidate_losses = _summed("candidate_losses")
-    row_sum = _summed("row_sum")
-    square_sum = _summed("square_sum")
-    outer_sum = _summed("outer_sum")
-    xy_moment_sum = _summed("xy_moment_sum")
-    target_sum = _summed("target_sum")
-    norm_counts = _counted("norm_counts")
-    column_counts = _counted("column_counts")
+    gradient_sum = _asked("gradient_sum", _sum)
+    line_losses = _asked("line_losses", _sum)
+    corner_gradient = _asked("corner_gradient", _sum)
+    candidate_losses = _asked("candidate_losses", _sum)
+    row_sum = _asked("row_sum", _sum)
+    square_sum = _asked("square_sum", _sum)
+    outer_sum = _asked("outer_sum", _sum)
+    xy_moment_sum = _asked("xy_moment_sum", _sum)
+    target_sum = _asked("target_sum", _sum)
+    norm_counts = _asked("norm_counts", _counts)
+    column_counts = _asked("column_counts", _counts)
 
-    hessian_sum = _added("hessian_sum")
-    hessian_product = _added("hessian_product")
-    hessian_diagonal = _added("hessian_diagonal")
-    certified_sum = _summed("certified_sum")
+    objective_sum = _asked("objective_sum", lambda answers: float(_pairwise(answers)))
+    hessian_sum = _asked("hessian_sum", _pairwise)
+    hessian_product = _asked("hessian_product", _pairwise)
+    hessian_diagonal = _asked("hessian_diagonal", _pairwise)
+    certified_sum = _asked("certified_sum", _sum)
     perturbed_gradient = perturbed_gradient
 
+    with_targets = _derived("with_targets")
     transformed = _derived("transformed")
     columns = _derived("columns")
     within_reach = _derived("within_reach")
@@ -237,35 +215,22 @@ class PartitionedRows:
     batch_error = _refused("Batches of rows")
     descend = _refused("Descent by batches")
     take = _refused("A choice of rows")
+    sample = _refused("A sample")
 
     @property
     def n_rows(self) -> int:
         return self.public_size
 
-    def objective_sum(self, weights: ArrayLike, loss: Loss) -> float:
-        values = self._answers("objective_sum", weights, loss)
-        return float(_pairwise([np.array(value) for value in values]))
-
-    def with_targets(self, rule: Callable[[FloatArray], ArrayLike]) -> PartitionedRows:
-        return self._derive(WithTargets(secrets.token_hex(8), rule))
-
-    def sample(self, rate: float, generator: np.random.Generator) -> PartitionedRows:
-        seed = tuple(generator.integers(2**63, size=4).tolist())
-        return self._derive(Sample(secrets.token_hex(8), rate, seed))
-
     def release(self) -> None:
         """Let the engine forget these partitions."""
         self.engine.release(self.parts)
 
-    def _derive(self, task: Build | Transform | WithTargets | Sample) -> PartitionedRows:
-        parts = self.engine.derive(task, self.parts)
-        return replace(self, parts=parts, version=task.version)._described()
+    def derive(self, task: Callable[[Any], Partition], version: str) -> PartitionedRows:
+        """Make other partitions; what is public about them must agree."""
+        new = replace(self, parts=self.engine.derive(task, self.parts), version=version)
+        return replace(new, **_agreed("what is public", new.answers("public_facts")))
 
-    def _described(self) -> PartitionedRows:
-        facts = self._answers("public_facts")
-        return replace(self, **_agreed("what is public", facts))
-
-    def _answers(self, name: str, *arguments: Any, **settings: Any) -> list[Any]:
+    def answers(self, name: str, *arguments: Any, **settings: Any) -> list[Any]:
         """Ask every partition; return one answer of each, in the order of their ids.
 
         *Privacy.* An answer that is missing, repeated, or of another partition, derivation or
@@ -282,18 +247,6 @@ class PartitionedRows:
         if len(found) != len(ids):
             raise PrivacyError("A partition did not answer; nothing was released.")
         return [found[id] for id in ids]
-
-
-def _pairwise(values: Sequence[FloatArray]) -> FloatArray:
-    """Add up the partitions' values pairwise, in the order of their ids."""
-    return tree_total(Node(0, id, np.array(value)) for id, value in enumerate(values))
-
-
-def _agreed(what: str, values: Sequence[Any]) -> Any:
-    """Return the value that all partitions gave."""
-    if any(value != values[0] for value in values):
-        raise PrivacyError(f"Partitions disagree on {what}; nothing was released.")
-    return values[0]
 
 
 def partitioned_rows(
@@ -318,9 +271,8 @@ def partitioned_rows(
     if not len(blocks):
         raise ValueError("a table in partitions needs at least one partition.")
     task = Build(secrets.token_hex(8), fit_intercept, row_norm, public_size)
-    facts = (public_size, row_norm, fit_intercept, 0, 0, True)
-    rows = PartitionedRows(engine, blocks, task.version, *facts)._derive(task)
-    if sum(rows._answers("total_weight")) > public_size * (1 + 1e-9):
+    rows = PartitionedRows(engine, blocks, task.version).derive(task, task.version)
+    if sum(rows.answers("total_weight")) > public_size * (1 + 1e-9):
         raise PrivacyError("The rows of all partitions are more than public_size.")
     return rows
 

@@ -42,8 +42,11 @@ class Checked(NamedTuple):
     values: FloatArray
 
 
-def check_targets(y: ArrayLike | Checked, n_rows: int) -> FloatArray:
-    """Return targets as a new float64 array, or those that were checked before as they are."""
+Targets = ArrayLike | Checked
+
+
+def check_targets(y: Targets, n_rows: int) -> FloatArray:
+    """Return targets as float64, or those that were checked before as they are; not copied."""
     if isinstance(y, Checked):
         return y.values
     array = np.asarray(y)
@@ -53,7 +56,7 @@ def check_targets(y: ArrayLike | Checked, n_rows: int) -> FloatArray:
         )
     if array.size != n_rows:
         raise ValueError(f"y must have one target for each of {n_rows} rows, not {array.size}.")
-    targets = array.astype(np.float64)
+    targets = array.astype(np.float64, copy=False)
     if not np.isfinite(targets).all():
         raise ValueError(
             "y must be finite; it has NaN or infinite entries. Remove those rows first."
@@ -125,9 +128,13 @@ class Rows(RowData):
 
     # Other rows
 
-    def with_targets(self, y: ArrayLike | Checked) -> Self:
-        """Return the same rows with other targets. Nothing is computed again or copied."""
-        other = replace(self, targets=check_targets(y, self.n_rows))
+    def with_targets(self, y: Targets | Callable[[FloatArray], Targets]) -> Self:
+        """Return the same rows with other targets, or with a function of their own ones.
+
+        Nothing is computed again or copied.
+        """
+        targets = y(self.targets) if callable(y) else y
+        other = replace(self, targets=check_targets(targets, self.n_rows))
         other.memory = replace(self.memory)
         return other
 
@@ -276,7 +283,7 @@ class Rows(RowData):
 
 def as_rows(
     X: Any,
-    y: ArrayLike | Checked,
+    y: Targets,
     *,
     fit_intercept: bool = True,
     row_norm: float | None = None,
@@ -291,7 +298,8 @@ def as_rows(
         The table, one row for each person. It is read in place and never written, and must not
         change while the rows are in use.
     y : array of numbers
-        Targets, one for each row: -1 and 1 for classification.
+        Targets, one for each row: -1 and 1 for classification. Like the table, they must not
+        change.
     fit_intercept : bool
         Whether rows have a constant last feature 1 (which is never stored).
     row_norm : float or None

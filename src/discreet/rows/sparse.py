@@ -1,6 +1,6 @@
 """Tables in a SciPy CSR matrix: only stored entries are touched."""
 
-# ruff: noqa: D102  the primitives are documented in Table
+# ruff: noqa: D102  the primitives are documented in DenseTable
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from discreet.rows.table import (
     BAD_NUMBERS,
     PRODUCT_KERNELS,
     Batches,
+    DenseTable,
     Halves,
     Piece,
-    Table,
+    check_columns,
     read_only,
 )
 from discreet.validate import FloatArray
@@ -31,8 +32,8 @@ TILE_ENTRIES = 2**20
 """Entries (8 MB) that are made dense at a time."""
 
 
-class SparseTable(Table):
-    """Rows of a CSR matrix.
+class SparseTable:
+    """Rows of a CSR matrix, with the primitives that are documented in `DenseTable`.
 
     A matrix whose rows have unsorted or repeated entries is put in order on a copy: with repeated
     entries the norm of a row would be wrong, and with it the clipping. The entries themselves are
@@ -41,6 +42,8 @@ class SparseTable(Table):
     """
 
     dense = False
+    n_rows: int
+    n_features: int
 
     def __init__(self, X: Any) -> None:
         self._read(X)
@@ -175,7 +178,7 @@ class SparseTable(Table):
         return self._like(self._matrix(self.data)[index])
 
     def columns(self, index: NDArray[np.intp]) -> Self:
-        table = self._matrix(self.data)[:, self.check_columns(index)]
+        table = self._matrix(self.data)[:, check_columns(self.n_features, index)]
         table.sort_indices()
         return self._like(table)
 
@@ -193,3 +196,15 @@ class SparseTable(Table):
     def batches(self, order: NDArray[np.int64]) -> Iterator[Batches]:
         everything = slice(None)
         yield Batches(everything, (*self.arrays, self.n_features), order, everything)
+
+
+Table = DenseTable | SparseTable
+"""A table; what computes on one does not ask which it is, but for what only sparse tables have."""
+
+
+def weighted_sum(table: Table, start: int, coefficients: FloatArray) -> FloatArray:
+    """Return coefficients @ X[start : start + coefficients.size]."""
+    total = np.zeros(table.n_features)
+    for piece in table.pieces(start, start + coefficients.size):
+        table.add(piece, coefficients[piece.start - start : piece.stop - start], total)
+    return total

@@ -113,9 +113,10 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
         return _output_gradient(data, data.margins_at(at, loss.n_outputs), loss, clip)
     known = data.memory.known(at)
     if known is not None:
-        return clipped_sum(data, known, loss, clip, data.clip_norms)
+        return clipped_sum(data, known, loss, clip, data.norm_bounds)
+    data.memory.point = None  # a vector less while the new one is computed
     computed = np.empty(data.n_rows)
-    total = clipped_sum(data, computed, loss, clip, data.clip_norms, missing=at)
+    total = clipped_sum(data, computed, loss, clip, data.norm_bounds, missing=at)
     data.memory.point = Point(at, computed)
     return total
 
@@ -151,7 +152,8 @@ def clipped_sum(
                     slopes_of(parameter, here, targets[at], slopes)
                 else:
                     slopes[:] = loss.derivative(here, targets[at])
-            values[-1] += clip_slopes(sizes[at], scales[at], own[at], clip, slopes)
+            norms = np.maximum(sizes[at], data.smallest) if data.smallest else sizes[at]
+            values[-1] += clip_slopes(norms, scales[at], own[at], clip, slopes)
             table.add(piece, slopes, values[:-1])
         return values
 
@@ -179,7 +181,8 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
         else:
             with np.errstate(all="ignore"):
                 slopes[:] = loss.derivative(margins[block], data.targets[block])
-        numbers = (data.clip_norms[block], data.scales[block], data.weights[block])
+        norms = np.maximum(data.norm_bounds[block], data.smallest)
+        numbers = (norms, data.scales[block], data.weights[block])
         KERNELS.clip_outputs(slopes, *numbers, clip, totals)
         values[:, :-1] = table.output_sum(start, slopes)
         values[:, -1] = totals

@@ -5,15 +5,12 @@ the arguments alone, to the last bit (docs/proofs/summation.md, part 1); only su
 added up in any order within a block.
 """
 
-# ruff: noqa: D102  the primitives are documented in Table
-
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple, Self, TypeVar
@@ -65,105 +62,6 @@ class Batches(NamedTuple):
     source: tuple[Any, ...]
     order: NDArray[np.int64]
     rows: slice | NDArray[np.int64]
-
-
-class Table(ABC):
-    """Rows of numbers, read in place; ``dense`` if all entries are stored.
-
-    ``n_entries`` are those that a pass reads (only to decide how many threads to use), and
-    ``block_rows`` the rows whose numbers are summed before the sum is added to a total: public.
-    """
-
-    dense: bool
-    dtype: np.dtype[Any]
-    n_rows: int
-    n_features: int
-    n_entries: int
-    block_rows: int = BLOCK_ROWS
-
-    @abstractmethod
-    def norms(self) -> FloatArray:
-        """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite."""
-
-    @abstractmethod
-    def pieces(self, start: int, stop: int) -> Iterator[Piece]:
-        """Yield rows start to stop in order, in pieces that are read from cache twice."""
-
-    @abstractmethod
-    def products(self, piece: Piece, vector: FloatArray, out: FloatArray) -> None:
-        """Write piece @ vector to out."""
-
-    @abstractmethod
-    def add(self, piece: Piece, coefficients: FloatArray, total: FloatArray) -> None:
-        """Add coefficients @ piece to total."""
-
-    @abstractmethod
-    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, read-only C-contiguous dense rows) for rows start to stop."""
-
-    @abstractmethod
-    def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
-        """Write X[start:stop] @ weights.T to out, with the bits of `products` for each output."""
-
-    @abstractmethod
-    def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
-        """Return factors.T @ X[start : start + len(factors)]."""
-
-    @abstractmethod
-    def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
-        """Write X[start:stop] @ weights to out, both as pairs of a rounded number and the rest."""
-
-    @abstractmethod
-    def square_sum(self, start: int, scales: FloatArray) -> FloatArray:
-        """Return Σ (scale·x)², column by column, over rows start : start + scales.size."""
-
-    @abstractmethod
-    def weighted_squares(self, factors: FloatArray) -> FloatArray:
-        """Return Σ_i factors[i, k]·x_ij² as an array (k, j); its rounding is not bounded."""
-
-    @abstractmethod
-    def largest_entries(self) -> FloatArray:
-        """Return the largest absolute entry of each row."""
-
-    @abstractmethod
-    def column(self, index: int, start: int, stop: int) -> FloatArray:
-        """Return rows start to stop of a column."""
-
-    @abstractmethod
-    def take(self, index: NDArray[np.intp]) -> Self:
-        """Return a table of the named rows."""
-
-    @abstractmethod
-    def columns(self, index: NDArray[np.intp]) -> Self:
-        """Return a table of the named columns."""
-
-    @abstractmethod
-    def scaled(
-        self, factors: FloatArray, *, largest: float | None = None, out: Any | None = None
-    ) -> Any:
-        """Return an array or CSR matrix of the rows, each times its factor.
-
-        With ``largest``, in float64 and with entries cut to it; else in the type of the table,
-        and written to ``out`` if that is given (dense tables only).
-        """
-
-    @abstractmethod
-    def batches(self, order: NDArray[np.int64]) -> Iterator[Batches]:
-        """Yield the batches whose rows ``order`` names, one batch per row of it."""
-
-    def weighted_sum(self, start: int, coefficients: FloatArray) -> FloatArray:
-        """Return coefficients @ X[start : start + coefficients.size]."""
-        total = np.zeros(self.n_features)
-        for piece in self.pieces(start, start + coefficients.size):
-            self.add(piece, coefficients[piece.start - start : piece.stop - start], total)
-        return total
-
-    def check_columns(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return indices of columns that exist."""
-        index = np.asarray(index, dtype=np.intp)
-        if index.ndim != 1 or not index.size or index.min() < 0 or index.max() >= self.n_features:
-            raise ValueError(f"columns must be a list of indices from 0 to {self.n_features - 1}.")
-        return index
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -221,22 +119,18 @@ def in_parts(
     return [results[k] for k in range(count)]
 
 
-class Node(NamedTuple):
-    """The sum of items place·2^level to (place + 1)·2^level − 1."""
-
-    level: int
-    place: int
-    values: FloatArray
+Node = tuple[int, int, FloatArray]
+"""(level, place, values): the sum of items place·2^level to (place + 1)·2^level − 1."""
 
 
 def join(forest: list[Node], node: Node) -> None:
     """Append a node to those of the items before it; add up nodes that are the halves of one."""
     level, place, values = node
-    while place % 2 and forest and forest[-1][:2] == (level, place - 1):
-        left = forest.pop().values
+    while place % 2 and forest and forest[-1][0] == level:  # its left neighbour
+        left = forest.pop()[2]
         left += values
         level, place, values = level + 1, place // 2, left
-    forest.append(Node(level, place, values))
+    forest.append((level, place, values))
 
 
 def tree_total(nodes: Iterable[Node]) -> FloatArray:
@@ -247,9 +141,9 @@ def tree_total(nodes: Iterable[Node]) -> FloatArray:
     forest: list[Node] = []
     for node in nodes:
         join(forest, node)
-    total = forest.pop().values
+    total = forest.pop()[2]
     while forest:
-        total = forest.pop().values + total
+        total = forest.pop()[2] + total
     return total
 
 
@@ -270,7 +164,7 @@ def sum_blocks(
         forest: list[Node] = []
         for start in range(first, last, block_rows):
             values = block_sum(start, min(start + block_rows, last))
-            join(forest, Node(0, start // block_rows, values))
+            join(forest, (0, start // block_rows, values))
         return forest
 
     if not n_rows:
@@ -298,14 +192,25 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-class DenseTable(Table):
+def check_columns(n_features: int, index: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return indices of columns that exist."""
+    index = np.asarray(index, dtype=np.intp)
+    if index.ndim != 1 or not index.size or index.min() < 0 or index.max() >= n_features:
+        raise ValueError(f"columns must be a list of indices from 0 to {n_features - 1}.")
+    return index
+
+
+class DenseTable:
     """Rows of a NumPy array of any layout: in memory, read-only or memory-mapped.
 
     The array is not copied and must not change while it is in use. Layouts other than C and F are
-    read in small tiles.
+    read in small tiles. ``n_entries`` are those that a pass reads (only to decide how many threads
+    to use), and ``block_rows`` the rows whose numbers are summed before blocks are: public.
     """
 
-    dense = True
+    dense, block_rows = True, BLOCK_ROWS
+    n_rows: int
+    n_features: int
 
     def __init__(self, X: NDArray[Any]) -> None:
         self.array = X.view()
@@ -320,6 +225,7 @@ class DenseTable(Table):
         self._height = max(1, TILE_ENTRIES // columns, min(WIDE_ROWS, WIDE_ENTRIES // columns))
 
     def norms(self) -> FloatArray:
+        """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite."""
         inflation, out = norm_inflation(self.n_features), np.empty(self.n_rows)
 
         def part(first: int, last: int) -> bool:
@@ -333,6 +239,7 @@ class DenseTable(Table):
         return out
 
     def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
+        """Yield (first row, read-only C-contiguous dense rows) for rows start to stop."""
         if self._by_row:
             yield start, self.array[start:stop]
             return
@@ -343,6 +250,7 @@ class DenseTable(Table):
             yield first, read_only(tile)
 
     def pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        """Yield rows start to stop in order, in pieces that are read from cache twice."""
         if self._by_column:
             yield Piece(start, stop, self.array[start:stop])
         elif self._as_stored:
@@ -355,18 +263,21 @@ class DenseTable(Table):
                 yield Piece(first, first + len(tile), tile)
 
     def products(self, piece: Piece, vector: FloatArray, out: FloatArray) -> None:
+        """Write piece @ vector to out."""
         if self._by_column:
             KERNELS.column_products(piece.data, vector, out)
         else:
             KERNELS.dense_products(piece.data, vector, out)
 
     def add(self, piece: Piece, coefficients: FloatArray, total: FloatArray) -> None:
+        """Add coefficients @ piece to total."""
         if self._by_column:
             KERNELS.column_add(self.array.T, piece.start, coefficients, total)
         else:
             KERNELS.dense_add(piece.data, coefficients, total)
 
     def output_products(self, start: int, stop: int, weights: FloatArray, out: FloatArray) -> None:
+        """Write X[start:stop] @ weights.T to out, with the bits of `products` for each output."""
         missing = -len(weights) % PRODUCT_KERNELS.TOGETHER
         padded = np.zeros((len(weights) + missing, self.n_features))
         padded[: len(weights)] = weights
@@ -375,6 +286,7 @@ class DenseTable(Table):
             PRODUCT_KERNELS.dense_output_products(tile, padded, here)
 
     def output_sum(self, start: int, factors: FloatArray) -> FloatArray:
+        """Return factors.T @ X[start : start + len(factors)]."""
         total = np.zeros((factors.shape[1], self.n_features))
         for first, tile in self.tiles(start, start + len(factors)):
             here = factors[first - start : first - start + len(tile)]
@@ -382,12 +294,14 @@ class DenseTable(Table):
         return total
 
     def accurate_products(self, start: int, stop: int, weights: Halves, out: Halves) -> None:
+        """Write X[start:stop] @ weights to out, both as pairs of a rounded number and the rest."""
         for first, tile in self.tiles(start, stop):
             at = slice(first - start, first - start + len(tile))
             parts = (out[0][at], out[1][at])
             PRODUCT_KERNELS.accurate_dense_products(tile, *weights, *parts)
 
     def square_sum(self, start: int, scales: FloatArray) -> FloatArray:
+        """Return Σ (scale·x)², column by column, over rows start : start + scales.size."""
         total = np.zeros(self.n_features)
         for row, tile in self.tiles(start, start + scales.size):
             at = row - start
@@ -395,6 +309,7 @@ class DenseTable(Table):
         return total
 
     def weighted_squares(self, factors: FloatArray) -> FloatArray:
+        """Return Σ_i factors[i, k]·x_ij² as an array (k, j); its rounding is not bounded."""
         total = np.zeros((factors.shape[1], self.n_features))
         for start in range(0, self.n_rows, BLOCK_ROWS):
             for first, tile in self.tiles(start, min(start + BLOCK_ROWS, self.n_rows)):
@@ -402,23 +317,34 @@ class DenseTable(Table):
         return total
 
     def largest_entries(self) -> FloatArray:
+        """Return the largest absolute entry of each row."""
         out = np.empty(self.n_rows)
         for start, tile in self.tiles(0, self.n_rows):
             KERNELS.dense_largest(tile, out[start : start + len(tile)])
         return out
 
     def column(self, index: int, start: int, stop: int) -> FloatArray:
+        """Return rows start to stop of a column."""
         return self.array[start:stop, index].astype(np.float64)
 
     def take(self, index: NDArray[np.intp]) -> Self:
+        """Return a table of the named rows."""
         return type(self)(self.array[index])
 
     def columns(self, index: NDArray[np.intp]) -> Self:
-        return type(self)(np.ascontiguousarray(self.array[:, self.check_columns(index)]))
+        """Return a table of the named columns."""
+        return type(self)(
+            np.ascontiguousarray(self.array[:, check_columns(self.n_features, index)])
+        )
 
     def scaled(
         self, factors: FloatArray, *, largest: float | None = None, out: Any | None = None
     ) -> NDArray[Any]:
+        """Return an array or CSR matrix of the rows, each times its factor.
+
+        With ``largest``, in float64 and with entries cut to it; else in the type of the table,
+        and written to ``out`` if that is given (dense tables only).
+        """
         if largest is not None:
             values = self.array.astype(np.float64)
             values *= factors[:, None]
@@ -431,6 +357,7 @@ class DenseTable(Table):
         return written
 
     def batches(self, order: NDArray[np.int64]) -> Iterator[Batches]:
+        """Yield the batches whose rows ``order`` names, one batch per row of it."""
         everything = slice(None)
         if self._by_row:
             yield Batches(everything, (self.array,), order, everything)

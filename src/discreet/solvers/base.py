@@ -125,6 +125,8 @@ class Solver:
         True if it takes losses with several margins per row (`Softmax`).
     takes_transformed_rows
         True if it asks for gradients alone, so that prepared rows need no table of their own.
+    takes_blocks
+        False if it needs single rows or their order, so that rows cannot be in blocks on workers.
     composes
         Measures that it may open for δ > 0 (for δ = 0 it is pure privacy), where a preparation has
         a part of the budget. A plan is ``"approximate"``, or ``"profile"`` if its steps have one.
@@ -141,6 +143,7 @@ class Solver:
     needs_row_bound: ClassVar[bool] = False
     takes_outputs: ClassVar[bool] = False
     takes_transformed_rows: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:

@@ -89,6 +89,7 @@ class LaplaceSGD(Solver):
         "updates (GlobalSIP 2013)"
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
+    takes_blocks: ClassVar[bool] = False
     composes: ClassVar[tuple[Measure, ...]] = ("pure", "zcdp", "gdp")
     demands: ClassVar[tuple[str, ...]] = (
         "every batch of a pass has the same number of rows",

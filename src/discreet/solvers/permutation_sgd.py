@@ -121,6 +121,7 @@ class PermutationSGD(Solver):
         "data_norm is given, and gradient_clip where the slope of the loss is not bounded",
         "the loss is one of logistic, huber-hinge, huber and squared",
     )
+    takes_blocks: ClassVar[bool] = False
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True

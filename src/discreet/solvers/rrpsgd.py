@@ -95,6 +95,7 @@ class RRPSGD(Solver):
         "Zhang, Zheng, Mou, Wang: Efficient Private ERM for Smooth Objectives (IJCAI 2017), "
         "Algorithm 2"
     )
+    takes_blocks: ClassVar[bool] = False
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     demands: ClassVar[tuple[str, ...]] = (
         "steps are below 2/β, for the random round's sake",

@@ -104,6 +104,7 @@ class SGD(Solver):
         "Privacy, 2016, Algorithm 1; 'bassily': Bassily, Smith & Thakurta, Private Empirical Risk "
         "Minimization: Efficient Algorithms and Tight Error Bounds, 2014, Algorithm 1"
     )
+    takes_blocks: ClassVar[bool] = False
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
         "batches are Poisson samples drawn from secure bits, with the rate that is accounted",

@@ -1,32 +1,36 @@
 """Tables: schemas of public knowledge, and reading and encoding rows by them.
 
-    from discreet.tables import Schema, read
+    from discreet.tables import Schema
 
     schema = Schema.read("visits.toml")
-    X, y = read("visits.csv", schema)
+    X, y = schema.open("visits.csv")  # or a folder, a pandas or polars table, a DuckDB relation, …
 
-A `Schema` says what everybody may know: bounds, categories, the target. `schema.transformer()` and
-`read` encode rows by it alone. `draft` writes a skeleton of one, `draft_private` estimates it
-within a budget.
+A `Schema` says what everybody may know: bounds, categories, the target. `schema.open`,
+`schema.batches` and `schema.transformer()` encode rows by it alone. `draft` writes a skeleton of
+one, `draft_private` estimates it within a budget.
 
 pyarrow is imported when a table is read, not before.
 """
 
 from discreet.tables.columns import Boolean, Categorical, Column, Ignored, Numeric, Ordinal
 from discreet.tables.draft import draft, draft_private
-from discreet.tables.reading import batches, read
+from discreet.tables.reading import Encoded, EncodedBlock, batches, read
 from discreet.tables.schema import FileFormat, Schema, Spent, Target
+from discreet.tables.sources import Source, source
 from discreet.tables.transformer import TableTransformer
 
 __all__ = [
     "Boolean",
     "Categorical",
     "Column",
+    "Encoded",
+    "EncodedBlock",
     "FileFormat",
     "Ignored",
     "Numeric",
     "Ordinal",
     "Schema",
+    "Source",
     "Spent",
     "TableTransformer",
     "Target",
@@ -34,4 +38,5 @@ __all__ = [
     "draft",
     "draft_private",
     "read",
+    "source",
 ]

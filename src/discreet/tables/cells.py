@@ -72,7 +72,7 @@ def lenient_numbers(cells: Any) -> FloatArray:
 def number_margin(cells: Any) -> int:
     """Count the cells that read as numbers, minus those that hold other text."""
     count = int(np.count_nonzero(~np.isnan(lenient_numbers(cells))))
-    return 2 * count - (len(cells) - cells.null_count)
+    return 2 * count - (len(cells) - int(cells.null_count))
 
 
 class Lookup:
@@ -97,6 +97,7 @@ class Lookup:
         self._keys = [text for text, _ in pairs]
         self._codes = np.array([code for _, code in pairs], np.int32)
         self._any_case = any_case
+        self._last: tuple[Any, NDArray[np.int32]] | None = None
 
     def codes(self, cells: Any, where: str) -> NDArray[np.int32]:
         """Return the index of each cell in the list, or `MISSING` or `UNLISTED`."""
@@ -108,7 +109,11 @@ class Lookup:
             if not pa.types.is_dictionary(array.type):
                 array = array.dictionary_encode()
             distinct = _plain(array.dictionary)
-            found = np.append(self._codes_of(distinct), np.int32(MISSING))
+            last = self._last  # blocks often have the dictionary of the block before
+            if last is None or not distinct.equals(last[0]):
+                last = distinct, np.append(self._codes_of(distinct), np.int32(MISSING))
+                self._last = last
+            found = last[1]
         except pa.ArrowException:  # whose text may quote a cell
             raise TableError(
                 f"{where}: its cells are neither texts nor numbers; convert the column to either."
@@ -116,7 +121,7 @@ class Lookup:
         indices = array.indices
         if indices.null_count:
             indices = indices.cast(pa.int64()).fill_null(len(distinct))
-        return found[indices.to_numpy(zero_copy_only=False)]
+        return np.asarray(found[indices.to_numpy(zero_copy_only=False)])
 
     def _codes_of(self, distinct: pa.Array) -> NDArray[np.int32]:
         """Return the codes of distinct cells, by their text first.
@@ -157,7 +162,7 @@ class Lookup:
         value_set = pa.array([keys[index] for index in usable], type=values.type)
         found = pa.compute.index_in(values, value_set=value_set).fill_null(len(usable))
         codes = np.append(self._codes[usable], np.int32(UNLISTED))
-        return codes[found.to_numpy(zero_copy_only=False)]
+        return np.asarray(codes[found.to_numpy(zero_copy_only=False)])
 
 
 def _plain(cells: Any) -> pa.Array:
@@ -208,13 +213,14 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | 
     if lenient:
         texts = compute.if_else(compute.match_substring_regex(texts, _NUMBER), texts, nothing)
     try:
-        return texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:  # whose text quotes a cell
         is_number = compute.match_substring_regex(texts, _NUMBER).fill_null(True)
     if not compute.all(is_number, min_count=0).as_py():
         return None
     # Some versions of Arrow know fewer ways to write a number than the rule above.
-    return texts.fill_null("nan").to_numpy(zero_copy_only=False).astype(np.float64)
+    as_objects = texts.fill_null("nan").to_numpy(zero_copy_only=False)
+    return np.asarray(as_objects.astype(np.float64))
 
 
 def _is_number_text(text: str) -> bool:

@@ -107,11 +107,11 @@ class Numeric(Column):
 
     def scaled(self, values: Any) -> FloatArray:
         """Apply the scale s to each number."""
-        values = np.asarray(values, dtype=np.float64)
+        found: FloatArray = np.asarray(values, dtype=np.float64)
         if self.scale == "linear":
-            return values
-        size = np.sqrt(np.abs(values)) if self.scale == "sqrt" else np.log1p(np.abs(values))
-        return np.copysign(size, values)
+            return found
+        size = np.sqrt(np.abs(found)) if self.scale == "sqrt" else np.log1p(np.abs(found))
+        return np.asarray(np.copysign(size, found))
 
 
 @dataclass(frozen=True)

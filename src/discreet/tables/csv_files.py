@@ -12,18 +12,19 @@ would report with the cell in question are caught around it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from discreet.errors import TableError
-from discreet.tables.cells import arrow, without_markers
-from discreet.tables.columns import counted, quoted, repeated, strip
+from discreet.tables.cells import arrow
+from discreet.tables.columns import counted, strip
+from discreet.tables.matching import Piece, Request, columns_to_read
 from discreet.tables.schema import Schema
 from discreet.tables.text_stream import TextStream
 
-__all__ = ["cleaned", "columns_to_read", "text_batches"]
+__all__ = ["check_header", "text_pieces"]
 
 FIRST_BLOCK = 1 << 20  # bytes that Arrow parses at a time, as long as every record fits
 LONGEST_RECORD = 1 << 26  # bytes beyond which a record is taken for a quote that is never closed
@@ -38,29 +39,25 @@ class _RecordTooLong(Exception):
     """A record does not fit in a block."""
 
 
-def text_batches(
-    path: Path,
-    schema: Schema,
-    target: bool,
-    progress: Callable[[float], None] | None,
-    drafting: bool,
-) -> Iterator[dict[str, Any]]:
-    """Yield the records of a text file block by block, as texts; see `discreet.tables.batches`."""
+def text_pieces(path: Path, request: Request, *, may_be_empty: bool = False) -> Iterator[Piece]:
+    """Yield the records of a text file block by block, as texts."""
+    schema = request.schema
     block_size, done, shown, complete = FIRST_BLOCK, 0, 0.0, False
     while not complete:
-        with TextStream(path, schema.file, drafting=drafting) as stream, suppress(_RecordTooLong):
-            names = _names(stream, schema, target)
-            wanted = columns_to_read(names, schema, target)
+        with (
+            TextStream(path, schema.file, drafting=request.drafting) as stream,
+            suppress(_RecordTooLong),
+        ):
+            names = _names(stream, schema, request.target)
+            wanted = columns_to_read(names, request)
             skip = done
-            for batch in _records(stream, schema, names, wanted, block_size):
+            for batch in _records(stream, request, names, wanted, block_size):
                 fresh = batch.slice(min(skip, batch.num_rows))
                 skip -= batch.num_rows - fresh.num_rows
                 if fresh.num_rows:
                     done += fresh.num_rows
                     shown = max(shown, stream.share)
-                    if progress is not None:
-                        progress(shown)
-                    yield cleaned(fresh, wanted, schema)
+                    yield request.piece(fresh, shown, text=True)
             complete = True
         # A record did not fit. From the start again, in larger blocks: records cannot be resumed.
         block_size *= 8
@@ -70,21 +67,15 @@ def text_batches(
                 'and never closed. Correct it, or set quote = "" in [file] if quotes mean nothing '
                 "in this file."
             )
-    if progress is not None and shown < 1.0:
-        progress(1.0)
-    if not done:
+    if not done and not may_be_empty:
         where = " after its header" * schema.file.header
         raise TableError(f"has no records{where}. Choose the file that holds them.")
 
 
-def cleaned(batch: Any, wanted: Sequence[str], schema: Schema) -> dict[str, Any]:
-    """Return the columns of a batch by name, missing cells as null."""
-    return {
-        name: without_markers(
-            batch.column(name), schema.missing_markers(name), schema.file.quote, f"column {name!r}"
-        )
-        for name in wanted
-    }
+def check_header(path: Path, request: Request) -> None:
+    """Check the names of a file's columns; no record is read."""
+    with TextStream(path, request.schema.file, drafting=request.drafting) as stream:
+        columns_to_read(_names(stream, request.schema, request.target), request)
 
 
 def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
@@ -150,47 +141,11 @@ def _refuse_delimiter(header: str, schema: Schema) -> None:
     )
 
 
-def columns_to_read(found: Sequence[str], schema: Schema, target: bool) -> list[str]:
-    """Check the names of a file's columns, and return those that have to be read, in its order.
-
-    The target is needed and read if ``target``. Names are shown only if they are the schema's, or
-    if most of the schema's names were found: otherwise the first line may be a record.
-    """
-    needed = list(schema.used)
-    if target:
-        if schema.target is None:
-            raise TableError(
-                "the schema names no target. Add [target] to the schema, or read without it "
-                "(target=False)."
-            )
-        needed.append(schema.target.column)
-    known, present = set(schema.file_names), set(found)
-    problems = []
-    if missing := [name for name in needed if name not in present]:
-        problems.append(
-            f"lacks columns of the schema: {quoted(missing)}. Add them to the file, or take them "
-            "out of the schema."
-        )
-    if len(known & present) * 2 <= len(known) and missing:
-        hint = "If the file has no header, set header = false in [file]."
-        raise TableError(f"{problems[0]} {hint}")
-    if extra := [name for name in dict.fromkeys(found) if name not in known]:
-        problems.append(
-            f"has columns that are not in the schema: {quoted(extra)}. Take them out of the file, "
-            'or add them to the schema, with kind = "ignored" if they are not to be used.'
-        )
-    if twice := repeated(found):
-        problems.append(f"has columns of the same name: {quoted(sorted(twice))}. Rename them.")
-    if problems:
-        raise TableError(" It ".join(problems))
-    wanted = set(needed)
-    return [name for name in found if name in wanted]
-
-
 def _records(
-    stream: TextStream, schema: Schema, names: list[str], wanted: list[str], block_size: int
+    stream: TextStream, request: Request, names: list[str], wanted: list[str], block_size: int
 ) -> Iterator[Any]:
     """Yield the batches of a stream without the last record."""
+    schema, coded = request.schema, set(request.needed)
     delimiter, quote = schema.file.delimiter, schema.file.quote
     if not (delimiter + quote).isascii():
         raise TableError(
@@ -223,9 +178,9 @@ def _records(
             include_columns=wanted,
             # Always texts; those that repeat are stored once per block.
             column_types={
-                name: pa.string()
-                if schema.holds_numbers(name)
-                else pa.dictionary(pa.int32(), pa.string())
+                name: pa.dictionary(pa.int32(), pa.string())
+                if name in coded and not schema.holds_numbers(name)
+                else pa.string()
                 for name in wanted
             },
         ),

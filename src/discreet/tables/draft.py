@@ -6,16 +6,15 @@ them with private estimates instead, at a cost that the schema then carries.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from discreet.core import Accountant, Budget, Relation
 from discreet.errors import TableError
-from discreet.tables.cells import arrow, number_margin
+from discreet.tables.cells import number_margin
 from discreet.tables.columns import (
     Boolean,
     Column,
@@ -27,16 +26,17 @@ from discreet.tables.columns import (
     repeated,
     strip,
 )
-from discreet.tables.estimate import Estimate, Task
-from discreet.tables.reading import batches, is_parquet, naming, opened_parquet
+from discreet.tables.estimate import Estimate, Kind, Task
+from discreet.tables.matching import Request, naming
+from discreet.tables.parts import TextPart, guarded
+from discreet.tables.reading import batches
 from discreet.tables.schema import VERSION, FileFormat, Schema
+from discreet.tables.sources import Source, source
 from discreet.tables.text_stream import TextStream
 from discreet.tables.toml import to_plain, toml_text
 from discreet.validate import flag
 
 __all__ = ["Layout", "draft", "draft_private", "layout"]
-
-Kind = Literal["numeric", "categorical", "boolean", "ignored"]
 
 FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed
 _DELIMITERS = (",", ";", "\t", "|")
@@ -87,10 +87,10 @@ _TARGET_GAPS = (
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a file, in order, known before a record is read.
+    """Columns of a source, in order, known before a record is read.
 
     A text file states neither the kinds of its columns nor the number of rows; ``reasons`` say why
-    a column of a Parquet file cannot be used.
+    a column of another source cannot be used.
     """
 
     names: tuple[str, ...]
@@ -98,6 +98,12 @@ class Layout:
     kinds: dict[str, Kind] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     n_rows: int | None = None
+    source: Source = field(default_factory=lambda: Source(()))
+
+    @property
+    def where(self) -> str:
+        """Name of the source, or of its first file, in messages."""
+        return self.source.parts[0].where
 
     @property
     def names_in_first_line(self) -> bool:
@@ -128,15 +134,14 @@ class Layout:
 
 
 def layout(
-    path: str | os.PathLike[str],
+    data: Any,
     *,
     delimiter: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> Layout:
-    """Read the names of a file's columns and, from Parquet, their types; no record."""
-    arrow()
+    """Read the names of a source's columns and, if it has types, those; no record."""
     plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
     if header is not None:
         plain = replace(plain, header=flag("header", header))
@@ -146,8 +151,21 @@ def layout(
         plain = replace(plain, header=False, names=check_texts("names", names))
     marks = _DELIMITERS if delimiter is None else (delimiter,)
     formats = [replace(plain, delimiter=mark) for mark in marks]  # checked before a file is opened
-    path = Path(path)
-    found = _parquet_layout(path) if is_parquet(path) else _text_layout(path, formats)
+    listed = source(data)
+    with naming(listed.parts[0].where):
+        found = _first_layout(listed, formats, header)
+    if len(listed.parts) > 1:
+        listed.check(Request(found.reading(), target=False, drafting=True))
+    return replace(found, source=listed)
+
+
+def _first_layout(listed: Source, formats: list[FileFormat], header: bool | None) -> Layout:
+    """Read the layout of the first part of a source."""
+    first = listed.parts[0]
+    if isinstance(first, TextPart):
+        found = _text_layout(first.path, formats)
+    else:
+        found = _typed_layout(guarded(first.fields), listed.n_rows)
     if twice := repeated(found.names):
         which = "" if found.names_in_first_line else f": {quoted(twice)}"
         raise TableError(f"has columns of the same name{which}. Rename them.")
@@ -193,11 +211,9 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
     return Layout(best, chosen)
 
 
-def _parquet_layout(path: Path) -> Layout:
+def _typed_layout(fields: Any, n_rows: int | None) -> Layout:
     from pyarrow import types
 
-    with opened_parquet(path) as file:
-        fields, n_rows = file.schema_arrow, file.metadata.num_rows
     tests: dict[Kind, tuple[Any, ...]] = {
         "boolean": (types.is_boolean,),
         "numeric": (types.is_integer, types.is_floating, types.is_decimal),
@@ -218,7 +234,7 @@ def _parquet_layout(path: Path) -> Layout:
 
 
 def draft(
-    path: str | os.PathLike[str],
+    path: Any,
     *,
     target: str | None = None,
     names_only: bool = False,
@@ -231,8 +247,9 @@ def draft(
 
     Parameters
     ----------
-    path : path
-        A text file (CSV and its relatives, also packed) or Parquet.
+    path : path or table
+        A text file (CSV and its relatives, also packed) or Parquet, a folder of such files, or any
+        other source that ``schema.open`` takes.
     target : str, optional
         The column to predict.
     names_only : bool
@@ -260,21 +277,22 @@ def draft(
     text file's columns are guessed from its first records, which the text says; with
     ``names_only`` no record is read.
     """
-    with naming(path):
-        found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    with naming(found.where):
         found.check_target(target, public=header is True)
     about, kinds = _ABOUT + _FIRST_LINE * found.names_in_first_line, found.kinds
     if names_only:
         about, kinds = about + _UNNAMED, {}
     elif not kinds:
-        about, kinds = about + _GUESSED, _guessed_kinds(Path(path), found)
+        about, kinds = about + _GUESSED, _guessed_kinds(found)
     plain: dict[str, Any] = {"version": VERSION}
     if settings := to_plain(found.file):
         plain["file"] = settings
     if target is not None:
         plain["target"] = {"column": target}
-    gaps = {("target",): _TARGET_GAPS}
-    plain["columns"] = columns = {name: {} for name in found.names if name != target}
+    gaps: dict[tuple[str, ...], Sequence[str]] = {("target",): _TARGET_GAPS}
+    columns: dict[str, dict[str, str]] = {name: {} for name in found.names if name != target}
+    plain["columns"] = columns
     for name, column in columns.items():
         if kind := kinds.get(name):
             column["kind"] = kind
@@ -284,9 +302,9 @@ def draft(
     return toml_text(about, plain, gaps)
 
 
-def _guessed_kinds(path: Path, found: Layout) -> dict[str, Kind]:
+def _guessed_kinds(found: Layout) -> dict[str, Kind]:
     """Tell numbers from texts by the first records of a text file."""
-    with closing(batches(path, found.reading(), target=False, drafting=True)) as records:
+    with closing(batches(found.source, found.reading(), target=False, drafting=True)) as records:
         first = next(records)
     kinds: dict[str, Kind] = {}
     for name, cells in first.items():
@@ -297,7 +315,7 @@ def _guessed_kinds(path: Path, found: Layout) -> dict[str, Kind]:
 
 
 def draft_private(
-    path: str | os.PathLike[str],
+    path: Any,
     epsilon: float,
     delta: float,
     relation: str | Relation,
@@ -321,8 +339,9 @@ def draft_private(
 
     Parameters
     ----------
-    path : path
-        A text file (CSV and its relatives, also packed) or Parquet.
+    path : path or table
+        A text file (CSV and its relatives, also packed) or Parquet, a folder of such files, or any
+        other source that ``schema.open`` takes.
     epsilon, delta : float
         The budget of all of it. ``delta`` must be positive, well below 1/n.
     relation : {"add_remove", "replace_one"}
@@ -373,13 +392,13 @@ def draft_private(
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
     estimate = Estimate(budget, coverage, accountant, random_state, task)
-    with naming(path):
-        found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
-        if found.names_in_first_line and header is None:
-            raise ValueError(
-                f"{os.fspath(path)}: the first line of a text file would become public, as the "
-                "names of the columns, and no budget covers that. If it holds their names, pass "
-                "--header (header=True in Python); if it is a record, --no-header or --names a,b,…"
-            )
+    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    if found.names_in_first_line and header is None:
+        raise ValueError(
+            f"{found.where}: the first line of a text file would become public, as the names of "
+            "the columns, and no budget covers that. If it holds their names, pass --header "
+            "(header=True in Python); if it is a record, --no-header or --names a,b,…"
+        )
+    with naming(found.where):
         found.check_target(target, public=False)
-    return estimate.run(Path(path), found, target, progress)
+    return estimate.run(found, target, progress)

@@ -10,6 +10,7 @@ is not encoded. So the size of the result is public too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -18,11 +19,12 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from discreet.errors import TableError
+from discreet.tables.block_file import FileArray
 from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
 from discreet.tables.columns import Boolean, Categorical, Numeric, Ordinal
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoder", "GrowingArray", "GrowingRows"]
+__all__ = ["Encoder", "GrowingArray", "GrowingRows", "moved"]
 
 LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 
@@ -57,23 +59,36 @@ class Encoder:
         target = schema.target
         if target is not None and target.classes is not None:
             labels = {label: code for code, label in enumerate(target.labels)}
-            texts = [text for listed in target.classes.values() for text in listed]
-            codes = [labels[name] for name, listed in target.classes.items() for _ in listed]
+            texts = [text for listed in target.texts.values() for text in listed]
+            codes = [labels[name] for name, listed in target.texts.items() for _ in listed]
             other = UNLISTED if target.other is None else labels[target.other]
             # Negative codes count from the end: the last two entries are for them.
             narrow = np.int8 if len(labels) < 127 else np.int16 if len(labels) < 32767 else np.int32
             self._class_of = np.array([*codes, other, MISSING], dtype=narrow)
             self._target = Lookup(texts, schema.file.missing)
 
-    def encode(self, batch: Mapping[str, Any]) -> NDArray[Any] | sp.csr_array:
-        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers."""
+    def target_dtype(self, as_labels: bool) -> np.dtype[Any]:
+        """Return the type of an encoded target: labels or their codes, or numbers."""
+        target = self.schema.target
+        if target is None or not target.is_classification:
+            return np.dtype(np.float64)
+        return np.array(target.labels).dtype if as_labels else self._class_of.dtype
+
+    def encode(
+        self, batch: Mapping[str, Any], out: NDArray[Any] | None = None
+    ) -> NDArray[Any] | sp.csr_array:
+        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers.
+
+        Dense rows are written to the first rows of ``out``, if it has enough of them.
+        """
         absent = [repr(group.name) for group in self._groups if group.name not in batch]
         if absent:
             raise TableError(f"the table has no column {', '.join(absent)}.")
         lengths = {len(batch[group.name]) for group in self._groups}
         if len(lengths) > 1:
             raise TableError("the columns of a table must be of one length.")
-        return (self._csr if self.sparse else self._dense)(batch, lengths.pop())
+        n_rows = lengths.pop()
+        return self._csr(batch, n_rows) if self.sparse else self._dense(batch, n_rows, out)
 
     def encode_target(self, values: Any) -> NDArray[Any]:
         """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers."""
@@ -81,7 +96,8 @@ class Encoder:
         if target is None:
             raise ValueError("the schema names no target; give it one with schema.with_target(…).")
         where = f"column {target.column!r}: a cell of the target is"
-        if target.classes is None:
+        found: NDArray[Any] | None
+        if target.low is not None and target.high is not None:
             tolerant = target.invalid == "middle"
             found = numbers(values, self.schema.file.missing, lenient=tolerant)
             if found is None:
@@ -95,8 +111,8 @@ class Encoder:
         else:
             tolerant = target.other is not None
             found = self._class_of[self._target.codes(values, f"column {target.column!r}")]
-            absent = found == MISSING
-            if tolerant:
+            absent = np.equal(found, MISSING)
+            if target.other is not None:
                 found[absent] = target.labels.index(target.other)
         if absent.any() and not tolerant:
             raise TableError(f"{where} missing; leave such rows out.")
@@ -107,8 +123,14 @@ class Encoder:
             )
         return found
 
-    def _dense(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[Any]:
-        out = np.zeros((n_rows, self.schema.width), dtype=self.dtype)
+    def _dense(
+        self, columns: Mapping[str, Any], n_rows: int, out: NDArray[Any] | None
+    ) -> NDArray[Any]:
+        if out is None or len(out) < n_rows:
+            out = np.empty((n_rows, self.schema.width), self.dtype)
+        out = out[:n_rows]
+        if self.schema.width > len(self._groups):  # otherwise every column is written in full
+            out.fill(0)
         flat, starts = out.reshape(-1), np.arange(n_rows, dtype=np.int64) * self.schema.width
         for group in self._groups:
             places, values = group.entries(columns[group.name], self.dtype)
@@ -152,6 +174,8 @@ class _Group:
         elif isinstance(column, Ordinal):
             self._lookup = Lookup(column.values, self._markers, markers_first=True)
             self._numbers = np.arange(len(column.values)) / (len(column.values) - 1)
+        elif isinstance(column, Numeric) and column.is_bounded:
+            self._least, self._most = column.scaled([column.low, column.high])
 
     def entries(self, cells: Any, dtype: np.dtype[Any]) -> Entries:
         """Return the column of the group that each row fills, and the number."""
@@ -200,18 +224,20 @@ class _Group:
                 '[file]; if texts are mistakes, write missing = true and invalid = "missing"; else '
                 "declare the column as another kind."
             )
-        absent = np.isnan(found)
-        self._check_missing(absent)
+        # A minimum is NaN if a number is: one quick pass in place of a mask where none is missing.
+        absent = np.isnan(found) if np.isnan(found.min(initial=0.0)) else None
+        if absent is not None:
+            self._check_missing(absent)
         if column.is_bounded:
-            least, most = column.scaled([column.low, column.high])
             values = column.scaled(np.clip(found, column.low, column.high))
-            values = (values - least) / (most - least)
+            values -= self._least
+            values /= self._most - self._least
             # Rounding must not leave the interval that the bounds promise.
             np.clip(values, 0.0, 1.0, out=values)
         else:
             largest = np.finfo(dtype).max
             values = np.clip(column.scaled(found), -largest, largest)
-        if not absent.any():
+        if absent is None:
             return 0, values
         values[absent] = 1.0
         return absent * np.int32(self._missing_at), values
@@ -254,14 +280,39 @@ class GrowingArray:
         """Return the array. Nothing can be added any more."""
         return np.frombuffer(self._bytes, dtype=self._dtype)
 
+    def close(self) -> None:
+        """Give up the content, unless it was finished."""
+        self._bytes = bytearray()
+
 
 class GrowingRows:
     """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
 
     def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
         self._width, self._sparse, self.n_rows = width, sparse, 0
-        self._data = GrowingArray(dtype)
-        self._indices, self._starts = GrowingArray(np.int32), GrowingArray(np.int32)
+        self._data: GrowingArray | FileArray = GrowingArray(dtype)
+        self._indices: GrowingArray | FileArray = GrowingArray(np.int32)
+        self._starts: GrowingArray | FileArray = GrowingArray(np.int32)
+        self._itemsize = np.dtype(dtype).itemsize
+
+    def row_bytes(self, groups: int) -> int:
+        """Return the size of a row, which has an entry for each group if it is sparse."""
+        return groups * (self._itemsize + 4) + 8 if self._sparse else self._width * self._itemsize
+
+    def move_to_files(
+        self, folder: str | os.PathLike[str] | None, n_rows: int, groups: int
+    ) -> None:
+        """Go on in files, with space reserved for ``n_rows``."""
+        entries = n_rows * (groups if self._sparse else self._width)
+        self._data = moved(self._data, folder, entries)
+        if self._sparse:
+            self._indices = moved(self._indices, folder, entries)
+            self._starts = moved(self._starts, folder, n_rows + 1)
+
+    def close(self) -> None:
+        """Give up the content, unless it was finished."""
+        for array in (self._data, self._indices, self._starts):
+            array.close()
 
     def append(self, block: Any) -> None:
         """Add a block of rows, dense or CSR like the matrix."""
@@ -283,3 +334,13 @@ class GrowingRows:
         self._starts.append(np.array([self._data.size]))
         parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
         return sp.csr_array(parts, shape=shape)
+
+
+def moved(
+    array: GrowingArray | FileArray, folder: str | os.PathLike[str] | None, entries: int
+) -> FileArray:
+    """Copy an array to a file, and free its memory."""
+    content = array.finish()
+    file = FileArray(content.dtype, folder, max(entries, content.size))
+    file.append(content)
+    return file

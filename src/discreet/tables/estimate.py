@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -46,9 +45,11 @@ from discreet.validate import choice, number
 
 if TYPE_CHECKING:
     from discreet.tables.draft import Layout
+    from discreet.tables.sources import Source
 
-__all__ = ["Estimate", "Task"]
+__all__ = ["Estimate", "Kind", "Task"]
 
+Kind = Literal["numeric", "categorical", "boolean", "ignored"]
 Task = Literal["classes", "numbers"]
 
 Progress: TypeAlias = Callable[[float], None] | None
@@ -154,7 +155,7 @@ class Estimate:
         bits = _bits(random_state)
         self._noise, self._secure = Noise(bits), bits.secure
 
-    def run(self, path: Path, found: Layout, target: str | None, progress: Progress) -> Schema:
+    def run(self, found: Layout, target: str | None, progress: Progress) -> Schema:
         """Charge for the questions, read the file, and release the answers."""
         unasked = ("boolean", "ignored")
         asked = [n for n in found.names if n == target or found.kinds.get(n) not in unasked]
@@ -168,16 +169,18 @@ class Estimate:
         least = min(rest.values(), default=whole)
         self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
         filter_ = self._account.open("approximate")
-        kinds, n_rows = {**found.kinds}, found.n_rows or 0
+        kinds: dict[str, Kind] = {**found.kinds}
+        n_rows = found.n_rows
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
-            records = _batches(path, found.reading(), progress, 0.0, 0.5)
+            records = _batches(found.source, found.reading(), progress, 0.0, 0.5)
             kinds, n_rows = self._vote(records, voted, vote)
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
+        at_most = DISTINCT_LIMIT + 1 if n_rows is None else n_rows
         questions = [
-            self._question(name, kinds[name], name == target, rest[name], share, n_rows)
+            self._question(name, kinds[name], name == target, rest[name], share, at_most)
             for name in asked
             if kinds[name] != "ignored"
         ]
@@ -185,7 +188,9 @@ class Estimate:
             for mechanism, times in question.uses:
                 filter_.charge(mechanism, times)
         tallies = {
-            each.name: Tally(each.limit and noisy_limit(DISTINCT_LIMIT, each.limit, self._noise))
+            each.name: Tally(
+                None if each.limit is None else noisy_limit(DISTINCT_LIMIT, each.limit, self._noise)
+            )
             for each in questions
         }
         if questions:
@@ -193,10 +198,13 @@ class Estimate:
                 question.name: Boolean() if question.histogram is not None else Numeric()
                 for question in questions
             }
-            start = 0.5 if needs_vote else 0.0
-            for batch in _batches(path, found.reading(as_read), progress, start, 1.0):
+            start, counted_rows = 0.5 if needs_vote else 0.0, 0
+            for batch in _batches(found.source, found.reading(as_read), progress, start, 1.0):
+                counted_rows += len(next(iter(batch.values())))
                 for question in questions:
                     tallies[question.name].add(question, batch[question.name])
+            n_rows = counted_rows if n_rows is None else n_rows
+        n_rows = n_rows or 0
         self._warn(questions, n_rows)
         return self._schema(found, target, questions, tallies, n_rows)
 
@@ -220,7 +228,7 @@ class Estimate:
 
     def _vote(
         self, records: Iterable[dict[str, Any]], names: Sequence[str], mechanism: Laplace
-    ) -> tuple[dict[str, str], int]:
+    ) -> tuple[dict[str, Kind], int]:
         """Decide which columns of a text file hold numbers, and count its rows."""
         margins: Counter[str] = Counter()
         n_rows = 0
@@ -228,7 +236,7 @@ class Estimate:
             n_rows += len(next(iter(batch.values())))
             for name in names:
                 margins[name] += number_margin(batch[name])
-        kinds = {}
+        kinds: dict[str, Kind] = {}
         for name in names:
             votes = (margins[name], n_rows, mechanism, self.budget.relation)
             kinds[name] = "numeric" if numeric_vote(*votes, self._noise) else "categorical"
@@ -279,7 +287,7 @@ class Estimate:
         if tally.given_up:
             return Ignored(_MANY)
         values = [text for text in self._texts(question, tally) if text not in (MISSING, OTHER)]
-        return Categorical(values, missing=True) if values else Ignored(_RARE)
+        return Categorical(tuple(values), missing=True) if values else Ignored(_RARE)
 
     def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
         """Return classes, or bounds of a number; None if neither could be released.
@@ -306,10 +314,12 @@ class Estimate:
 
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
         bounds, coverage = question.bounds, self.coverage
+        assert bounds is not None
         return select_bounds_from_counts(tally.cells, n_rows, coverage, bounds, self._noise)
 
     def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
         counts = np.array(list(tally.texts.values()), dtype=np.int64)
+        assert question.histogram is not None
         released = question.histogram.release(list(tally.texts), counts, self._noise)
         return {text: count for text, count in released.items() if "\x00" not in text}
 
@@ -364,9 +374,9 @@ def _bits(random_state: Any) -> Bits:
 
 
 def _batches(
-    path: Path, schema: Schema, progress: Progress, start: float, end: float
+    data: Source, schema: Schema, progress: Progress, start: float, end: float
 ) -> Iterable[dict[str, Any]]:
     """Yield the records in one pass, which is shown as part of the whole."""
     part = progress and (lambda share: progress(start + share * (end - start)))
-    with closing(batches(path, schema, target=False, progress=part, drafting=True)) as records:
+    with closing(batches(data, schema, target=False, progress=part, drafting=True)) as records:
         yield from records

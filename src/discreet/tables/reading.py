@@ -1,59 +1,77 @@
-"""Reading files as Arrow batches and as encoded rows, block by block.
+"""Reading sources as Arrow columns and as encoded rows, block by block.
 
-Text files (CSV and its relatives, plain or packed) and Parquet give the same arrays for the same
-cells. The text of a whole file is never in memory. Every error names the file, the column where
-there is one, and the rule; none shows a cell, a row's number or how many rows break a rule.
+Text files (CSV and its relatives, plain or packed), Parquet and tables of other libraries give the
+same arrays for the same cells. A source is never in memory as a whole: while one block is encoded,
+the next is read. Every error names the file, the column where there is one, and the rule; none
+shows a cell, a row's number or how many rows break a rule.
 """
 
 from __future__ import annotations
 
+import math
 import os
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.errors import TableError
+from discreet.tables.block_file import FileArray, memory_limit
 from discreet.tables.cells import arrow
-from discreet.tables.csv_files import cleaned, columns_to_read, text_batches
-from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
+from discreet.tables.columns import check_texts
+from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows, moved
+from discreet.tables.matching import Piece, Request, naming
 from discreet.tables.schema import Schema
+from discreet.tables.sources import Source, source
 
-__all__ = ["Encoded", "batches", "is_parquet", "naming", "opened_parquet", "read"]
+__all__ = [
+    "Encoded",
+    "EncodedBlock",
+    "batches",
+    "blocks",
+    "naming",
+    "open_table",
+    "read",
+]
 
-PARQUET_BATCH = 1 << 15  # rows that are decoded at a time
-_PARQUET = b"PAR1"
-_DAMAGED = "is cut off or damaged. Copy it again."
-_NOT_TABLES = {  # problems with a file, by its first bytes
-    b"": "is empty. Choose the file that holds the records.",
-    b"PK\x03\x04": "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV.",
-    b"\xd0\xcf\x11\xe0": "is an old Excel workbook (.xls). Save the sheet as CSV.",
-}
+Progress: TypeAlias = Callable[[float], None] | None
+Sparse: TypeAlias = bool | Literal["auto"]
 
 
 class Encoded(NamedTuple):
     """A table that is ready for a fit.
 
-    X has one row for each record and one column for each of ``schema.feature_names``; y has indices
-    in ``schema.target.labels``, or the numbers of a numeric target.
+    X has one row for each record and one column for each of ``schema.feature_names``. y has the
+    target: from `read` indices in ``schema.target.labels``, from ``schema.open`` the labels
+    themselves; in both the numbers of a numeric target.
     """
 
     X: NDArray[Any] | sp.csr_array
     y: NDArray[Any] | None
 
 
+class EncodedBlock(NamedTuple):
+    """Some records in turn: encoded rows, labels or numbers of the target, and other columns.
+
+    ``extra`` has the columns that were asked for as Arrow arrays, as the source holds them.
+    """
+
+    X: NDArray[Any] | sp.csr_array
+    y: NDArray[Any] | None
+    extra: dict[str, Any]
+
+
 def read(
-    path: str | os.PathLike[str],
+    path: Any,
     schema: Schema,
     *,
     dtype: str = "float32",
-    sparse: bool | Literal["auto"] = "auto",
+    sparse: Sparse = "auto",
     target: bool = True,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress = None,
 ) -> Encoded:
     """Read a file and encode it by a schema.
 
@@ -62,9 +80,9 @@ def read(
 
     Parameters
     ----------
-    path : path
-        A text file (also packed by gzip, xz or bzip2), or Parquet, recognised by its first bytes,
-        not by its name.
+    path : path or table
+        A text file (also packed by gzip, xz or bzip2), Parquet or Feather, recognised by its first
+        bytes, not by its name; or any other source that ``schema.open`` takes.
     schema : Schema
         Content of the file, and its encoding.
     dtype : {"float32", "float64"}
@@ -92,39 +110,53 @@ def read(
     is read as a whole or refused with a message that shows no cell.
     """
     encoder = Encoder(schema, sparse, dtype)
-    rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=dtype)
-    labels: GrowingArray | None = None
-    with closing(batches(path, schema, target=target, progress=progress)) as records:
-        for batch in records:
-            with naming(path):
-                if target:
-                    y = encoder.encode_target(batch.pop(schema.target.column))
-                    labels = GrowingArray(y.dtype) if labels is None else labels
-                    labels.append(y)
-                rows.append(encoder.encode(batch))
-    arrow().default_memory_pool().release_unused()  # memory for the fit
-    return Encoded(rows.finish(), None if labels is None else labels.finish())
+    return _collected(source(path), encoder, target, progress, as_labels=False)
 
 
-@contextmanager
-def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the name of a file before the text of a `TableError`."""
-    try:
-        yield
-    except TableError as error:
-        error.args = (f"{os.fspath(path)}: {error}",)
-        raise
+def open_table(
+    data: Any,
+    schema: Schema,
+    *,
+    memory: int | str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    dtype: str = "float32",
+    sparse: Sparse = "auto",
+    as_labels: bool = True,
+    progress: Progress = None,
+) -> Encoded:
+    """Encode a source, in memory or in a private file; see ``Schema.open``.
+
+    Unless ``as_labels``, y has indices in ``schema.target.labels``, which need less memory.
+    """
+    encoder, target = Encoder(schema, sparse, dtype), schema.target is not None
+    places: Any = {"limit": memory_limit(memory), "folder": folder}
+    return _collected(source(data), encoder, target, progress, as_labels=as_labels, **places)
+
+
+def blocks(
+    data: Any,
+    schema: Schema,
+    *,
+    extra: Sequence[str] = (),
+    target: bool = False,
+    dtype: str = "float32",
+    sparse: Sparse = "auto",
+    progress: Progress = None,
+) -> Generator[EncodedBlock, None, None]:
+    """Encode a source block by block; see ``Schema.batches``."""
+    encoder, names = Encoder(schema, sparse, dtype), check_texts("extra", extra, stripped=False)
+    return _encoded(source(data), encoder, Request(schema, target, names), progress)
 
 
 def batches(
-    path: str | os.PathLike[str],
+    path: Any,
     schema: Schema,
     *,
     target: bool,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress = None,
     drafting: bool = False,
-) -> Iterator[dict[str, Any]]:
-    """Yield the records of a file block by block.
+) -> Generator[dict[str, Any], None, None]:
+    """Yield the records of a source block by block, not encoded.
 
     Parameters
     ----------
@@ -137,99 +169,102 @@ def batches(
     ------
     dict of str to pyarrow.Array
         The cells of each column that the schema does not ignore, and of the target if asked for.
-        Cells of text files are texts without the spaces around them; those of Parquet keep their
-        types. Missing cells are null. Texts that repeat may be dictionaries.
+        Cells of text files are texts without the spaces around them; those of other sources keep
+        their types. Missing cells are null. Texts that repeat may be dictionaries.
 
     Raises
     ------
     TableError
-        If the file does not match the schema in its form or its columns. Cells are checked when
+        If the source does not match the schema in its form or its columns. Cells are checked when
         they are encoded.
     """
-    arrow()
-    path = Path(path)
-    with naming(path):
-        if is_parquet(path):
-            yield from _parquet_batches(path, schema, target, progress)
-        else:
-            yield from text_batches(path, schema, target, progress, drafting)
+    request = Request(schema, target, drafting=drafting)
+    with closing(source(path).pieces(request)) as pieces:
+        for piece in _shown(pieces, progress):
+            yield piece.columns
 
 
-def is_parquet(path: Path) -> bool:
-    """Return True for Parquet and False for text, by the first bytes; refuse anything else."""
-    problem, start = None, b""
+def _collected(
+    found: Source,
+    encoder: Encoder,
+    target: bool,
+    progress: Progress,
+    *,
+    as_labels: bool = True,
+    limit: float = math.inf,
+    folder: str | os.PathLike[str] | None = None,
+) -> Encoded:
+    """Encode a source into arrays: in memory up to a limit, in files beyond it."""
+    schema = encoder.schema
+    rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
+    labels: GrowingArray | FileArray = GrowingArray(encoder.target_dtype(as_labels))
+    each = rows.row_bytes(schema.groups) + encoder.target_dtype(as_labels).itemsize
+    request, expected = Request(schema, target), found.n_rows or 0
+    in_files = False
+    encoding = _encoded(found, encoder, request, progress, as_labels=as_labels, keep=False)
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            problem = "is a folder. Choose a file in it."
-        elif not stat.S_ISREG(mode):
-            # Opening a pipe could wait for ever, and it cannot be read from the start again.
-            problem = "is not a regular file (a pipe or a device); save it to a file first."
-        else:
-            with path.open("rb") as file:
-                start = file.read(4)
-            problem = _NOT_TABLES.get(start)
-            if not problem and start != _PARQUET and path.suffix.lower() in (".parquet", ".pq"):
-                problem = "is no Parquet file, or was cut off. Copy it again."
-    except FileNotFoundError:
-        problem = "there is no such file. Check the path."
-    except OSError as error:
-        problem = f"cannot be opened ({error.strerror})."
-    if problem is not None:
-        raise TableError(problem)
-    return start == _PARQUET
+        with closing(encoding) as encoded:
+            while True:
+                if not in_files and max(rows.n_rows, expected) * each > limit:
+                    rows.move_to_files(folder, expected, schema.groups)
+                    labels = moved(labels, folder, expected * target)
+                    in_files = True
+                block = next(encoded, None)
+                if block is None:
+                    break
+                rows.append(block.X)
+                if block.y is not None:
+                    labels.append(block.y)
+                del block
+        arrow().default_memory_pool().release_unused()  # memory for the fit
+        return Encoded(rows.finish(), labels.finish() if target else None)
+    finally:
+        rows.close()
+        labels.close()
 
 
-def _parquet_batches(
-    path: Path, schema: Schema, target: bool, progress: Callable[[float], None] | None
-) -> Iterator[dict[str, Any]]:
-    """Yield the records of a Parquet file."""
-    with opened_parquet(path) as file:
-        wanted = columns_to_read(file.schema_arrow.names, schema, target)
-        _check_types(file.schema_arrow, wanted, schema)
-        total, done = file.metadata.num_rows, 0
-        if not total:
-            raise TableError("has no records. Choose the file that holds them.")
-        stream = file.iter_batches(PARQUET_BATCH, columns=wanted, use_threads=False)
-        while done < total:
-            batch = None
-            with suppress(arrow().ArrowException, OSError):
-                batch = next(stream, None)
-            if batch is None:
-                raise TableError(_DAMAGED)
-            done += batch.num_rows
-            if progress is not None:
-                progress(done / total)
-            yield cleaned(batch, wanted, schema)
+def _encoded(
+    found: Source,
+    encoder: Encoder,
+    request: Request,
+    progress: Progress,
+    *,
+    as_labels: bool = True,
+    keep: bool = True,
+) -> Generator[EncodedBlock, None, None]:
+    """Encode one block while the next is read; unless ``keep``, a block replaces the one before."""
+    own = request.schema.target
+    out: NDArray[Any] | None = None
+    texts = np.array(own.labels if own is not None and own.is_classification else ())
+    with closing(_ahead(found.pieces(request))) as pieces:
+        for piece in _shown(pieces, progress):
+            y = None
+            with naming(piece.where):
+                if own is not None and request.target:
+                    y = encoder.encode_target(piece.columns.pop(own.column))
+                    y = texts[y] if as_labels and own.is_classification else y
+                X = encoder.encode(piece.columns, out)
+            if isinstance(X, np.ndarray) and not keep:
+                out = X if out is None or len(X) > len(out) else out
+            yield EncodedBlock(X, y, piece.extra)
 
 
-def opened_parquet(path: Path) -> Any:
-    """Open a Parquet file; Arrow's own error could quote its content."""
-    import pyarrow.parquet as pq
-
-    file = None
-    with suppress(arrow().ArrowException, OSError):
-        # Buffered: columns are read piece by piece, not a whole group of rows at once.
-        file = pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)
-    if file is None:
-        raise TableError(_DAMAGED)
-    return file
+def _ahead(pieces: Generator[Piece, None, None]) -> Generator[Piece, None, None]:
+    """Read the next block in a thread of its own while the caller uses this one."""
+    with closing(pieces), ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(next, pieces, None)
+        while (piece := reading.result()) is not None:
+            reading = pool.submit(next, pieces, None)
+            yield piece
 
 
-def _check_types(fields: Any, wanted: list[str], schema: Schema) -> None:
-    """Refuse columns whose cells are of a type that the schema's kind cannot hold."""
-    from pyarrow import types
-
-    never = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
-    problems = []
-    for name in wanted:
-        found = fields.field(name).type
-        inner = found.value_type if types.is_dictionary(found) else found
-        is_time = schema.holds_numbers(name) and types.is_temporal(inner)
-        if is_time or any(test(inner) for test in never):
-            problems.append(f"column {name!r} is of type {found}")
-    if problems:
-        raise TableError(
-            f"{'; '.join(problems)}. A column must hold numbers, or texts and what can be written "
-            'as one: convert it in the file, or set kind = "ignored" in the schema.'
-        )
+def _shown(pieces: Iterator[Piece], progress: Progress) -> Iterator[Piece]:
+    """Report the share that was read, and 1 at the end."""
+    share = 0.0
+    for piece in pieces:
+        if progress is not None and piece.share > share:
+            share = piece.share
+            progress(share)
+        yield piece
+    if progress is not None and share < 1.0:
+        progress(1.0)

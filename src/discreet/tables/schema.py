@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, compress
 from pathlib import Path
@@ -37,6 +37,7 @@ from discreet.tables.toml import from_plain, key_text, to_plain, toml_text
 from discreet.validate import check_fields, choice, flag, number
 
 if TYPE_CHECKING:
+    from discreet.tables.reading import Encoded, EncodedBlock
     from discreet.tables.transformer import TableTransformer
 
 __all__ = ["FileFormat", "Schema", "Spent", "Target"]
@@ -186,6 +187,11 @@ class Target:
         return self.classes is not None
 
     @property
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """The cell texts that mean each class; empty for a numeric target."""
+        return self.classes if isinstance(self.classes, Mapping) else {}
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """Labels in sorted order; the code of a class is its index here."""
         return tuple(sorted({*(self.classes or ()), self.other} - {None}))
@@ -331,9 +337,10 @@ class Schema:
 
     def missing_markers(self, name: str) -> list[str]:
         """Return the texts that mean a missing cell of a column; its listed values never do."""
-        column, listed = self.columns.get(name), ()
+        column = self.columns.get(name)
+        listed: tuple[str, ...] = ()
         if self.target is not None and name == self.target.column:
-            listed = tuple(chain.from_iterable((self.target.classes or {}).values()))
+            listed = tuple(chain.from_iterable(self.target.texts.values()))
         elif isinstance(column, Categorical):
             listed = column.values
         return [text for text in self.file.missing if text not in listed]
@@ -371,6 +378,107 @@ class Schema:
         from discreet.tables.transformer import TableTransformer  # needs scikit-learn
 
         return TableTransformer(self, sparse=sparse, dtype=dtype)
+
+    def open(
+        self,
+        source: Any,
+        *,
+        memory: int | str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        dtype: str = "float32",
+        sparse: bool | Literal["auto"] = "auto",
+        progress: Callable[[float], None] | None = None,
+    ) -> Encoded:
+        """Encode a table of any kind and size for ``fit``.
+
+        Records are read and encoded block by block, so a source may be larger than memory.
+
+        Parameters
+        ----------
+        source : path, list of paths, or table
+            A file (CSV and its relatives, also packed; Parquet; Feather), a folder or a pattern of
+            such files, or a list of them; a pandas or polars table (also lazy), a pyarrow Table,
+            Dataset or RecordBatchReader, a DuckDB relation, a dask DataFrame, a dict of arrays, or
+            anything with ``__arrow_c_stream__``. Columns are found by name.
+        memory : int or str, optional
+            Largest size of the encoded table in memory, in bytes or as "2GB"; by default a quarter
+            of the machine's. A larger table is kept in a file that is mapped into memory. The file
+            has no name, only this process can read it, and it is gone when the process ends.
+        folder : path, optional
+            Folder for that file, on a local disk. By default the one for temporary files.
+        dtype : {"float32", "float64"}
+            Type of the encoded numbers.
+        sparse : bool or "auto"
+            Return X as a CSR matrix; "auto": if that is smaller (``is_wide``).
+        progress : callable, optional
+            Called with the share of the source that was read, between 0 and 1.
+
+        Returns
+        -------
+        Encoded
+            X, and y with the target's labels or numbers (None if the schema has no target).
+
+        Raises
+        ------
+        TableError
+            If the source does not match the schema, or changed while it was read.
+        OSError
+            If there is no space for the file.
+
+        Notes
+        -----
+        *Privacy.* X and y are the rows: hand them to an estimator, show them to nobody.
+        """
+        from discreet.tables.reading import open_table
+
+        return open_table(
+            source,
+            self,
+            memory=memory,
+            folder=folder,
+            dtype=dtype,
+            sparse=sparse,
+            progress=progress,
+        )
+
+    def batches(
+        self,
+        source: Any,
+        *,
+        extra: Sequence[str] = (),
+        target: bool = False,
+        dtype: str = "float32",
+        sparse: bool | Literal["auto"] = "auto",
+        progress: Callable[[float], None] | None = None,
+    ) -> Generator[EncodedBlock, None, None]:
+        """Encode a table block by block, to predict or to evaluate in bounded memory.
+
+        Parameters
+        ----------
+        source, dtype, sparse, progress
+            As in `open`.
+        extra : sequence of str
+            Columns to hand through as they are, such as an identifier. They need not be in the
+            schema.
+        target : bool
+            Read the target too. If False, the source may lack it, and y is None.
+
+        Yields
+        ------
+        EncodedBlock
+            X, y and ``extra`` (Arrow arrays by name) of some records, in the source's order.
+        """
+        from discreet.tables.reading import blocks
+
+        return blocks(
+            source,
+            self,
+            extra=extra,
+            target=target,
+            dtype=dtype,
+            sparse=sparse,
+            progress=progress,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data (dicts, lists, texts, numbers) without what has its default value."""

@@ -50,7 +50,7 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
             raise ValueError(f"kind is missing; it is one of {quoted(KINDS)}.")
         if not isinstance(name, str) or name not in KINDS:
             raise ValueError(f"kind = {name!r} is not known; {nearest(str(name), KINDS)}")
-        kind = KINDS[name]
+        kind = KINDS[name]  # type: ignore[assignment]
     defaults = {item.name: _default(item) for item in fields(kind)}  # type: ignore[arg-type]
     known = [*defaults, "bounds"] if kind is Numeric else list(defaults)
     unknown = [key for key in settings if key not in known]
@@ -128,7 +128,8 @@ def _item(value: Any, indent: int) -> Any:
         return item
     if indent + len(" = ") + len(item.as_string()) <= _LINE:
         return item
-    wrapped, line, width = tomlkit.array(), [], 0
+    line: list[Any] = []
+    wrapped, width = tomlkit.array(), 0
     for part in value:
         size = len(tomlkit.item(part).as_string()) + len(", ")
         if line and width + size > _LINE - len("  "):

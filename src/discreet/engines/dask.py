@@ -1,0 +1,189 @@
+"""Rows in Dask arrays and dataframes: blocks stay on the workers, one small task per question.
+
+Blocks are persisted by the active `distributed` client, or by the threads of this process if there
+is none. A block that a cluster lost is computed again from its source; its mark then shows whether
+it has the same rows (`discreet.engines.blocks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.delayed import Delayed, delayed
+from distributed import futures_of, get_client
+from numpy.typing import NDArray
+
+from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
+from discreet.engines.table import BlockTable
+from discreet.rows.partitions import Block
+
+__all__ = ["DaskEngine", "header_of", "open_table", "predicted"]
+
+
+@dataclass(frozen=True, eq=False)
+class DaskEngine:
+    """Ask blocks that are persisted by a scheduler: a `distributed` client, or ``"threads"``."""
+
+    scheduler: Any
+    marks: Marks = field(default_factory=Marks)
+
+    def open(self, blocks: Sequence[Delayed]) -> tuple[list[Part], int]:
+        """Read the blocks once; return those that have rows, and the number of rows."""
+        kept = self._persist(blocks)
+        sizes = self.marks.open(self._ask(count_rows, kept))
+        filled = [kept[id] for id, size in sorted(sizes.items()) if size]
+        if len(filled) < len(kept):
+            number = delayed(Held.numbered, pure=False)
+            filled = self._persist([number(block, id) for id, block in enumerate(filled)])
+        return [Part(*each) for each in enumerate(filled)], sum(sizes.values())
+
+    def map(self, task: Task, parts: Sequence[Part]) -> list[tuple[int, Any]]:
+        """Run a task on each block; return (id, small result)."""
+        return self.marks.accept(self._ask(task, [part.value for part in parts]))
+
+    def derive(self, task: Task, parts: Sequence[Part]) -> list[Part]:
+        """Make new blocks, which stay on the workers; problems show in the next answer."""
+        make, shared = delayed(Held.derived, pure=False), _once(task)
+        kept = self._persist([make(part.value, shared) for part in parts])
+        return [Part(part.id, value) for part, value in zip(parts, kept, strict=True)]
+
+    def release(self, parts: Sequence[Part]) -> None:
+        """Do nothing: a cluster forgets blocks when the last handle of them is gone."""
+
+    def _ask(self, task: Task, blocks: Sequence[Delayed]) -> Iterable[Answer]:
+        try:
+            if self.scheduler == "threads":
+                ask, shared = delayed(Held.answer, pure=False), _once(task)
+                answers = dask.compute(*(ask(each, shared) for each in blocks), scheduler="threads")
+            else:
+                submit = partial(self.scheduler.submit, Held.answer, pure=False)  # no graph: sooner
+                asked = [submit(*futures_of(block), task) for block in blocks]
+                answers = self.scheduler.gather(asked)
+        except Exception as error:  # tasks raise nothing: a source, or the cluster itself
+            raise lost("Dask", error) from None
+        return list(answers)
+
+    def _persist(self, blocks: Sequence[Delayed]) -> list[Delayed]:
+        try:
+            return list(dask.persist(*blocks, scheduler=self.scheduler))
+        except Exception as error:
+            raise lost("Dask", error) from None
+
+
+def _once(task: Task) -> Delayed:
+    """Return a task as one object of a graph, which each worker fetches once."""
+    return delayed(task, pure=False, traverse=False)
+
+
+def header_of(X: Any) -> Any:
+    """Return a table without rows that has the columns of a Dask array or frame."""
+    return X._meta if _is_frame(X) else np.empty((0, *X.shape[1:]), dtype=X.dtype)
+
+
+def open_table(X: Any, y: Any) -> BlockTable:
+    """Return the table of a Dask array or dataframe and its targets, read into blocks.
+
+    Blocks are those of X. Sizes that Dask does not know are asked for, once: the number of rows is
+    public, and how they are divided into blocks stays on the client.
+    """
+    header = header_of(X)
+    types = header.dtypes if hasattr(header, "dtypes") else [header.dtype]
+    single = all(dtype == np.float32 for dtype in types)
+    engine, read = DaskEngine(_scheduler()), delayed(_read, pure=False)
+    about = (header.shape[1], "float32" if single else "float64")
+    tables = _parts(X)
+    pairs = zip(tables, _targets(X, y, len(tables)), strict=True)
+    blocks = [read(id, engine.marks.key, *pair, *about) for id, pair in enumerate(pairs)]
+    parts, size = engine.open(blocks)
+    shape, dtype = (size, header.shape[1]), np.dtype(about[1])
+    return BlockTable(engine, "Dask", tuple(parts), shape, dtype, header)
+
+
+def _read(id: int, key: bytes, X: Any, y: Any, width: int, dtype: str) -> Held:
+    """Make a block of a part of X and y, on a worker."""
+
+    def make() -> Block:
+        table: Any = X if sp.issparse(X) else np.asarray(X)
+        if table.ndim != 2 or table.shape[1] != width:
+            raise ValueError(f"A block of X has not the {width} columns that X declares.")
+        target: NDArray[Any] = np.asarray(y)
+        if target.ndim == 2 and target.shape[1] == 1:
+            target = target[:, 0]
+        if target.shape != table.shape[:1]:
+            raise ValueError(
+                "X and y must have the same rows, block by block; a block of y has another number "
+                "of rows than that of X. Take both from one dataframe, or rechunk y as X."
+            )
+        return Block(id, table.astype(dtype, copy=False), target)
+
+    return Held.read(id, key, make)
+
+
+def _scheduler() -> Any:
+    """Return the active client of a cluster, or the threads of this process."""
+    try:
+        return get_client()
+    except ValueError:
+        return "threads"
+
+
+def _is_frame(X: Any) -> bool:
+    """Return whether X is a dataframe or a series: its parts have sizes that nobody knows."""
+    return hasattr(X, "to_delayed") and hasattr(X, "npartitions") and not hasattr(X, "numblocks")
+
+
+def _parts(X: Any) -> list[Delayed]:
+    """Return the parts of an array or frame, all of its columns in each."""
+    if _is_frame(X):
+        return list(X.to_delayed())
+    whole = X if X.ndim == 1 or X.numblocks[1] == 1 else X.rechunk({1: -1})
+    return list(whole.to_delayed().ravel())
+
+
+def _targets(X: Any, y: Any, count: int) -> list[Delayed]:
+    """Return targets by the blocks of X."""
+    if not _is_frame(X) and not np.isnan(X.shape[0]) and not _is_frame(y):
+        y = y if hasattr(y, "numblocks") else da.from_array(np.asarray(y), chunks=-1)
+        if not np.isnan(y.shape[0]):
+            if y.shape[0] != X.shape[0]:
+                text = f"X and y must have the same rows; X has {X.shape[0]} and y {y.shape[0]}."
+                raise ValueError(text)
+            y = y.rechunk({0: X.chunks[0]})
+    if not hasattr(y, "to_delayed"):
+        raise TypeError(
+            "y must be a Dask array or series like X, divided in the same way; got "
+            f"{type(y).__name__}. Take both from one dataframe."
+        )
+    parts = _parts(y)
+    if len(parts) != count:
+        raise ValueError(
+            f"X and y must be divided into the same blocks; got {count} and {len(parts)}. Take "
+            "both from one dataframe, or rechunk y as X."
+        )
+    return parts
+
+
+def predicted(X: Any, method: Any) -> Any:
+    """Return what ``method`` predicts for an array or frame: a Dask array, computed by need."""
+    parts, frame = _parts(X), _is_frame(X)
+    sizes = (np.nan,) * len(parts) if frame else X.chunks[0]
+    like = method(X._meta_nonempty if frame else np.zeros((1, X.shape[1])))[:0]
+    run = delayed(_predict, pure=False)
+    model = delayed(method, pure=False, traverse=False)
+    return da.concatenate(
+        [
+            da.from_delayed(run(model, part, like), (size, *like.shape[1:]), dtype=like.dtype)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+    )
+
+
+def _predict(method: Any, part: Any, empty: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(method(part)) if len(part) else empty
