@@ -290,6 +290,33 @@ def _apart(how: str, path: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
+def cluster(n: int = 1_000_000, d: int = 30) -> Iterator[Line]:
+    """Fit the default on a Dask cluster of two processes, and in this one with two threads."""
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    model = LogisticRegression(1.0, 1e-8, classes=[0, 1], random_state=0)
+    with LocalCluster(**settings) as made, Client(made):
+        lazy = da.random.default_rng(0).normal(size=(n, d), chunks=(n // 8, d)).astype(np.float32)
+        lazy = lazy.persist()
+        labels = (lazy[:, 0] + lazy[:, 1] > 0).astype(int).persist()
+        X, y = lazy.compute(), labels.compute()
+        times: dict[str, list[float]] = {"alone": [], "cluster": []}
+        weights = {}
+        for _ in range(3):  # by turns, so that both see the same machine
+            for name, data in (("alone", (X, y)), ("cluster", (lazy, labels))):
+                start = time.perf_counter()
+                weights[name] = model.fit(*data).coef_
+                times[name].append(time.perf_counter() - start)
+    ratio = min(times["alone"][1:]) / min(times["cluster"][1:])
+    apart = float(np.abs(weights["alone"] - weights["cluster"]).max())
+    yield Line(
+        f"fit on two Dask workers, {n:,} × {d}: speed of one process", ratio, 0.5, at_most=False
+    )
+    yield Line("largest difference of its coefficients", apart, 1e-9, "")
+
+
 PARTS: dict[str, Callable[[], Iterator[Line]]] = {
     "descent": descent,
     "memory": memory,
@@ -298,6 +325,7 @@ PARTS: dict[str, Callable[[], Iterator[Line]]] = {
     "minima": minima,
     "noise": noise,
     "tables": tables,
+    "cluster": cluster,
 }
 """Parts of the measurement by name."""
 
