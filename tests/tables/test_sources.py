@@ -31,6 +31,7 @@ from discreet.tables import (
     Target,
     draft,
     draft_private,
+    estimate,
     frames,
     matching,
     read,
@@ -225,6 +226,16 @@ def test_private_drafts(kind: str, tmp_path: Path) -> None:
     assert made.target.labels == ("no", "yes")
     assert set(made.columns["job"].values) == {"cook", "nurse", "smith"}
     assert isinstance(made.columns["age"], Numeric)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_texts_of_a_stream_are_limited_though_its_length_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(estimate, "DISTINCT_LIMIT", 100)
+    many = pa.table({"name": [str(i) for i in range(3000)], "n": list(range(3000))})
+    made = draft_private(many.to_reader(500), 100.0, 1e-9, "add_remove", random_state=0)
+    assert "too many distinct texts" in made.columns["name"].reason
 
 
 @pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
