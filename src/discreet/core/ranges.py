@@ -3,7 +3,7 @@
 The candidates are the numbers of two significant digits, of either sign. A lower bound is the
 largest candidate that cuts no more than a share of the rows, an upper bound the smallest; each is
 found by a private selection. A column's values enter as counts between candidates, which add up
-over blocks, so a file of any size is read once and nothing is sorted.
+over blocks, so a file of any size is read once and only blocks are sorted.
 
 The median of the rows' norms is found the same way, on a grid of its own.
 
