@@ -77,10 +77,16 @@ def cell_counts(
     values = np.asarray(values, dtype=np.float64)
     given = ~np.isnan(values)
     present = np.clip(values[given], candidates[0], candidates[-1])
+    if weights is None:  # sorting first is several times as fast
+        present.sort()
+        below = np.empty(2 * candidates.size, dtype=np.int64)
+        below[::2] = np.searchsorted(present, candidates, side="left")
+        below[1::2] = np.searchsorted(present, candidates, side="right")
+        return np.diff(below, prepend=0, append=present.size)
     above = np.searchsorted(candidates, present)  # the first candidate >= the value
     cells = 2 * above + (candidates[above] == present)
-    own = None if weights is None else weights[given]
-    return np.bincount(cells, own, minlength=2 * candidates.size + 1).astype(np.int64)
+    totals = np.bincount(cells, weights[given], minlength=2 * candidates.size + 1)
+    return totals.astype(np.int64)
 
 
 def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
