@@ -5,6 +5,7 @@ No message shows a value of a row. Bad arguments raise ``ValueError``.
 
 __all__ = [
     "BudgetExceeded",
+    "LedgerError",
     "ModelFileError",
     "NotSupported",
     "PrivacyError",
@@ -23,6 +24,10 @@ class BudgetExceeded(PrivacyError):
 
 class NotSupported(PrivacyError):
     """A combination without a proven guarantee (the message names one that has a proof)."""
+
+
+class LedgerError(PrivacyError):
+    """A ledger cannot be read, written or trusted, so nothing was charged to it."""
 
 
 class PrivacyLeakWarning(UserWarning):

@@ -1,0 +1,275 @@
+"""Costs of releases, their totals, and the limit that the totals are held to.
+
+A limit in (ε, δ) is kept by three filters at once, each with its own part of δ: the sum of ε of
+pure entries (it needs no δ), Gaussian DP (the sum of μ²) and zCDP (the sum of ρ, with the δ of each
+entry added up apart). An entry is admitted if *one* filter admits everything so far and the entry.
+Which one it is may depend on results: that is what the parts of δ pay for. Proof:
+docs/proofs/ledger.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, Measure
+from discreet.accounting.profiles import root_up
+from discreet.errors import PrivacyError
+from discreet.validate import choice, number
+
+__all__ = ["Limits", "Loss", "Totals", "largest"]
+
+_MEASURES = ("pure", "approximate", "zcdp", "gdp")
+_MOST = Fraction(10) ** 50
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Privacy loss of one release: a measure with its exact total (ε, ρ or μ²), and a δ."""
+
+    measure: Measure
+    total: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no cost."""
+        choice("measure", self.measure, _MEASURES)
+        object.__setattr__(self, "total", Fraction(self.total))
+        object.__setattr__(self, "delta", Fraction(self.delta))
+        if not 0 < self.total <= _MOST:
+            raise ValueError(f"a loss must be positive and finite; got {float(self.total)!r}.")
+        if not 0 <= self.delta < 1 or (self.delta > 0 and self.measure != "approximate"):
+            raise ValueError(f"a loss in {self.measure!r} cannot have δ = {float(self.delta)!r}.")
+
+    @classmethod
+    def of(cls, budget: Budget, measure: Measure) -> Self:
+        """Return the loss of a release that spends a whole budget in a measure."""
+        delta = Fraction(budget.delta) if measure == "approximate" else Fraction(0)
+        return cls(measure, budget.total(measure), delta)
+
+    def grouped(self, size: int) -> Loss:
+        """Return the loss for ``size`` differing rows where this one is for one (group privacy).
+
+        μ and ε grow by the factor, ρ and μ² by its square, and δ by 1 + e^ε + … + e^((size−1)ε).
+        """
+        if size == 1:
+            return self
+        factor = size if self.measure in ("pure", "approximate") else size * size
+        delta = self.delta
+        if delta:
+            epsilon = conversions.round_up(self.total)
+            if epsilon * size > 700:
+                raise PrivacyError(f"nothing is known of {size} rows at ε = {epsilon:g}.")
+            growth = math.fsum(math.exp(k * epsilon) for k in range(size)) * (1 + 2.0**-45)
+            delta = delta * Fraction(growth)
+            if delta >= 1:
+                raise PrivacyError(f"{size} rows at ε = {epsilon:g} leave no δ below 1.")
+        return Loss(self.measure, self.total * factor, delta)
+
+    @property
+    def squared_mu(self) -> Fraction | None:
+        """μ² of Gaussian DP, or None if no μ is known."""
+        if self.measure == "gdp":
+            return self.total
+        if self.measure == "pure":
+            return Fraction(conversions.mu_from_pure(conversions.round_up(self.total))) ** 2
+        return None
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ of zCDP; of (ε, δ) that of ε, with δ apart."""
+        if self.measure == "gdp":
+            return self.total / 2
+        if self.measure == "zcdp":
+            return self.total
+        return Fraction(conversions.rho_from_pure(conversions.round_up(self.total)))
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the loss as texts of exact numbers."""
+        return {"measure": self.measure, "total": str(self.total), "delta": str(self.delta)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> Self:
+        """Read what `to_dict` wrote."""
+        measure: Measure = data["measure"]  # type: ignore[assignment]
+        return cls(measure, Fraction(data["total"]), Fraction(data["delta"]))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Exact sums over entries, in every measure that a filter adds up.
+
+    ``epsilon`` sums the pure entries, ``squared_mu`` those with a μ; ``not_pure`` and
+    ``not_gaussian`` count the others.
+    """
+
+    entries: int = 0
+    epsilon: Fraction = Fraction(0)
+    squared_mu: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    not_pure: int = 0
+    not_gaussian: int = 0
+
+    def plus(self, loss: Loss, sign: int = 1) -> Totals:
+        """Return the totals with one more entry; with ``sign=-1`` without it."""
+        mu = loss.squared_mu
+        pure = loss.measure == "pure"
+        return Totals(
+            entries=self.entries + sign,
+            epsilon=self.epsilon + sign * (loss.total if pure else Fraction(0)),
+            squared_mu=self.squared_mu + sign * (Fraction(0) if mu is None else mu),
+            rho=self.rho + sign * loss.rho,
+            delta=self.delta + sign * loss.delta,
+            not_pure=self.not_pure + sign * (not pure),
+            not_gaussian=self.not_gaussian + sign * (mu is None),
+        )
+
+    def at(self, delta: float) -> float:
+        """Return the ε of these totals at a δ: the least of all measures that cover them."""
+        if not self.entries:
+            return 0.0
+        found = [math.inf]
+        if not self.not_pure:
+            found.append(conversions.round_up(self.epsilon))
+        if not self.not_gaussian and delta > 0:
+            found.append(conversions.epsilon_from_mu(root_up(self.squared_mu), delta))
+        rest = float(Fraction(delta) - self.delta) * (1 - 2.0**-50)
+        if rest > 0:
+            found.append(conversions.epsilon_from_rho(conversions.round_up(self.rho), rest))
+        return min(found)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the totals as texts of exact numbers."""
+        return {name: str(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> Self:
+        """Read what `to_dict` wrote."""
+        counts = {name: int(data[name]) for name in ("entries", "not_pure", "not_gaussian")}
+        sums = {name: Fraction(value) for name, value in data.items() if name not in counts}
+        return cls(**counts, **sums)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A limit in (ε, δ) as the totals of three filters; fixed when a data set is created.
+
+    Parameters
+    ----------
+    budget : Budget
+        The most that all entries together may spend.
+    gaussian_delta, squared_mu
+        Part of δ of the Gaussian DP filter, and its total of μ²; 0 if it has none.
+    zcdp_delta, rho, delta
+        Part of δ for converting ρ of the zCDP filter, its total of ρ, and the part that is left
+        for the δ of entries known by (ε, δ) only.
+
+    Privacy
+    -------
+    ``gaussian_delta + zcdp_delta + delta`` is at most δ. Entries that `admits` allows, each chosen
+    in view of the earlier ones, are (ε, δ)-DP together (docs/proofs/ledger.md).
+    """
+
+    budget: Budget
+    gaussian_delta: float
+    squared_mu: Fraction
+    zcdp_delta: float
+    rho: Fraction
+    delta: Fraction
+
+    @classmethod
+    def of(cls, budget: Budget, gaussian_share: float) -> Self:
+        """Divide δ: this share for Gaussian DP, half of the rest for ρ, half for entries' own δ."""
+        share = number("gaussian_share", gaussian_share, least=0.0, most=1.0)
+        of_gaussian = _down(Fraction(budget.delta) * Fraction(share))
+        half = (Fraction(budget.delta) - Fraction(of_gaussian)) / 2 if share < 1 else Fraction(0)
+        of_zcdp = _down(half)
+        squared_mu = rho = Fraction(0)
+        if of_gaussian:
+            squared_mu = Fraction(conversions.mu_from_epsilon(budget.epsilon, of_gaussian)) ** 2
+        if of_zcdp:
+            rho = Fraction(conversions.rho_from_epsilon(budget.epsilon, of_zcdp))
+        return cls(budget, of_gaussian, squared_mu, of_zcdp, rho, half)
+
+    def admits(self, totals: Totals) -> bool:
+        """Return True if one of the filters admits all entries of these totals."""
+        pure = not totals.not_pure and totals.epsilon <= Fraction(self.budget.epsilon)
+        gaussian = not totals.not_gaussian and totals.squared_mu <= self.squared_mu
+        zcdp = totals.rho <= self.rho and totals.delta <= self.delta
+        return pure or gaussian or zcdp
+
+    def spent(self, totals: Totals) -> float:
+        """Return the ε of these totals by the filter that covers them best; the limit's if full."""
+        if not totals.entries:
+            return 0.0
+        found = [math.inf]
+        if not totals.not_pure:
+            found.append(conversions.round_up(totals.epsilon))
+        if not totals.not_gaussian and self.squared_mu:
+            mu = root_up(totals.squared_mu)
+            found.append(conversions.epsilon_from_mu(mu, self.gaussian_delta))
+        if totals.delta <= self.delta and self.rho:
+            rho = conversions.round_up(totals.rho)
+            found.append(conversions.epsilon_from_rho(rho, self.zcdp_delta))
+        least = min(found)
+        return min(least, self.budget.epsilon) if self.admits(totals) else least
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the limit as texts of exact numbers."""
+        numbers = {name: getattr(self, name) for name in _LIMIT_FIELDS}
+        texts = {name: str(Fraction(value)) for name, value in numbers.items()}
+        budget = self.budget
+        return texts | {
+            "epsilon": repr(budget.epsilon),
+            "budget_delta": repr(budget.delta),
+            "relation": str(budget.relation),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> Self:
+        """Read what `to_dict` wrote."""
+        budget = Budget(float(data["epsilon"]), float(data["budget_delta"]), data["relation"])
+        exact = {name: Fraction(data[name]) for name in _LIMIT_FIELDS}
+        return cls(
+            budget,
+            float(exact["gaussian_delta"]),
+            exact["squared_mu"],
+            float(exact["zcdp_delta"]),
+            exact["rho"],
+            exact["delta"],
+        )
+
+
+_LIMIT_FIELDS = ("gaussian_delta", "squared_mu", "zcdp_delta", "rho", "delta")
+
+
+def _down(exact: Fraction) -> float:
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
+
+
+def largest(fits: Callable[[Loss], bool], measure: Measure, budget: Budget) -> float:
+    """Find the largest ε, rounded down to four digits, of a release that fits, or 0.
+
+    The release composes in ``measure`` and has the δ and relation of ``budget``.
+    """
+
+    def at(epsilon: float) -> bool:
+        return epsilon > 0 and fits(Loss.of(replace(budget, epsilon=epsilon), measure))
+
+    low, high = 0.0, budget.epsilon
+    while at(high) and high < 1e6:
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if at(middle) else (low, middle)
+    if low <= 1e-9:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(low)) - 3)
+    rounded = float(f"{math.floor(low / unit * (1 + 1e-12)) * unit:.4g}")
+    return rounded if at(rounded) else float(f"{rounded - unit:.4g}")
