@@ -250,7 +250,7 @@ def test_the_stated_measure_covers_the_preparation(measures, opened, stated):
 
 @pytest.mark.parametrize("measures", [["zcdp"], ["gdp"], ["approximate"], ["pure", "zcdp", "gdp"]])
 def test_a_ledger_is_charged_once_for_all_of_it(measures):
-    ledger = Ledger().create("rows")
+    ledger = Ledger().create("rows", relation="replace_one")
     account = Account(BUDGETS[1], ledger)
     account.reserve([("bounds", 0.1), ("centre", 0.2)], measures)
     assert ledger.entries == 0
@@ -386,7 +386,7 @@ def test_pure_budgets_take_no_profile():
 
 
 def test_a_ledger_counts_a_composed_fit_as_a_whole():
-    ledger = Ledger().create("rows")
+    ledger = Ledger().create("rows", relation="replace_one")
     account = Account(BUDGETS[1], ledger)
     models = account.reserve([("centre", 0.2)], ["profile"])
     account.open_reserved(0)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["Charge", "Dataset", "Settings", "check_dataset"]
 
 _ENTRIES = ("reserve", "add")
+_USUAL_DELTA = 1e-6
+"""δ at which a loss is shown if the limit has none."""
+
 _NO_LIMIT = "{!r} has no limit, so there is no δ to state it at. Use dataset.epsilon(delta)."
 
 
@@ -254,7 +257,8 @@ class Dataset:
         counts = []
         for totals in self.totals_by_block().values():
             count = 0
-            while count < most and limits.admits(totals := totals.plus(loss)):
+            while count < most and limits.admits(totals, loss):
+                totals = totals.plus(loss)
                 count += 1
             counts.append(count)
         return min(counts, default=0)
@@ -264,7 +268,7 @@ class Dataset:
         every = self.totals_by_block().values()
         limits = self._limits()
         return largest(
-            lambda loss: all(limits.admits(t.plus(loss.grouped(group))) for t in every),
+            lambda loss: all(limits.admits(t, loss.grouped(group)) for t in every),
             measure,
             budget,
         )
@@ -318,9 +322,16 @@ class Dataset:
         """
         loss = external.loss_of(**mechanism) if loss is None else loss
         relation = self.settings.relation if relation is None else Relation.parse(relation)
-        shown = Budget(float(loss.total), float(loss.delta), relation)
+        shown = self._as_budget(loss, relation)
         kind = "reserve" if planned else "add"
         return self._enter(kind, loss, shown, self.unit if unit is None else unit, entered=True)
+
+    def _as_budget(self, loss: Loss, relation: Relation) -> Budget:
+        """Return a loss in (ε, δ), at the limit's δ if it has none of its own."""
+        if loss.measure in ("pure", "approximate"):
+            return Budget(float(loss.total), float(loss.delta), relation)
+        delta = self.limit.delta if self.limit is not None and self.limit.delta else _USUAL_DELTA
+        return Budget(Totals().plus(loss).at(delta), delta, relation)
 
     def _enter(
         self, kind: str, loss: Loss, budget: Budget, unit: str, *, entered: bool = False
@@ -341,7 +352,7 @@ class Dataset:
             totals = {b: _totals(transaction, state, self.name, b) for b in self.blocks}
             after = {block: found.plus(charged) for block, found in totals.items()}
             limits = settings.limits if kind == "reserve" else None
-            if limits is None or all(limits.admits(found) for found in after.values()):
+            if limits is None or all(limits.admits(found, charged) for found in totals.values()):
                 content = {
                     "blocks": list(self.blocks),
                     "loss": loss.to_dict(),

@@ -3,8 +3,8 @@
 A limit in (ε, δ) is kept by three filters at once, each with its own part of δ: the sum of ε of
 pure entries (it needs no δ), Gaussian DP (the sum of μ²) and zCDP (the sum of ρ, with the δ of each
 entry added up apart). An entry is admitted if *one* filter admits everything so far and the entry.
-Which one it is may depend on results: that is what the parts of δ pay for. Proof:
-docs/proofs/ledger.md.
+Which one it is may depend on results: that is what the parts of δ pay for. The very first entry,
+which cannot depend on results, may also take the whole limit. Proof: docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -168,6 +168,8 @@ class Limits:
     zcdp_delta, rho, delta
         Part of δ for converting ρ of the zCDP filter, its total of ρ, and the part that is left
         for the δ of entries known by (ε, δ) only.
+    whole_squared_mu, whole_rho
+        μ² and ρ at all of δ, for a first entry that takes the whole limit.
 
     Privacy
     -------
@@ -181,6 +183,8 @@ class Limits:
     zcdp_delta: float
     rho: Fraction
     delta: Fraction
+    whole_squared_mu: Fraction
+    whole_rho: Fraction
 
     @classmethod
     def of(cls, budget: Budget, gaussian_share: float) -> Self:
@@ -194,9 +198,25 @@ class Limits:
             squared_mu = Fraction(conversions.mu_from_epsilon(budget.epsilon, of_gaussian)) ** 2
         if of_zcdp:
             rho = Fraction(conversions.rho_from_epsilon(budget.epsilon, of_zcdp))
-        return cls(budget, of_gaussian, squared_mu, of_zcdp, rho, half)
+        whole = (Fraction(0), Fraction(0))
+        if not budget.pure:
+            whole = (budget.total("gdp"), budget.total("zcdp"))
+        return cls(budget, of_gaussian, squared_mu, of_zcdp, rho, half, *whole)
 
-    def admits(self, totals: Totals) -> bool:
+    def admits(self, before: Totals, loss: Loss) -> bool:
+        """Return True if an entry may follow those before."""
+        return self.holds(before.plus(loss)) or (before.entries == 0 and self._whole(loss))
+
+    def _whole(self, loss: Loss) -> bool:
+        """Return True if one release alone keeps the limit."""
+        budget = self.budget
+        most = {"gdp": self.whole_squared_mu, "zcdp": self.whole_rho}
+        return (
+            loss.total <= most.get(loss.measure, Fraction(budget.epsilon))
+            and loss.delta <= budget.delta
+        )
+
+    def holds(self, totals: Totals) -> bool:
         """Return True if one of the filters admits all entries of these totals."""
         pure = not totals.not_pure and totals.epsilon <= Fraction(self.budget.epsilon)
         gaussian = not totals.not_gaussian and totals.squared_mu <= self.squared_mu
@@ -217,7 +237,8 @@ class Limits:
             rho = conversions.round_up(totals.rho)
             found.append(conversions.epsilon_from_rho(rho, self.zcdp_delta))
         least = min(found)
-        return min(least, self.budget.epsilon) if self.admits(totals) else least
+        alone = totals.entries == 1 and totals.at(self.budget.delta) <= self.budget.epsilon
+        return min(least, self.budget.epsilon) if alone or self.holds(totals) else least
 
     def to_dict(self) -> dict[str, str]:
         """Return the limit as texts of exact numbers."""
@@ -242,10 +263,14 @@ class Limits:
             float(exact["zcdp_delta"]),
             exact["rho"],
             exact["delta"],
+            exact["whole_squared_mu"],
+            exact["whole_rho"],
         )
 
 
-_LIMIT_FIELDS = ("gaussian_delta", "squared_mu", "zcdp_delta", "rho", "delta")
+_LIMIT_FIELDS = (
+    "gaussian_delta", "squared_mu", "zcdp_delta", "rho", "delta", "whole_squared_mu", "whole_rho",
+)  # fmt: skip
 
 
 def _down(exact: Fraction) -> float:

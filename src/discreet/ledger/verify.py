@@ -159,11 +159,11 @@ class _Check:
             raise _Wrong("its cost does not follow from its loss, relation and unit.")
         if settings.divided == ("" in body["blocks"]) or not body["blocks"]:
             raise _Wrong("it does not name the blocks that it used.")
-        after = {block: self.totals[name, block].plus(charged) for block in body["blocks"]}
+        before = {block: self.totals[name, block] for block in body["blocks"]}
         limits = settings.limits if body["kind"] == "reserve" else None
-        if limits is not None and not all(limits.admits(totals) for totals in after.values()):
+        if limits is not None and not all(limits.admits(t, charged) for t in before.values()):
             raise _Wrong("it exceeds the limit.")
-        self._set(body, after)
+        self._set(body, {block: totals.plus(charged) for block, totals in before.items()})
         self.entries[body["seq"]] = body
 
     def _set(self, body: dict[str, Any], after: dict[str, Totals]) -> None:
@@ -184,12 +184,17 @@ def _check_limits(limits: Limits) -> None:
     parts = Fraction(limits.gaussian_delta) + Fraction(limits.zcdp_delta) + limits.delta
     if parts > Fraction(budget.delta):
         raise _Wrong("the parts of its δ exceed δ.")
+    gaussian = (
+        (limits.squared_mu, limits.gaussian_delta),
+        (limits.whole_squared_mu, budget.delta),
+    )
+    concentrated = ((limits.rho, limits.zcdp_delta), (limits.whole_rho, budget.delta))
     found = [0.0]
-    if limits.squared_mu:
-        mu = root_up(limits.squared_mu)
-        found.append(conversions.epsilon_from_mu(mu, limits.gaussian_delta))
-    if limits.rho:
-        rho = conversions.round_up(limits.rho)
-        found.append(conversions.epsilon_from_rho(rho, limits.zcdp_delta))
+    found += [conversions.epsilon_from_mu(root_up(mu), delta) for mu, delta in gaussian if mu]
+    found += [
+        conversions.epsilon_from_rho(conversions.round_up(rho), delta)
+        for rho, delta in concentrated
+        if rho
+    ]
     if max(found) > budget.epsilon * (1 + 1e-12):
         raise _Wrong("its limits allow more than the stated ε.")
