@@ -164,6 +164,8 @@ class Ledger:
     def move_to(self, location: str | os.PathLike[str]) -> Ledger:
         """Copy a verified ledger to a new place and close this one; returns the new ledger."""
         other = Ledger(location, who=self._book.who, signing_key=self._book.signing_key)
+        if other._book.location == self._book.location:
+            raise ValueError(f"{self} cannot be moved to itself.")
         with self._book.begin(write=True) as source:
             found = verify(source)
             if not found.ok:

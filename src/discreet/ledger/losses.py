@@ -236,9 +236,15 @@ class Limits:
         if totals.delta <= self.delta and self.rho:
             rho = conversions.round_up(totals.rho)
             found.append(conversions.epsilon_from_rho(rho, self.zcdp_delta))
-        least = min(found)
-        alone = totals.entries == 1 and totals.at(self.budget.delta) <= self.budget.epsilon
-        return min(least, self.budget.epsilon) if alone or self.holds(totals) else least
+        least, budget = min(found), self.budget
+        alone = totals.entries == 1 and (
+            totals.at(budget.delta) <= budget.epsilon
+            or (
+                0 < totals.delta <= budget.delta
+                and float(totals.rho) <= conversions.rho_from_pure(budget.epsilon)
+            )
+        )
+        return min(least, budget.epsilon) if alone or self.holds(totals) else least
 
     def to_dict(self) -> dict[str, str]:
         """Return the limit as texts of exact numbers."""
