@@ -81,8 +81,7 @@ def test_the_harness_sees_overspending(harness, tmp_path, monkeypatch):
         "hammer",
         lambda dataset, reads: (
             monkeypatch.setattr(Limits, "admits", lambda *_: True)
-            or ([harness.fit(dataset, str(k), reads) for k in range(9)]
-            and harness.time.sleep(60))
+            or ([harness.fit(dataset, str(k), reads) for k in range(9)] and harness.time.sleep(60))
         ),
     )
     counts = harness.kill_round(place, 2, 3, 2, 2.0)

@@ -8,98 +8,31 @@ it does only if no filter was ever charged. Proof: docs/proofs/ledger.md.
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
-from discreet.ledger import external
+from discreet.ledger import display, external
 from discreet.ledger.book import Book, checked_text
 from discreet.ledger.losses import Limits, Loss, Totals, largest
+from discreet.ledger.settings import Settings
 from discreet.ledger.store import Transaction
 from discreet.validate import positive
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Charge", "Dataset", "Settings", "check_dataset"]
+__all__ = ["Charge", "Dataset", "check_dataset"]
 
-_ENTRIES = ("reserve", "add")
 _USUAL_DELTA = 1e-6
 """δ at which a loss is shown if the limit has none."""
 
 _NO_LIMIT = "{!r} has no limit, so there is no δ to state it at. Use dataset.epsilon(delta)."
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a data set was created with; it never changes.
-
-    ``unit`` is what neighbouring data sets differ in under ``relation``. ``rows_per_unit`` bounds
-    the rows of a unit, if the creator stated a bound. In a ``divided`` data set each unit lies in
-    one block, as the creator stated.
-    """
-
-    limits: Limits | None
-    relation: Relation
-    unit: str
-    rows_per_unit: int | None
-    divided: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the event that creates the data set."""
-        return {
-            "limit": None if self.limits is None else self.limits.to_dict(),
-            "relation": str(self.relation),
-            "unit": self.unit,
-            "rows_per_unit": self.rows_per_unit,
-            "divided": self.divided,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Settings:
-        """Read what `to_dict` wrote."""
-        return cls(
-            None if data["limit"] is None else Limits.from_dict(data["limit"]),
-            Relation(data["relation"]),
-            data["unit"],
-            data["rows_per_unit"],
-            data["divided"],
-        )
-
-    def group(self, relation: Relation, unit: str) -> int:
-        """Return the number of steps of an entry's relation in one of the data set's.
-
-        Privacy
-        -------
-        One unit of at most k rows, added or removed, is k rows added or removed; one unit replaced
-        is one removed and one added. A row-level promise for replaced rows says nothing about
-        another number of rows, and none for added rows: both are refused.
-        """
-        steps = 1
-        if unit != self.unit:
-            if unit != "row" or self.rows_per_unit is None:
-                raise PrivacyError(
-                    f"The limit of this data set is for one {self.unit}, and this release protects "
-                    f"one {unit}. If every {self.unit} has at most k rows, create the data set "
-                    "with rows_per_unit=k: then row-level releases count for k rows."
-                )
-            steps = self.rows_per_unit
-        if relation is not self.relation or unit != self.unit:
-            if relation is not Relation.ADD_REMOVE:
-                raise PrivacyError(
-                    f"The limit of this data set is under {str(self.relation)!r} for one "
-                    f"{self.unit}; a release under {str(relation)!r} for one {unit} does not "
-                    "bound that. Fit with relation='add_remove'."
-                )
-            steps *= self.relation.rows_changed
-        return steps
 
 
 class Charge:
@@ -219,10 +152,10 @@ class Dataset:
 
     @property
     def spent(self) -> float:
-        """ε of all releases at the limit's δ; it is the limit's ε when nothing is left.
+        """ε of all releases at the limit's δ.
 
-        The promise is the limit. A total that was looked at before it was decided what to ask
-        next is a description, not a promise.
+        A description, for comparison: what is promised is the limit, and what still fits is
+        `remaining`.
         """
         limits = self._limits()
         return max((limits.spent(t) for t in self.totals_by_block().values()), default=0.0)
@@ -262,6 +195,24 @@ class Dataset:
                 count += 1
             counts.append(count)
         return min(counts, default=0)
+
+    def preview(self, budget: Budget, measure: Measure | None = None) -> dict[str, Any]:
+        """Return what would be spent and left after a release of this budget, and how many fit."""
+        limits, limit = self._limits(), self._limits().budget
+        count = self.fits_left(budget, measure)
+        if not count:
+            return {"fits_left": 0, "spent": None, "remaining": None}
+        group = self.settings.group(budget.relation, self._unit_of_fits)
+        loss = Loss.of(budget, measure or ("pure" if budget.pure else "gdp")).grouped(group)
+        after = [totals.plus(loss) for totals in self.totals_by_block().values()]
+        next_measure: Measure = "pure" if limit.pure else "gdp"
+        left = largest(
+            lambda more: all(limits.admits(totals, more.grouped(group)) for totals in after),
+            next_measure,
+            replace(limit, relation=budget.relation),
+        )
+        spent = max(limits.spent(totals) for totals in after)
+        return {"fits_left": count, "spent": display.finite(spent), "remaining": left}
 
     def _largest(self, measure: Measure, budget: Budget, group: int = 1) -> float:
         """Find the largest ε of a release that would be admitted now."""
@@ -338,7 +289,7 @@ class Dataset:
     ) -> int:
         group = self.settings.group(budget.relation, unit)
         charged = loss.grouped(group)
-        details = {name: _plain(value) for name, value in self.details.items()}
+        details = {name: display.plain(value) for name, value in self.details.items()}
         with self.book.begin(write=True) as transaction:
             state = transaction.state(self.name)
             if (self.name, "") not in state:
@@ -422,7 +373,7 @@ class Dataset:
         """Note the hash of the model file that an entry led to; a failure is a warning."""
         try:
             with self.book.begin(write=True) as transaction:
-                if transaction.event(entry).body["kind"] not in _ENTRIES:
+                if transaction.event(entry).body["kind"] not in ("reserve", "add"):
                     raise LedgerError(f"Event {entry} is not an entry.")
                 self.book.append(transaction, "model", self.name, {"model": sha256}, entry)
         except LedgerError as error:
@@ -432,26 +383,16 @@ class Dataset:
 
     def records(self) -> list[dict[str, Any]]:
         """Return all entries as plain data, oldest first."""
-        found: dict[int, dict[str, Any]] = {}
         with self.book.begin() as transaction:
-            for event in transaction.events(self.name):
-                body = event.body
-                if body["kind"] in _ENTRIES:
-                    found[body["seq"]] = _record(body)
-                elif body["kind"] in ("confirm", "return"):
-                    words = {"confirm": "confirmed", "return": "returned"}
-                    found[body["entry"]]["status"] = words[body["kind"]]
-                elif body["kind"] == "model":
-                    found[body["entry"]]["model"] = body["model"]
+            found = display.records(event.body for event in transaction.events(self.name))
         wanted = set(self.blocks) - {""}
-        return [r for r in found.values() if not wanted or wanted & set(r["blocks"])]
+        return [r for r in found if not wanted or wanted & set(r["blocks"])]
 
     def history(self) -> pd.DataFrame:
         """Return all entries as a DataFrame (needs pandas), oldest first."""
         import pandas as pd
 
-        columns = list(_record(_EMPTY))
-        return pd.DataFrame(self.records(), columns=columns).set_index("entry")
+        return pd.DataFrame(self.records(), columns=list(display.COLUMNS)).set_index("entry")
 
     def summary(self) -> dict[str, Any]:
         """Return limit, spending and what is left as plain data."""
@@ -465,33 +406,22 @@ class Dataset:
             "entries": self.entries,
         }
         if limit is not None:
-            known |= {"spent": _finite(self.spent), "remaining": self.remaining}
+            known |= {"spent": display.finite(self.spent), "remaining": self.remaining}
         if settings.divided:
             every = self.totals_by_block()
             known["blocks"] = {
                 block: {"entries": t.entries}
-                | ({} if limit is None else {"spent": _finite(self._limits().spent(t))})
+                | ({} if limit is None else {"spent": display.finite(self._limits().spent(t))})
                 for block, t in every.items()
             }
         return known
 
     def __repr__(self) -> str:
         """Show the limit and what is spent."""
-        return _text(self.summary())
+        return display.text(self.summary())
 
     def _repr_html_(self) -> str:
-        known = self.summary()
-        limit = known["limit"]
-        share = 0.0 if limit is None else min(1.0, (known["spent"] or math.inf) / limit["epsilon"])
-        if limit is not None and known["spent"] == 0:
-            share = 0.0
-        bar = (
-            '<div style="width:24em;max-width:100%;height:.8em;border:1px solid #8888;'
-            'border-radius:.4em;overflow:hidden" role="img" '
-            f'aria-label="{100 * share:.0f} % of the limit spent">'
-            f'<div style="width:{100 * share:.1f}%;height:100%;background:#4477aa"></div></div>'
-        )
-        return f"<div>{'' if limit is None else bar}{escape(_text(known))}</div>"
+        return display.html(self.summary())
 
     def __copy__(self) -> Dataset:
         """Return the same handle."""
@@ -503,7 +433,7 @@ class Dataset:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a reference, by the location of the ledger and the name."""
-        details = {name: _plain(value) for name, value in self.details.items()}
+        details = {name: display.plain(value) for name, value in self.details.items()}
         state = (self.name, self.settings.to_dict(), self.blocks, details)
         return _reopened, (self.book.reference(), *state)
 
@@ -529,38 +459,6 @@ def _reopened(
     return replace(made, blocks=tuple(blocks), details=MappingProxyType(details))
 
 
-_EMPTY: dict[str, Any] = {
-    "seq": 0, "kind": "add", "when": "", "who": "", "host": "", "version": "", "details": {},
-    "epsilon": "0", "delta": "0", "relation": "", "unit": "", "blocks": [""],
-    "charged": {"measure": "", "total": "0"}, "group": 1, "entered": True,
-}  # fmt: skip
-
-
-def _record(body: dict[str, Any]) -> dict[str, Any]:
-    details = dict(body["details"])
-    elsewhere = "" if not body["entered"] else "elsewhere"
-    return {
-        "entry": body["seq"],
-        "when": body["when"],
-        "who": body["who"],
-        "host": body["host"],
-        "status": "entered" if body["kind"] == "add" else "reserved",
-        "epsilon": float(body["epsilon"]),
-        "delta": float(body["delta"]),
-        "relation": body["relation"],
-        "unit": body["unit"],
-        "blocks": [block for block in body["blocks"] if block],
-        "measure": body["charged"]["measure"],
-        "total": float(Fraction(body["charged"]["total"])),
-        "steps": body["group"],
-        "solver": details.pop("solver", elsewhere),
-        "purpose": details.pop("purpose", ""),
-        "settings": details,
-        "version": body["version"],
-        "model": "",
-    }
-
-
 def _settings(
     transaction: Transaction, state: Mapping[tuple[str, str], tuple[int, int]], name: str
 ) -> Settings:
@@ -581,34 +479,3 @@ def _totals(
     if body["dataset"] != name or block not in body["totals"]:
         raise LedgerError(f"The state of {name!r} was altered: run `discreet ledger verify`.")
     return Totals.from_dict(body["totals"][block])
-
-
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold; anything else as a text of limited length."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(inner) for inner in list(value)[:20]]
-    return str(value)[:500]
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _text(known: dict[str, Any]) -> str:
-    times = "1 release" if known["entries"] == 1 else f"{known['entries']:,} releases"
-    head = f"{known['dataset']!r}: {times}"
-    limit = known["limit"]
-    if limit is None:
-        return f"{head}, no limit (per {known['unit']}, {known['relation']})"
-    spent = "more than the limit" if known["spent"] is None else f"ε = {known['spent']:.4g}"
-    return (
-        f"{head}, {spent} spent of ε = {limit['epsilon']:g} at δ = {limit['delta']:g} "
-        f"(per {known['unit']}, {known['relation']}); the next fit may have up to "
-        f"ε = {known['remaining']:g}"
-    )

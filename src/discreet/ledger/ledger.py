@@ -10,8 +10,9 @@ from typing import Any
 from discreet.accounting.budget import Budget, Relation
 from discreet.errors import LedgerError
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.dataset import Dataset, Settings
+from discreet.ledger.dataset import Dataset
 from discreet.ledger.losses import Limits, Totals
+from discreet.ledger.settings import Settings
 from discreet.ledger.verify import Verification, verify
 from discreet.validate import integer
 

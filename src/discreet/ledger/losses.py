@@ -224,27 +224,14 @@ class Limits:
         return pure or gaussian or zcdp
 
     def spent(self, totals: Totals) -> float:
-        """Return the ε of these totals by the filter that covers them best; the limit's if full."""
-        if not totals.entries:
-            return 0.0
-        found = [math.inf]
-        if not totals.not_pure:
-            found.append(conversions.round_up(totals.epsilon))
-        if not totals.not_gaussian and self.squared_mu:
-            mu = root_up(totals.squared_mu)
-            found.append(conversions.epsilon_from_mu(mu, self.gaussian_delta))
-        if totals.delta <= self.delta and self.rho:
-            rho = conversions.round_up(totals.rho)
-            found.append(conversions.epsilon_from_rho(rho, self.zcdp_delta))
-        least, budget = min(found), self.budget
-        alone = totals.entries == 1 and (
-            totals.at(budget.delta) <= budget.epsilon
-            or (
-                0 < totals.delta <= budget.delta
-                and float(totals.rho) <= conversions.rho_from_pure(budget.epsilon)
-            )
+        """Return the ε of these totals at the limit's δ; at most its ε while the limit is kept."""
+        budget, least = self.budget, totals.at(self.budget.delta)
+        whole = (
+            totals.entries == 1
+            and 0 < totals.delta <= budget.delta
+            and totals.rho <= Fraction(conversions.rho_from_pure(budget.epsilon))
         )
-        return min(least, budget.epsilon) if alone or self.holds(totals) else least
+        return min(least, budget.epsilon) if whole or self.holds(totals) else least
 
     def to_dict(self) -> dict[str, str]:
         """Return the limit as texts of exact numbers."""
