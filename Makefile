@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-process test-bench lint check-slow bench bench-speed clean
+.PHONY: help demo test test-process test-bench lint check-slow check-ledger bench bench-speed clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -10,6 +10,7 @@ help:
 	@echo "make test-process tests that start other processes or a browser"
 	@echo "make lint         ruff, mypy --strict on trusted packages, and the import contracts"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
+	@echo "make check-ledger kill and race 10,000 processes on a ledger (about an hour; needs PostgreSQL)"
 	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
 	@echo "make bench        run the quick form of every experiment and make a page of the results"
 	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
@@ -55,6 +56,9 @@ lint: .venv/.developer
 
 check-slow: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests bench/tests
+
+check-ledger: .venv/.developer
+	OMP_NUM_THREADS=1 $(BIN)/python tools/check_ledger.py
 
 bench: .venv/.bench
 	$(BIN)/discreet bench run all --quick
