@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import math
 import os
 import random
@@ -157,8 +158,7 @@ def kill_round(place: str, kills: int, fits: int, workers: int, longest: float) 
     with tempfile.TemporaryFile() as file:
         reads = os.dup(file.fileno())
         os.set_inheritable(reads, True)
-        flags = __import__("fcntl")
-        flags.fcntl(reads, flags.F_SETFL, os.O_APPEND)
+        fcntl.fcntl(reads, fcntl.F_SETFL, os.O_APPEND)
         running: list[int] = []
         for _ in range(kills):
             while len(running) < workers:
@@ -213,6 +213,8 @@ def kill(kind: str, kills: int, *, per_round: int = 100, workers: int = 4) -> Co
             for fault in FAULTS:
                 total.setdefault(fault, 0)
             total["rounds"] += 1
+            if total["rounds"] % 10 == 0:
+                print(f"  … {total['kills']:,} kills", flush=True)
     return total
 
 

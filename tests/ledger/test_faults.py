@@ -437,3 +437,27 @@ def test_overspending_is_refused_whatever_the_handle_believes(path):
     for handle in handles[1:]:
         with pytest.raises(BudgetExceeded):
             Account(FIT, handle).open("gdp")
+
+
+def test_commits_are_durable_and_idle_connections_do_not_cross_a_fork(path, visits):
+    sqlite._close_idle()
+    charge(visits)
+    ((_, (connection,)),) = sqlite._IDLE.items()
+    assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(sqlite._IDLE))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    charge(visits)
+    assert visits.entries == 5
+
+
+@pytest.mark.process
+def test_commits_on_a_server_are_durable_whatever_its_defaults(server):
+    place = server.address()
+    visits = Ledger(place).create("visits", LIMIT)
+    loose = place.replace("options=-c", "options=-csynchronous_commit%3Doff%20-c")
+    with Ledger(loose)._book.store.begin(write=True) as transaction:
+        assert transaction._run("SHOW synchronous_commit", ()) == [("on",)]
+    charge(visits)

@@ -115,14 +115,14 @@ def test_a_charge_is_returned_only_if_no_filter_was_charged(visits):
 def test_an_entry_is_settled_once(visits):
     made = visits.charge("gdp", Fraction(0.01), Fraction(0), FIT)
     made.confirm()
-    with pytest.raises(LedgerError, match="settled before"):
+    with pytest.warns(UserWarning, match=r"could not be returned.*settled before"):
         made.give_back()
     with pytest.warns(UserWarning, match="counted but could not be confirmed"):
         made.confirm()
     assert visits.entries == 1
     returned = visits.charge("gdp", Fraction(0.01), Fraction(0), FIT)
     returned.give_back()
-    with pytest.raises(LedgerError, match="settled before"):
+    with pytest.warns(UserWarning, match="settled before"):
         returned.give_back()
     assert visits.entries == 1
 
@@ -224,6 +224,7 @@ def test_blocks_have_the_whole_limit_each(place):
     both.add(gaussian=2.6, planned=True)
     assert february.entries == 1
     assert january.entries == 2
+    assert visits.entries == 2
     with pytest.raises(PrivacyError, match="name those"):
         visits.add(gaussian=2.6)
     with pytest.raises(BudgetExceeded):

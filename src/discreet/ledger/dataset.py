@@ -43,18 +43,18 @@ class Charge:
 
     def confirm(self) -> None:
         """Note that the release took place; a failure is a warning, as the entry counts anyway."""
-        try:
-            self.dataset._settle("confirm", self.entry)
-        except LedgerError as error:
-            warnings.warn(
-                f"Entry {self.entry} is counted but could not be confirmed: {error}",
-                UserWarning,
-                stacklevel=2,
-            )
+        self._settle("confirm", "confirmed")
 
     def give_back(self) -> None:
-        """Return the budget of an entry whose rows were never read."""
-        self.dataset._settle("return", self.entry)
+        """Return the budget of an entry whose rows were never read; a failure is a warning."""
+        self._settle("return", "returned")
+
+    def _settle(self, kind: str, done: str) -> None:
+        try:
+            self.dataset._settle(kind, self.entry)
+        except LedgerError as error:
+            text = f"Entry {self.entry} is counted but could not be {done}: {error}"
+            warnings.warn(text, UserWarning, stacklevel=3)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,7 +143,10 @@ class Dataset:
     @property
     def entries(self) -> int:
         """Number of releases that count."""
-        return sum(totals.entries for totals in self.totals_by_block().values())
+        found = self.totals_by_block()
+        if len(found) > 1:  # one release may use several blocks
+            return sum(record["status"] != "returned" for record in self.records())
+        return sum(totals.entries for totals in found.values())
 
     @property
     def rho(self) -> float:
