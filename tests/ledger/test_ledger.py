@@ -377,3 +377,55 @@ def test_a_warning_free_fit(visits):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model(visits, delta=1e-6).fit(X, Y)
+
+
+def test_tuning_is_charged_once_before_the_first_run(binary):
+    from discreet.tuning import tune
+
+    visits = Ledger().create("visits", LIMIT, gaussian_share=0.0)
+    estimator = LogisticRegression(
+        epsilon=1.0, delta=1e-7, solver="gd", data_norm=1.0, classes=["no", "yes"]
+    )
+    grid = [{"solver": GD(iterations=2, step_size=s)} for s in (1.0, 3.0)]
+    tune(estimator, *binary, grid=grid, ledger=visits)
+    (record,) = visits.records()
+    assert (record["status"], record["solver"]) == ("confirmed", "tuning")
+    assert (record["measure"], record["delta"]) == ("approximate", 1e-7)
+    small = Ledger().create("small", Budget(0.5, 1e-6, "add_remove"), gaussian_share=0.0)
+    with pytest.raises(BudgetExceeded):
+        tune(estimator, *binary, grid=grid, ledger=small)
+    assert small.entries == 0
+    with pytest.raises(ValueError, match="ledger must be"):
+        tune(estimator, *binary, grid=grid, ledger=3)
+
+
+def test_an_audit_charges_the_ledger_of_its_estimator():
+    from discreet.audit import audit_one_run
+
+    visits = Ledger().create("visits")
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    audit_one_run(
+        model(visits, fit_intercept=False), rows, (rows[:, 0] > 0).astype(int), canaries=20, seed=0
+    )
+    assert visits.entries == 1
+
+
+def test_the_card_shows_the_history(visits, tmp_path):
+    from discreet.card import card
+
+    first = model(visits).fit(X, Y)
+    model(visits).fit(X, Y)
+    text = str(card(first))
+    assert "History of the data set" in text
+    assert f"entry {first.ledger_entry_} of" in text
+    assert "All releases so far        2" in text
+    assert "Limit of all releases      (ε = 3, δ = 1e-06)" in text
+    save(first, tmp_path / "m.json")
+    loaded = load(tmp_path / "m.json")
+    assert "History" not in str(card(loaded))
+    (record, _) = visits.records()
+    assert "entry 2 of" in str(card(loaded, ledger=visits, sha256=record["model"]))
+    assert "not found in the ledger" in str(card(loaded, ledger=visits))
+    counted = Ledger().create("rows")
+    assert "Limit" not in str(card(model(counted).fit(X, Y)).sections[4])

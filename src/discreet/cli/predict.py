@@ -115,8 +115,10 @@ def evaluate(
     schema = encoder.schema
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
-    charged = options.find_dataset(ledger, dataset, file, block, purpose)
-    if charged is not None and budget is None:
+    charged = None
+    if budget is not None:
+        charged = options.find_dataset(ledger, dataset, file, block, purpose)
+    elif ledger or dataset:
         raise Problem(
             Exit.USAGE,
             "a ledger counts what is spent on these rows, and an exact evaluation cannot be "

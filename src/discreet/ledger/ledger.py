@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from discreet.accounting.budget import Budget, Relation
@@ -155,12 +155,13 @@ class Ledger:
         with self._book.begin() as transaction:
             return verify(transaction, keys)
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """Yield all events as plain data, with their hashes and signatures."""
+    def events(self) -> Sequence[dict[str, Any]]:
+        """Return all events as plain data, with their hashes and signatures."""
         with self._book.begin() as transaction:
-            for event in transaction.events():
-                content = json.loads(event.text)
-                yield content | {"hash": event.hash, "signature": event.signature}
+            return [
+                json.loads(event.text) | {"hash": event.hash, "signature": event.signature}
+                for event in transaction.events()
+            ]
 
     def move_to(self, location: str | os.PathLike[str]) -> Ledger:
         """Copy a verified ledger to a new place and close this one; returns the new ledger."""
