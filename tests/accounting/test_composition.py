@@ -264,10 +264,10 @@ def test_a_ledger_is_charged_once_for_all_of_it(measures):
         assert rho == pytest.approx(BUDGETS[1].to_zcdp().rho)
     if measures == ["gdp"]:
         assert rho == pytest.approx(BUDGETS[1].to_gdp().mu ** 2 / 2)
-    if measures == ["approximate"]:  # the parts, not the square of the whole ε
-        parts = account._division
-        assert rho == pytest.approx(float(parts.total) / 2 + parts.models.epsilon**2 / 2)
-        assert ledger.epsilon(parts.models.delta) == math.inf
+    if measures == ["approximate"]:  # of the whole an (ε, δ) is known
+        assert rho == pytest.approx(math.tanh(0.5))
+        assert ledger.epsilon(BUDGETS[1].delta) == BUDGETS[1].epsilon
+        assert ledger.epsilon(0.9 * BUDGETS[1].delta) == math.inf
 
 
 def test_a_ledger_that_refuses_stops_the_preparation():
@@ -393,7 +393,7 @@ def test_a_ledger_counts_a_composed_fit_as_a_whole():
     account.open_plan(minimum(BUDGETS[1], models.before), 1)
     assert ledger.entries == 1
     assert ledger.rho == pytest.approx(math.tanh(0.5))  # ε tanh(ε/2) at ε = 1, and δ apart
-    assert ledger.epsilon(1e-6) == math.inf
+    assert ledger.epsilon(1e-6) == 1.0
 
 
 def lower_bound(first, second, delta, alarm=1e-6):

@@ -412,7 +412,7 @@ def test_a_long_ledger_is_opened_and_checked_at_once(path):
                 "entered": False, "details": {},
                 "totals": {"": {
                     "entries": str(k + 1), "epsilon": "0", "squared_mu": str(totals),
-                    "rho": str(totals / 2), "delta": "0", "not_pure": str(k + 1),
+                    "rho": str(totals / 2), "delta": "0", "not_summed": str(k + 1),
                     "not_gaussian": "0",
                 }},
             }  # fmt: skip

@@ -429,3 +429,27 @@ def test_the_card_shows_the_history(visits, tmp_path):
     assert "not found in the ledger" in str(card(loaded, ledger=visits))
     counted = Ledger().create("rows")
     assert "Limit" not in str(card(model(counted).fit(X, Y)).sections[4])
+
+
+def test_a_preparation_before_a_solver_with_its_own_delta(binary):
+    from discreet import Centre
+
+    visits = Ledger().create("visits", Budget(3.0, 1e-5, "add_remove"), gaussian_share=0.0)
+    estimator = LogisticRegression(
+        epsilon=1.0,
+        delta=1e-6,
+        solver="sgd",
+        data_norm=1.0,
+        classes=["no", "yes"],
+        preparation=[Centre()],
+        ledger=visits,
+    )
+    estimator.fit(*binary)
+    (record,) = visits.records()
+    assert (record["measure"], record["total"]) == ("approximate", 1.0)
+    assert visits.totals_by_block()[""].delta == Fraction(1e-6)
+    with pytest.raises(BudgetExceeded, match="δ of its own"):
+        estimator.set_params(epsilon=0.1, delta=9e-6).fit(*binary)
+    with pytest.raises(BudgetExceeded, match="that still fits, at the same δ, is 2"):
+        estimator.set_params(epsilon=5.0, delta=1e-7).fit(*binary)
+    assert visits.entries == 1

@@ -74,6 +74,8 @@ def test_group_privacy_of_a_pair_of_normals():
         ("gdp", 0.0, 0.0),
         ("gdp", math.inf, 0.0),
         ("zcdp", 0.1, 1e-6),
+        ("gdp", 0.1, 1e-6),
+        ("pure", 0.1, 1e-6),
         ("pure", -1.0, 0.0),
         ("approximate", 1.0, 1.0),
         ("profile", 1.0, 0.0),
@@ -117,9 +119,9 @@ def test_the_parts_of_delta_do_not_exceed_it():
 
 
 def admitted(limits, loss, totals=None):
-    """Count the entries that follow one another until one is refused."""
+    """Count the entries that follow one another until one is refused, or a thousand are not."""
     totals, count = totals or Totals(), 0
-    while limits.admits(totals, loss):
+    while count < 1000 and limits.admits(totals, loss):
         totals, count = totals.plus(loss), count + 1
     return count, totals
 
@@ -180,6 +182,19 @@ def test_the_first_entry_may_take_the_whole_limit():
         more = Budget(FIT.epsilon * (1 + 1e-9), FIT.delta, "add_remove")
         assert not limits.admits(Totals(), Loss.of(more, measure))
     assert not limits.admits(Totals(), Loss("approximate", Fraction(0.1), Fraction(1.1e-6)))
+
+
+def test_a_few_large_pairs_are_added_up():
+    limits = Limits.of(LIMIT, 0.75)
+    loss = Loss("approximate", Fraction(1), Fraction(1e-8))
+    count, totals = admitted(limits, loss)
+    assert count == 3
+    assert limits.spent(totals) == 3.0
+    assert not limits.admits(totals, LOSSES["pure"])
+    assert not limits.admits(totals, LOSSES["gdp"])
+    heavy = Loss("approximate", Fraction(1), Fraction(1e-7))
+    assert admitted(limits, heavy)[0] == 1  # of 1.25e-7 for δ
+    assert not limits.admits(sum_of([loss, LOSSES["gdp"]]), loss)  # a μ is no (ε, δ)
 
 
 def test_pure_limits_add_up_pure_entries():

@@ -137,7 +137,7 @@ class Division:
         """
         if self.whole.pure:
             return "pure", Fraction(self.whole.epsilon), Fraction(0)
-        if self.measures == ("profile",):  # of both together an (ε, δ) is known
+        if {"approximate", "profile"} & set(self.measures):  # of both together an (ε, δ) is known
             return "approximate", Fraction(self.whole.epsilon), Fraction(self.whole.delta)
         if self.measures == ("gdp",):
             return "gdp", self.total + self.models.total("gdp"), Fraction(0)
@@ -145,8 +145,7 @@ class Division:
         for measure in self.measures:
             total = self.models.total(measure)
             costs.append({"zcdp": total, "gdp": total / 2}.get(measure, total * total / 2))
-        own = self.models.delta if "approximate" in self.measures else 0.0
-        return "zcdp", self.preparation_rho + max(costs), Fraction(own)
+        return "zcdp", self.preparation_rho + max(costs), Fraction(0)
 
 
 def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Division:

@@ -336,7 +336,7 @@ class Dataset:
             f" δ = {limit.delta:.3g}, of which ε = {spent:.4g} is spent."
         )
         least = max(found.delta for found in totals.values())
-        if loss.measure == "approximate" and least + loss.grouped(group).delta > limits.delta:
+        if loss.delta and least + loss.grouped(group).delta > limits.delta:
             left = float(max(limits.delta - least, Fraction(0)))
             text += (
                 f" Its solver has a δ of its own, for which {left:.3g} is left: use a smaller "

@@ -1,9 +1,9 @@
 """Costs of releases, their totals, and the limit that the totals are held to.
 
-A limit in (ε, δ) is kept by three filters at once, each with its own part of δ: the sum of ε of
-pure entries (it needs no δ), Gaussian DP (the sum of μ²) and zCDP (the sum of ρ, with the δ of each
-entry added up apart). An entry is admitted if *one* filter admits everything so far and the entry.
-Which one it is may depend on results: that is what the parts of δ pay for. The very first entry,
+A limit in (ε, δ) is kept by three filters at once: sums of ε and δ, Gaussian DP (the sum of μ²) and
+zCDP (the sum of ρ, with the δ of each entry added up apart). An entry is admitted if *one* filter
+admits everything so far and the entry. Which one it is may depend on results, which costs a part of
+δ for each way of counting. The very first entry,
 which cannot depend on results, may also take the whole limit. Proof: docs/proofs/ledger.md.
 """
 
@@ -103,8 +103,8 @@ class Loss:
 class Totals:
     """Exact sums over entries, in every measure that a filter adds up.
 
-    ``epsilon`` sums the pure entries, ``squared_mu`` those with a μ; ``not_pure`` and
-    ``not_gaussian`` count the others.
+    ``epsilon`` sums the entries that are pure or (ε, δ), ``squared_mu`` those with a μ;
+    ``not_summed`` and ``not_gaussian`` count the others.
     """
 
     entries: int = 0
@@ -112,20 +112,20 @@ class Totals:
     squared_mu: Fraction = Fraction(0)
     rho: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
-    not_pure: int = 0
+    not_summed: int = 0
     not_gaussian: int = 0
 
     def plus(self, loss: Loss, sign: int = 1) -> Totals:
         """Return the totals with one more entry; with ``sign=-1`` without it."""
         mu = loss.squared_mu
-        pure = loss.measure == "pure"
+        summed = loss.measure in ("pure", "approximate")
         return Totals(
             entries=self.entries + sign,
-            epsilon=self.epsilon + sign * (loss.total if pure else Fraction(0)),
+            epsilon=self.epsilon + sign * (loss.total if summed else Fraction(0)),
             squared_mu=self.squared_mu + sign * (Fraction(0) if mu is None else mu),
             rho=self.rho + sign * loss.rho,
             delta=self.delta + sign * loss.delta,
-            not_pure=self.not_pure + sign * (not pure),
+            not_summed=self.not_summed + sign * (not summed),
             not_gaussian=self.not_gaussian + sign * (mu is None),
         )
 
@@ -134,7 +134,7 @@ class Totals:
         if not self.entries:
             return 0.0
         found = [math.inf]
-        if not self.not_pure:
+        if not self.not_summed and self.delta <= delta:
             found.append(conversions.round_up(self.epsilon))
         if not self.not_gaussian and delta > 0:
             found.append(conversions.epsilon_from_mu(root_up(self.squared_mu), delta))
@@ -150,7 +150,7 @@ class Totals:
     @classmethod
     def from_dict(cls, data: dict[str, str]) -> Self:
         """Read what `to_dict` wrote."""
-        counts = {name: int(data[name]) for name in ("entries", "not_pure", "not_gaussian")}
+        counts = {name: int(data[name]) for name in ("entries", "not_summed", "not_gaussian")}
         sums = {name: Fraction(value) for name, value in data.items() if name not in counts}
         return cls(**counts, **sums)  # type: ignore[arg-type]
 
@@ -166,8 +166,8 @@ class Limits:
     gaussian_delta, squared_mu
         Part of δ of the Gaussian DP filter, and its total of μ²; 0 if it has none.
     zcdp_delta, rho, delta
-        Part of δ for converting ρ of the zCDP filter, its total of ρ, and the part that is left
-        for the δ of entries known by (ε, δ) only.
+        Part of δ for converting ρ of the zCDP filter, its total of ρ, and the part for the δ of
+        entries known by (ε, δ) only.
     whole_squared_mu, whole_rho
         μ² and ρ at all of δ, for a first entry that takes the whole limit.
 
@@ -209,29 +209,21 @@ class Limits:
 
     def _whole(self, loss: Loss) -> bool:
         """Return True if one release alone keeps the limit."""
-        budget = self.budget
+        if loss.measure == "approximate":
+            return loss.total <= self.budget.epsilon and loss.delta <= self.budget.delta
         most = {"gdp": self.whole_squared_mu, "zcdp": self.whole_rho}
-        return (
-            loss.total <= most.get(loss.measure, Fraction(budget.epsilon))
-            and loss.delta <= budget.delta
-        )
+        return loss.delta == 0 and loss.total <= most.get(loss.measure, self.budget.epsilon)
 
     def holds(self, totals: Totals) -> bool:
         """Return True if one of the filters admits all entries of these totals."""
-        pure = not totals.not_pure and totals.epsilon <= Fraction(self.budget.epsilon)
         gaussian = not totals.not_gaussian and totals.squared_mu <= self.squared_mu
-        zcdp = totals.rho <= self.rho and totals.delta <= self.delta
-        return pure or gaussian or zcdp
+        summed = not totals.not_summed and totals.epsilon <= Fraction(self.budget.epsilon)
+        return gaussian or (totals.delta <= self.delta and (summed or totals.rho <= self.rho))
 
     def spent(self, totals: Totals) -> float:
         """Return the ε of these totals at the limit's δ; at most its ε while the limit is kept."""
-        budget, least = self.budget, totals.at(self.budget.delta)
-        whole = (
-            totals.entries == 1
-            and 0 < totals.delta <= budget.delta
-            and totals.rho <= Fraction(conversions.rho_from_pure(budget.epsilon))
-        )
-        return min(least, budget.epsilon) if whole or self.holds(totals) else least
+        least = totals.at(self.budget.delta)
+        return min(least, self.budget.epsilon) if self.holds(totals) else least
 
     def to_dict(self) -> dict[str, str]:
         """Return the limit as texts of exact numbers."""
