@@ -10,11 +10,11 @@ from dp_accounting.pld import PLDAccountant
 from sklearn.base import clone
 
 from discreet import (
-    Accountant,
     Bounds,
     Budget,
     Centre,
     HuberRegressor,
+    Ledger,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
@@ -284,11 +284,11 @@ def test_a_bound_on_rows_is_for_what_comes_in(rows):
     for norm in (4.0, 30.0):  # 4 is what the rule itself would bound prepared rows by
         model = LogisticRegression(classes=[False, True], data_norm=norm).fit(X, score > 0)
         assert model.row_norm_ is None
-    spent = Accountant()
-    model = LogisticRegression(classes=[False, True], data_norm=1e-20, accountant=spent)
+    spent = Ledger().create("rows")
+    model = LogisticRegression(classes=[False, True], data_norm=1e-20, ledger=spent)
     with pytest.raises(ValueError, match="data_norm"):
         model.fit(X, score > 0)
-    assert spent.fits == 0
+    assert spent.entries == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -341,15 +341,15 @@ def test_what_is_asked_twice_needs_a_first_answer():
 
 def test_budgets_too_extreme_for_a_step_are_refused_before_anything_is_spent(rows):
     X, score = rows
-    spent = Accountant()
+    spent = Ledger().create("rows")
     model = LogisticRegression(
         epsilon=1e-6,
         delta=1e-12,
         classes=[False, True],
         solver="gd",
         preparation=[Radius(share=1e-6)],
-        accountant=spent,
+        ledger=spent,
     )
     with pytest.raises(ValueError, match="epsilon must be a finite number between 1e-09"):
         model.fit(X, score > 0)
-    assert spent.fits == 0
+    assert spent.entries == 0

@@ -731,7 +731,7 @@ class Curator(Unique):
         Privacy
         -------
         None. The account forfeits its promise before the rows are read: its guarantee says that
-        the fit is not private, and an `Accountant` refuses it.
+        the fit is not private, and a ledger refuses it.
         """
         self._account.forfeit()
         return _checked(compute(self._rows), size)

@@ -88,8 +88,8 @@ class Guarantee:
 
     Privacy
     -------
-    Holds for this one fit. Further fits on the same people add to it: count them with an
-    `Accountant`.
+    Holds for this one fit. Further fits on the same people add to it: count them with a
+    `Ledger`.
     """
 
     epsilon: float

@@ -22,12 +22,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from discreet import engines
-from discreet.core import Account, Accountant, Budget, Curator, Guarantee
+from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
+from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import FittedStep, Step, check_steps, pipeline
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
@@ -90,7 +91,7 @@ class PrivateLinearModel(BaseEstimator):
     fit_intercept: bool = True
     preparation: Sequence[Step] | None = None
     random_state: Any = None
-    accountant: Accountant | None = None
+    ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
 
     coef_: FloatArray = field(init=False)
@@ -99,6 +100,7 @@ class PrivateLinearModel(BaseEstimator):
     preparation_: tuple[FittedStep, ...] = field(init=False)
     solver_: str = field(init=False)
     row_norm_: float | None = field(init=False)
+    ledger_entry_: int | None = field(init=False)
 
     _public: ClassVar[tuple[str, ...]] = (
         "the number of rows",
@@ -131,8 +133,7 @@ class PrivateLinearModel(BaseEstimator):
             function("progress", self.progress)
         if self.random_state is not None:
             check_random_state(self.random_state)
-        if self.accountant is not None and not isinstance(self.accountant, Accountant):
-            raise ValueError(f"accountant must be an Accountant or None; got {self.accountant!r}.")
+        check_dataset(self.ledger)
         steps = check_steps(self.preparation, self.data_norm)
         if isinstance(self.solver, str) and self.solver == "auto":
             if budget.pure:
@@ -242,21 +243,24 @@ class PrivateLinearModel(BaseEstimator):
             seed = check_random_state(self.random_state).randint(0, 2**31 - 1)
             bits = SeededBits(int(seed))
         earlier_fits = next(_FITS)
-        account = Account(settings.budget if method.steps else spends, self.accountant)
-        rows, fitted = self._prepare(
-            method, problem, spends, X, None if y is None else rules[0](y), account, bits
-        )
+        account = Account(settings.budget if method.steps else spends, self._payer(method.solver))
         solutions = []
-        for model, stream in enumerate(bits.spawn(n_models)):
-            # made when needed: targets of many classes would outgrow a narrow table
-            rule = rules[model]
-            if y is None:
-                part = rows.with_targets(rule)
-            else:
-                part = rows if model == 0 else rows.with_targets(rule(y))
-            curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
-            progress = None if self.progress is None else partial(_report, self.progress, model)
-            solutions.append(method.solver.solve(problem, curator, method.models, progress))
+        try:
+            first = None if y is None else rules[0](y)
+            rows, fitted = self._prepare(method, problem, spends, X, first, account, bits)
+            for model, stream in enumerate(bits.spawn(n_models)):
+                # made when needed: targets of many classes would outgrow a narrow table
+                rule = rules[model]
+                if y is None:
+                    part = rows.with_targets(rule)
+                else:
+                    part = rows if model == 0 else rows.with_targets(rule(y))
+                curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
+                progress = None if self.progress is None else partial(_report, self.progress, model)
+                solutions.append(method.solver.solve(problem, curator, method.models, progress))
+        except BaseException:
+            account.abandon()
+            raise
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
         divided = "the budget was divided between preparation and model before a row was read"
@@ -275,6 +279,7 @@ class PrivateLinearModel(BaseEstimator):
             secure=bits.secure,
             earlier_fits=earlier_fits,
         )
+        self.ledger_entry_ = getattr(account.charge, "entry", None)
         self.preparation_ = fitted
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
@@ -285,6 +290,15 @@ class PrivateLinearModel(BaseEstimator):
             for entry in solution.trace
         )
         return np.array([solution.weights for solution in solutions])
+
+    def _payer(self, solver: Solver) -> Dataset | None:
+        """Return the data set to charge, with what its entry says about the fit."""
+        if self.ledger is None:
+            return None
+        left_out = ("ledger", "progress", "random_state", "classes", "solver")
+        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
+        kind = {"estimator": type(self).__name__, "solver": solver.name}
+        return self.ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
 
     def _prepare(
         self,
@@ -331,10 +345,10 @@ class PrivateLinearModel(BaseEstimator):
                 UserWarning,
                 stacklevel=4,
             )
-        if self.accountant is None and multiprocessing.parent_process() is not None:
+        if self.ledger is None and multiprocessing.parent_process() is not None:
             warnings.warn(
-                "This fit runs in a worker process, and no accountant counts it. The fits of a "
-                "search add up: pass accountant=Accountant() and use joblib's threading backend.",
+                "This fit runs in a worker process, and no ledger counts it. The fits of a search "
+                "add up: pass ledger=Ledger('visits.sqlite').open('visits').",
                 PrivacyLeakWarning,
                 stacklevel=4,
             )

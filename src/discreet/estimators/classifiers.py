@@ -283,8 +283,9 @@ class LogisticRegression(LinearClassifier):
         The set of labels (public). Taken from y, with a warning, if not given.
     random_state : int or RandomState, optional
         For tests only: fixes the noise, so the fit is not private.
-    accountant : Accountant, optional
-        Counts what several fits on the same people spend together.
+    ledger : Dataset, optional
+        Data set of a `Ledger`, which counts what all releases about the same people spend
+        together and holds them to a limit.
     progress : callable, optional
         Called after each iteration with a `Progress`.
 
@@ -378,7 +379,7 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, classes, \
-random_state, accountant, progress
+random_state, ledger, progress
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Account, Accountant, Budget, Guarantee, Laplace
+from discreet.core import Account, Budget, Guarantee, Laplace
 from discreet.core.bits import SystemBits
 from discreet.core.noise import Noise
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
 from discreet.estimators.regressors import LinearRegressor
+from discreet.ledger import Dataset, check_dataset
 from discreet.validate import FloatArray
 
 _PUBLIC = (
@@ -92,12 +93,12 @@ def score_classifier(
     X: Any,
     y: ArrayLike,
     budget: Budget | None = None,
-    accountant: Accountant | None = None,
+    ledger: Dataset | None = None,
 ) -> ClassifierScores:
     """Score a classifier: exactly, or with a budget through a noisy confusion matrix.
 
     All labels in y must be in ``model.classes_``. Of the budget ε is spent, δ is not used; without
-    one the scores are exact and private. ``accountant`` counts what is spent.
+    one the scores are exact and private. ``ledger`` counts what is spent.
 
     Notes
     -----
@@ -105,7 +106,7 @@ def score_classifier(
     changes two, so the L1 sensitivity of all counts is 1 or 2; Laplace noise makes them ε-DP.
     All scores are computed from the noisy counts, clipped to 0 (post-processing).
     """
-    account = None if budget is None else _charged(budget, accountant)
+    account = None if budget is None else _charged(budget, ledger)
     size = len(model.classes_)
     predicted = model._codes_of(row_scores(model, X))
     truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
@@ -124,7 +125,7 @@ def score_regressor(
     y: ArrayLike,
     bounds: tuple[float, float],
     budget: Budget | None = None,
-    accountant: Accountant | None = None,
+    ledger: Dataset | None = None,
 ) -> RegressorScores:
     """Score a regressor: exactly, or with a budget through two noisy sums.
 
@@ -138,7 +139,7 @@ def score_regressor(
     Each row's terms are rounded to a grid and added as integers: the sums have no rounding error.
     An error that is not a number counts as the whole width.
     """
-    account = None if budget is None else _charged(budget, accountant)
+    account = None if budget is None else _charged(budget, ledger)
     low, high = bounds
     width = high - low
     predicted = model._clipped(row_scores(model, X)[:, 0])
@@ -157,9 +158,10 @@ def score_regressor(
     )
 
 
-def _charged(budget: Budget, accountant: Accountant | None) -> Account:
+def _charged(budget: Budget, ledger: Dataset | None) -> Account:
     """Return an account whose whole budget is charged for one release, before a row is read."""
-    account = Account(budget, accountant)
+    check_dataset(ledger)
+    account = Account(budget, None if ledger is None else ledger.noting(solver="evaluation"))
     account.open("pure").charge(Laplace(budget.epsilon))
     return account
 

@@ -23,12 +23,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from discreet.accounting import conversions
-from discreet.core import Budget, Gaussian, Guarantee, Relation
+from discreet.core import Account, Budget, Gaussian, Guarantee, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
 from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.scoring import score_classifier
+from discreet.ledger import Dataset, check_dataset
 from discreet.solvers import GD, Solver, resolve
 from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
 
@@ -197,6 +198,7 @@ def tune(
     grid: Sequence[Mapping[str, Any]] | None = None,
     expected_runs: float | None = None,
     law: str = "poisson",
+    ledger: Dataset | None = None,
     random_state: Any = None,
 ) -> Tuned:
     """Fit a classifier with a privately selected setting, all on the estimator's budget.
@@ -205,7 +207,7 @@ def tune(
     ----------
     estimator : classifier of discreet
         An unfitted model with the budget of the whole tuning (epsilon, delta, relation), without
-        accountant, progress callback and random state. With a preparation, its solver must be
+        ledger, progress callback and random state. With a preparation, its solver must be
         "auto" or compose in one measure, as "gd" and "agd" do.
     X : array or CSR matrix of shape (n_samples, n_features)
         Rows.
@@ -219,6 +221,8 @@ def tune(
     law : {"poisson", "logarithmic", "geometric"}
         The distribution of the number of runs K ≥ 1. The logarithmic one is cheapest for 5 runs or
         more, but one time in three there is a single run.
+    ledger : Dataset, optional
+        Data set of a ledger; it is charged once, with (ε, δ), before the first run.
     random_state : int or RandomState, optional
         For tests only: makes the noise predictable, so nothing is protected.
 
@@ -245,6 +249,9 @@ def tune(
     plan = Plan.of(budget, law_of(law, mean), X.shape[0])
     candidates = [_candidate(estimator, setting, plan) for setting in settings]
     bits = _bits(random_state)
+    check_dataset(ledger)
+    account = Account(budget, None if ledger is None else ledger.noting(solver="tuning"))
+    account.open("approximate")  # charged for all runs together
     best: tuple[float, Any, Setting, _Messages] | None = None
     earlier_fits = 0
     runs = plan.law.draw(bits)
@@ -264,6 +271,7 @@ def tune(
         warnings.warn(text, category, stacklevel=2)
     # The winner's own guarantee is for one run, and would reveal which run it was.
     model.guarantee_ = _guarantee(plan, model.guarantee_, len(settings), bits.secure, earlier_fits)
+    account.confirm()
     return Tuned(model, dict(setting), model.guarantee_, None if bits.secure else runs)
 
 
@@ -291,10 +299,10 @@ def _settings(estimator: Any, grid: Sequence[Mapping[str, Any]] | None) -> list[
 def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
     """Return an unfitted estimator with the budget of one fit; refuse what has no proof."""
     model = clone(estimator).set_params(**setting)
-    if model.accountant is not None or model.progress is not None:
+    if model.ledger is not None or model.progress is not None:
         raise PrivacyError(
-            "estimators to be tuned must have accountant=None and progress=None: both would see "
-            "the runs that are not released, and their number."
+            "estimators to be tuned must have ledger=None and progress=None: both would see the "
+            "runs that are not released, and their number. Give the ledger to tune."
         )
     if model.random_state is not None:
         raise PrivacyError("estimators to be tuned must have random_state=None; give it to tune.")
