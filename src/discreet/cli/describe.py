@@ -53,7 +53,7 @@ def explain(
         model=estimator,
         schema=schema,
         title=model.stem,
-        ledger=options.find_dataset(ledger, dataset, model, None, ""),
+        ledger=options.find_dataset(ledger, dataset, [str(model)], None, ""),
         sha256=hashlib.sha256(model.read_bytes()).hexdigest(),
     )
     write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
