@@ -48,8 +48,11 @@ class Account(Unique):
     models may spend together is proven in docs/proofs/preparation.md.
     """
 
-    def __init__(self, budget: Budget, accountant: Accountant | None = None) -> None:
+    def __init__(
+        self, budget: Budget, accountant: Accountant | None = None, unit: str = "row"
+    ) -> None:
         self.budget = budget
+        self.unit = unit
         self.models = budget
         self._division: Division | None = None
         self._reserved: dict[int, PrivacyFilter] = {}
@@ -206,7 +209,7 @@ class Account(Unique):
         delta = Fraction(self.budget.delta) if measure == "approximate" else Fraction(0)
         if self._division is not None:
             measure, total, delta = self._division.charge()
-        self._accountant.charge(measure, total, self.budget.relation, delta)
+        self._accountant.charge(measure, total, self.budget.relation, delta, self.unit)
         self._charged = True
 
     def guarantee(
@@ -216,6 +219,7 @@ class Account(Unique):
         public: tuple[str, ...] = (),
         secure: bool,
         earlier_fits: int = 0,
+        rows_per_unit: int = 1,
     ) -> Guarantee:
         """Return the promise of this account, once its filters will not be used again."""
         if self._opened is None and not self._forfeited:
@@ -245,6 +249,8 @@ class Account(Unique):
             earlier_fits=earlier_fits,
             mechanisms=tuple(Use(mechanism, count) for mechanism, count in counts.items()),
             split=split,
+            unit=self.unit,
+            rows_per_unit=rows_per_unit,
         )
 
 
@@ -274,7 +280,7 @@ class Accountant:
     -------
     Costs are added as approximate zCDP (a pure ε counts as ε²/2, a Gaussian μ as μ²/2, an (ε, δ)
     as ε²/2 with its δ added up apart), which bounds fully adaptive sequences of fits. All fits
-    must use one relation.
+    must use one relation and one unit of privacy.
     """
 
     def __init__(self, limit: Budget | None = None, delta_share: float = 0.0) -> None:
@@ -287,6 +293,7 @@ class Accountant:
             self._total = Fraction(replace(limit, delta=rest).to_zcdp().rho)
         self._delta = Fraction(0)
         self._relation = None if limit is None else limit.relation
+        self._unit: str | None = None
         self._rho = Fraction(0)
         self._fits = 0
         self._lock = threading.Lock()
@@ -300,6 +307,7 @@ class Accountant:
         total: Fraction,
         relation: Relation,
         delta: Fraction = Fraction(0),
+        unit: str = "row",
     ) -> None:
         """Count one fit, or raise and change nothing."""
         if os.getpid() != self._process:
@@ -315,6 +323,11 @@ class Accountant:
                     f"This accountant counts fits under {str(self._relation)!r}; a fit under "
                     f"{str(relation)!r} cannot be added to them. Use one relation throughout."
                 )
+            if self._unit not in (None, unit):
+                raise PrivacyError(
+                    f"This accountant counts fits that protect one {self._unit}; a fit that "
+                    f"protects one {unit} cannot be added to them. Pass groups to all fits or none."
+                )
             if self._total is not None and self._rho + rho > self._total:
                 raise BudgetExceeded(
                     f"This fit costs ρ = {float(rho):.6g}, but the accountant has only "
@@ -327,7 +340,7 @@ class Accountant:
                     f"own, but only {float(self._total_delta - self._delta):.6g} is reserved. "
                     "Make the accountant with a larger delta_share, for example 0.5."
                 )
-            self._relation = relation
+            self._relation, self._unit = relation, unit
             self._rho += rho
             self._delta += delta
             self._fits += 1

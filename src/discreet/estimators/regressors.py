@@ -27,7 +27,9 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
     target_bounds: tuple[float, float] | None = None
     intercept_: float = field(init=False)
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike, groups: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the model within the budget.
 
         Parameters
@@ -36,6 +38,11 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             Numbers only, without NaN. Float32, float64 and CSR are used as they are.
         y : array of shape (n_samples,)
             Target; values outside ``target_bounds`` are clipped to them.
+        groups : sequence of ids, optional
+            Whose row each row is: any hashable values of one kind, none missing. The guarantee is
+            then for one person with all of their rows, and each person counts once.
+        sample_weight : array of shape (n_samples,), optional
+            Public numbers of at least 0: what each row counts, relative to the largest.
 
         Returns
         -------
@@ -53,13 +60,14 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 stacklevel=2,
             )
         X, y = self._read(X, y, numbers=True)
-        method = self._method(settings, X)
+        people = self._people(X, groups, sample_weight)
+        method = self._method(settings, X, people)
         target = np.asarray(y, dtype=np.float64)
         public: tuple[str, ...] = ()
         if self.target_bounds is not None:
             target = (self._clipped(target) - centre) / scale
             public = ("the bounds of the target",)
-        weights = self._fit_models(settings, method, X, iter([target]), 1, public)
+        weights = self._fit_models(settings, method, X, iter([target]), 1, public, people)
         coefficients, intercepts = self._split_intercept(weights)
         self.coef_ = coefficients[0] * scale
         self.intercept_ = float(intercepts[0] * scale + centre)
@@ -125,8 +133,8 @@ class LinearRegression(LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, random_state, \
-accountant, progress
+    epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
+rows_per_unit, random_state, accountant, progress
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -168,8 +176,8 @@ class HuberRegressor(LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, random_state, \
-accountant, progress, target_bounds
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
+rows_per_unit, random_state, accountant, progress, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if

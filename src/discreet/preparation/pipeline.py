@@ -23,6 +23,7 @@ from discreet.core import Account, Curator
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
+from discreet.preparation.balance import Balance
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
@@ -33,7 +34,7 @@ from discreet.preparation.steps import (
     Step,
 )
 from discreet.preparation.whitening import MARGIN, Scale
-from discreet.rows import AffineMap, Rows, as_rows
+from discreet.rows import AffineMap, Rows, RowWeights, as_rows
 from discreet.validate import FloatArray, number
 
 LARGEST_DENSE = 2**32
@@ -101,15 +102,15 @@ def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> bool:
     size = n_rows * n_features * X.dtype.itemsize
     if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
         raise NotSupported(
-            f"Centre and Whiten make a dense table of a sparse one; of {n_rows:,} × "
-            f"{n_features:,} it would take {size / 2**30:.1f} GiB, more than "
-            f"{LARGEST_DENSE / 2**30:g}. Leave these steps out, or use fewer columns or float32."
+            f"Centre and Whiten make a dense table of a sparse one; with {n_features:,} columns it "
+            f"would take more than {LARGEST_DENSE / 2**30:g} GiB. Leave these steps out, or use "
+            "fewer columns or float32."
         )
     return True
 
 
 def divide_budget(
-    steps: Sequence[Step], budget: Budget, measures: Sequence[Measure]
+    steps: Sequence[Step | Balance], budget: Budget, measures: Sequence[Measure]
 ) -> tuple[Budget, tuple[Mechanism, ...]]:
     """Divide a budget between steps and models that may compose in ``measures``.
 
@@ -139,6 +140,7 @@ def transform(
     copy: bool,
     data_norm: float | None,
     problem: Problem,
+    weights: RowWeights | None = None,
 ) -> tuple[Rows, tuple[FittedStep, ...]]:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
@@ -148,12 +150,14 @@ def transform(
 
     No step uses the targets, which are those of the first model. ``account`` has each step's share
     reserved. ``data_norm`` is a public bound on the norm of a row before the preparation; the
-    problem may have one after it.
+    problem may have one after it. Every step sees the rows with their ``weights``.
     """
     table: Any = X
     base: Rows | None = None
     affine: AffineMap | None = None
-    rows_now: Callable[..., Rows] = partial(as_rows, X, targets)  # for the next step or the model
+    rows_now: Callable[..., Rows] = partial(
+        as_rows, X, targets, weights=weights
+    )  # for the next step
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
     for part, step in enumerate(steps):
@@ -167,10 +171,10 @@ def transform(
         if affine is None:
             own = table is not X and not sp.issparse(table)
             table = released.apply(table, in_place=own)
-            rows_now = partial(as_rows, table, targets)
+            rows_now = partial(as_rows, table, targets, weights=weights)
         else:
             if base is None:  # made once: norms are computed there
-                base = as_rows(table, targets, row_norm=affine.row_norm)
+                base = as_rows(table, targets, row_norm=affine.row_norm, weights=weights)
             rows_now = partial(base.transformed, affine)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)

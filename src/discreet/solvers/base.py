@@ -125,6 +125,11 @@ class Solver:
         True if it takes losses with several margins per row (`Softmax`).
     takes_transformed_rows
         True if it asks for gradients alone, so that prepared rows need no table of their own.
+    takes_units
+        True if it asks for sums over rows, or over samples of units, only: their sensitivity holds
+        for units of several rows. Other solvers get one row of each unit.
+    takes_weights
+        True if rows may have weights from 0 to 1.
     composes
         Measures that it may open for δ > 0 (for δ = 0 it is pure privacy), where a preparation has
         a part of the budget. A plan is ``"approximate"``, or ``"profile"`` if its steps have one.
@@ -141,6 +146,8 @@ class Solver:
     needs_row_bound: ClassVar[bool] = False
     takes_outputs: ClassVar[bool] = False
     takes_transformed_rows: ClassVar[bool] = False
+    takes_units: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:

@@ -382,4 +382,5 @@ def _guarantee(
         earlier_fits=earlier_fits,
         split=(("model", share), ("score", 1 - share)),
         unit=fit.unit,
+        rows_per_unit=fit.rows_per_unit,
     )
