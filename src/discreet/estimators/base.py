@@ -27,11 +27,11 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
 from discreet.estimators.inputs import check_table, check_target
-from discreet.estimators.people import ClassWeights, People, check_rows_per_unit, warn_if_dropped
+from discreet.estimators.people import ClassWeights, People
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import Balance, FittedStep, Step, check_steps, pipeline
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
-from discreet.validate import FloatArray, flag, function, number
+from discreet.validate import FloatArray, flag, function, integer, number
 
 __all__ = ["PrivateLinearModel"]
 
@@ -133,7 +133,9 @@ class PrivateLinearModel(BaseEstimator):
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
-        check_rows_per_unit(self.rows_per_unit)
+        if self.rows_per_unit is not None:
+            remedy = "1 makes each person count once."
+            integer("rows_per_unit", self.rows_per_unit, most=2**30, remedy=remedy)
         return budget, self._loss(), L2(alpha)
 
     def _settings(self) -> _Settings:
@@ -186,10 +188,11 @@ class PrivateLinearModel(BaseEstimator):
         balanced classes, else for solvers whose plan may depend on it.
         """
         method = settings.method or self._chosen(settings, X, people)
+        if people.even and by_class is None:
+            return method
         people.check_solver(method.solver, weighted=by_class is not None)
         balanced = by_class is not None and by_class.values is None
-        wanted = balanced or ((people.weighted or by_class is not None) and _adapts(method.solver))
-        if not (method.solver.private and wanted):
+        if not (method.solver.private and (balanced or _adapts(method.solver))):
             return method
         balance = Balance.of(settings.budget, people.size)
         method = self._divide(settings.budget, method.steps, method.solver, balance)
@@ -209,12 +212,6 @@ class PrivateLinearModel(BaseEstimator):
         )
         steps = check_steps(choice.steps, self.data_norm)
         return self._divide(settings.budget, steps, choice.solver)
-
-    def _people(self, X: Any, groups: Any, sample_weight: Any) -> People:
-        """Check whose rows these are and what they count; warn if that did not arrive here."""
-        if groups is None:
-            warn_if_dropped()
-        return People.of(X.shape[0], groups, sample_weight, self.rows_per_unit)
 
     def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
         """Convert X and y to arrays; X is checked for NaN where the rows are made."""
@@ -282,13 +279,17 @@ class PrivateLinearModel(BaseEstimator):
             solutions.append(method.solver.solve(problem, curator, method.models, progress))
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
+        if people.factors is not None:
+            public = (*public, "the sample weights of the rows")
         if by_class is not None:
             public = (*public, *by_class.public)
         divided = "the budget was divided between preparation and model before a row was read"
         of_steps = (*(step.condition for step in fitted), divided) if method.mechanisms else ()
         if method.balance is not None:
             of_steps = (method.balance.condition, *of_steps)
-        conditions = people.stated((*of_steps, *solutions[0].conditions))
+        conditions = (*of_steps, *solutions[0].conditions)
+        if people.unit != "row":
+            conditions = people.stated(conditions)
         if spends.epsilon > method.models.epsilon:
             conditions += (
                 f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
@@ -296,7 +297,7 @@ class PrivateLinearModel(BaseEstimator):
             )
         self.guarantee_ = account.guarantee(
             conditions=conditions,
-            public=(*people.public, *self._public, *public),
+            public=(f"the number of {people.plural}", *self._public, *public),
             secure=bits.secure,
             earlier_fits=earlier_fits,
             rows_per_unit=people.rows_per_unit,
@@ -350,9 +351,9 @@ class PrivateLinearModel(BaseEstimator):
             copy=copy,
             data_norm=self.data_norm,
             problem=problem,
-            weights=people.even_weights(),
+            weights=None if people.units is None else people.units.weights(),
         )
-        if not people.weighted and by_class is None:
+        if people.even and by_class is None:
             return rows, fitted, problem
         codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
         count = 1 if by_class is None else by_class.count

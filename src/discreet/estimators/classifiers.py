@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.core import Budget
 from discreet.errors import PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.people import ClassWeights, check_class_weight
+from discreet.estimators.people import ClassWeights, People, check_class_weight
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
@@ -69,7 +69,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         settings = self._settings()
         classes = self._declared_classes()
         X, y = self._read(X, y, numbers=False)
-        people = self._people(X, groups, sample_weight)
+        people = People.of(X, groups, sample_weight, self.rows_per_unit)
         if classes is None:
             classes, codes = self._labels_of(y)
         else:
@@ -79,7 +79,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                 f"there are {len(classes)} classes, but only {people.size} {people.plural}; a "
                 "classifier needs at least one for each class."
             )
-        by_class = ClassWeights.of(self.class_weight, classes, codes)
+        by_class = None
+        if self.class_weight is not None:
+            by_class = ClassWeights.of(self.class_weight, classes, codes)
         method = self._method(settings, X, people, by_class)
         two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
         multinomial = logistic and not two and method.solver.takes_outputs
@@ -146,7 +148,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._declared_classes()
-        check_class_weight(self.class_weight)
+        if self.class_weight is not None:
+            check_class_weight(self.class_weight)
         return super()._objective()
 
     def _declared_classes(self) -> NDArray[Any] | None:

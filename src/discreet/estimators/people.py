@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Self
 
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.rows import RowWeights, Units, scaled_weights
 from discreet.solvers import Solver
-from discreet.validate import FloatArray, integer, number
+from discreet.validate import FloatArray, number
 
-__all__ = ["ClassWeights", "People", "check_rows_per_unit", "warn_if_dropped"]
+__all__ = ["ClassWeights", "People", "check_class_weight"]
 
 _FRAMES = 200
 """Callers that are looked at for groups that did not arrive."""
@@ -33,57 +33,55 @@ class People:
 
     Attributes
     ----------
+    size : int
+        Number of units: public.
     units : Units or None
         Whose row each row is; None if each row is a unit.
     rows_per_unit : int
         k: a unit of fewer than k rows counts in proportion to them.
     factors : ndarray or None
         Public numbers from 0 to 1 that the rows' weights are multiplied by.
-    size : int
-        Number of units: public.
+    unit, plural : str
+        The unit of privacy, as `Guarantee.unit` states it, and the noun for several.
     drawn : bool
         True if these are rows of which one was drawn for each unit.
+    even : bool
+        True if every unit counts once.
     """
 
-    units: Units | None
-    rows_per_unit: int
-    factors: FloatArray | None
     size: int
+    units: Units | None = None
+    rows_per_unit: int = 1
+    factors: FloatArray | None = None
+    unit: str = "row"
+    plural: str = "rows"
     drawn: bool = False
+    even: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "even", self.factors is None and self.rows_per_unit == 1)
 
     @classmethod
-    def of(cls, n_rows: int, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
-        """Check what the caller says about the rows, before anything is read or spent."""
-        k = check_rows_per_unit(rows_per_unit)
-        if groups is None and rows_per_unit is not None:
-            raise ValueError(
-                f"rows_per_unit={k} is for people with several rows, but fit got no groups. Pass "
-                "groups=ids; in a pipeline model__groups=ids, or enable scikit-learn's metadata "
-                "routing."
-            )
-        units = None if groups is None else Units.of(groups, n_rows)
-        if units is not None and units.count < 2:
+    def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
+        """Check what the caller says about the rows of X, before anything is read or spent."""
+        n_rows = X.shape[0]
+        factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
+        if groups is None:
+            if rows_per_unit is not None:
+                raise ValueError(
+                    f"rows_per_unit={rows_per_unit} is for people with several rows, but fit got "
+                    "no groups. Pass groups=ids; in a pipeline model__groups=ids, or enable "
+                    "scikit-learn's metadata routing."
+                )
+            warn_if_dropped()
+            return cls(n_rows, factors=factors)
+        units = Units.of(groups, n_rows)
+        if units.count < 2:
             raise ValueError(
                 "groups names a single person; a model of one person protects nobody. Pass the id "
                 "of each row's person."
             )
-        factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
-        return cls(units, k, factors, n_rows if units is None else units.count)
-
-    @property
-    def unit(self) -> str:
-        """The unit of privacy, as `Guarantee.unit` states it."""
-        return "row" if self.units is None and not self.drawn else "person"
-
-    @property
-    def plural(self) -> str:
-        """The noun for several units."""
-        return "rows" if self.unit == "row" else "people"
-
-    @property
-    def weighted(self) -> bool:
-        """True if weights of rows add up to less than the number of units."""
-        return self.factors is not None or self.rows_per_unit > 1
+        return cls(units.count, units, rows_per_unit or 1, factors, "person", "people")
 
     def times(self, factors: FloatArray) -> Self:
         """Return the same rows with their weights multiplied by factors from 0 to 1."""
@@ -93,11 +91,7 @@ class People:
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the people of a table that has one row of each, the named ones."""
         factors = None if self.factors is None else self.factors[index]
-        return replace(self, units=None, factors=factors, size=len(index), drawn=True)
-
-    def even_weights(self) -> RowWeights | None:
-        """Return weights by which every unit counts once: those of a preparation."""
-        return None if self.units is None else self.units.weights()
+        return replace(self, units=None, factors=factors, drawn=True)
 
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
@@ -127,21 +121,13 @@ class People:
             )
 
     def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the conditions of a fit with those of the unit, and of the unit."""
-        if self.unit == "row":
-            return conditions
+        """Return the conditions of a fit, of people instead of rows, with those of the unit."""
         own = "one row of each person was drawn at random before anything was read, and used alone"
         if not self.drawn:
             k = self.rows_per_unit
             count = "m" if k == 1 else f"max(m, {k})"
             own = f"each row of a person with m rows has the weight 1/{count}, or less"
         return (own, *(text.replace("one row can", "one person can") for text in conditions))
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        """What is treated as public about the rows."""
-        size = f"the number of {self.plural}"
-        return (size,) if self.factors is None else (size, "the sample weights of the rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +142,8 @@ class ClassWeights:
     values: FloatArray | None
 
     @classmethod
-    def of(cls, setting: Any, classes: NDArray[Any], codes: NDArray[Any]) -> Self | None:
-        """Return the weights that ``class_weight`` names; None for None."""
-        check_class_weight(setting)
-        if setting is None:
-            return None
+    def of(cls, setting: Any, classes: NDArray[Any], codes: NDArray[Any]) -> Self:
+        """Return the weights that ``class_weight`` names."""
         if isinstance(setting, str):
             return cls(codes, len(classes), None)
         labels = classes.tolist()
@@ -192,8 +175,8 @@ class ClassWeights:
 
 
 def check_class_weight(setting: Any) -> None:
-    """Raise if ``class_weight`` is not None, "balanced" or a dict of public numbers."""
-    if setting is None or (isinstance(setting, str) and setting == "balanced"):
+    """Raise if ``class_weight`` is not "balanced" or a dict of public numbers."""
+    if isinstance(setting, str) and setting == "balanced":
         return
     if not isinstance(setting, Mapping) or not setting:
         raise ValueError(
@@ -202,14 +185,6 @@ def check_class_weight(setting: Any) -> None:
         )
     for value in setting.values():
         number("class_weight", value, least=0.0, most=1e100)
-
-
-def check_rows_per_unit(rows_per_unit: int | None) -> int:
-    """Return k, 1 by default, or raise."""
-    if rows_per_unit is None:
-        return 1
-    remedy = "1 makes each person count once."
-    return integer("rows_per_unit", rows_per_unit, most=2**30, remedy=remedy)
 
 
 def warn_if_dropped() -> None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.people import People
 from discreet.objectives import L2, Huber, Loss, Squared
 from discreet.validate import FloatArray, number
 
@@ -60,7 +61,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 stacklevel=2,
             )
         X, y = self._read(X, y, numbers=True)
-        people = self._people(X, groups, sample_weight)
+        people = People.of(X, groups, sample_weight, self.rows_per_unit)
         method = self._method(settings, X, people)
         target = np.asarray(y, dtype=np.float64)
         public: tuple[str, ...] = ()

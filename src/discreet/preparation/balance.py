@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.accounting.budget import Budget
+from discreet.accounting.budget import Budget, Measure
 from discreet.core import Account, Curator, Gaussian, L2Norm
 from discreet.core.noise import Noise
-from discreet.preparation.steps import additive_mechanism
+from discreet.preparation.steps import Mechanism
+from discreet.preparation.whitening import Centre
 from discreet.rows import RowWeights, as_rows
 from discreet.validate import FloatArray
 
@@ -37,7 +39,6 @@ class Balance:
 
     share: float
     name: ClassVar[str] = "class balance"
-    mechanism: ClassVar = staticmethod(additive_mechanism)
 
     @classmethod
     def of(cls, budget: Budget, size: int) -> Balance:
@@ -47,6 +48,10 @@ class Balance:
             return cls(most)
         share = (PRECISION / (size * budget.to_gdp().mu)) ** 2
         return cls(min(max(share, least), most))
+
+    def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
+        """Return the mechanism of one sum, as for every step that asks for one."""
+        return Centre().mechanism(measure, total)
 
     @property
     def condition(self) -> str:

@@ -101,7 +101,10 @@ class Step:
         The cost of a mechanism is rounded up, so slightly less than ``total`` is asked for.
         """
         if not self.selections:
-            return additive_mechanism(measure, total)
+            if measure == "gdp":
+                return Gaussian.sharing(float(total))
+            amount = float(total) * (1 - 2.0**-40)
+            return Gaussian.from_rho(amount) if measure == "zcdp" else L2Norm(amount)
         each = float(total / self.selections) * (1 - 2.0**-36)
         if measure == "zcdp":
             each = math.sqrt(8 * each)
@@ -116,14 +119,6 @@ class Step:
         norm of the rows. Returns the released numbers, and what is known of transformed rows.
         """
         raise NotImplementedError
-
-
-def additive_mechanism(measure: Measure, total: Fraction) -> Gaussian | L2Norm:
-    """Return the mechanism of one sum that costs at most ``total``, and nearly all of it."""
-    if measure == "gdp":
-        return Gaussian.sharing(float(total))
-    amount = float(total) * (1 - 2.0**-40)
-    return Gaussian.from_rho(amount) if measure == "zcdp" else L2Norm(amount)
 
 
 class FittedStep:

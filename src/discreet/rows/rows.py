@@ -75,7 +75,7 @@ def check_weights(
         size = n_rows if public_size is None else public_size
         if size < n_rows:
             raise ValueError(f"public_size must be at least the number of rows, {n_rows}.")
-        return RowWeights.none(size)
+        return RowWeights(np.empty(0), size)
     if public_size is None:
         raise ValueError("rows with weights need a public bound on their sum; pass public_size.")
     own = np.array(weights, dtype=np.float64)

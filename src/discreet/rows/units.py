@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Number
 from typing import Any, Self
 
@@ -22,6 +22,8 @@ from discreet.rows.bounds import UNIT_ROUNDOFF, WEIGHT_STEPS
 from discreet.validate import FloatArray, integer
 
 Codes = NDArray[np.signedinteger[Any]]
+
+_NO_CODES: Codes = np.empty(0, dtype=np.int32)
 
 _DENSE = 4
 """Integers within a range of this many times the number of rows are looked up, not sorted."""
@@ -46,8 +48,8 @@ class RowWeights:
 
     values: FloatArray
     size: int
-    grouped: bool
-    codes: Codes
+    grouped: bool = False
+    codes: Codes = field(default_factory=lambda: _NO_CODES)
 
     @classmethod
     def of(
@@ -56,7 +58,7 @@ class RowWeights:
         size: int,
         *,
         grouped: bool = True,
-        codes: Codes | None = None,
+        codes: Codes = _NO_CODES,
     ) -> Self:
         """Round weights down to their grid, in place, and check their sum."""
         if not ((values >= 0) & (values <= 1)).all():
@@ -66,13 +68,7 @@ class RowWeights:
         values /= WEIGHT_STEPS
         if values.sum() > size * (1 + 1e-9):
             raise PrivacyError("The weights of the rows add up to more than public_size.")
-        none = np.empty(0, dtype=np.int32)
-        return cls(values, size, grouped, none if codes is None else codes)
-
-    @classmethod
-    def none(cls, n_rows: int) -> Self:
-        """Return the weights of plain rows: each is a unit, of weight 1."""
-        return cls(np.empty(0), n_rows, False, np.empty(0, dtype=np.int32))
+        return cls(values, size, grouped, codes)
 
 
 @dataclass(frozen=True, eq=False)
