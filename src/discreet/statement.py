@@ -31,6 +31,8 @@ def sentences(guarantee: Any) -> str:
         else f"(ε = {guarantee.epsilon:g})-differentially private (pure)"
     )
     promise += f" for {guarantee.relation.text}."
+    if guarantee.unit == "person":
+        promise = promise.replace("one row", "one person with all of their rows")
     others = "Other fits on the same data add to it."
     if guarantee.secure:
         return f"This fit is {promise} {others}"

@@ -32,6 +32,7 @@ _MEASURES = {
     "profile": "a privacy profile: a δ for each ε",
     None: "nothing was composed",
 }
+_UNITS = {"row": "one row of the table", "person": "one person with all of their rows"}
 _PARTS = {
     "radius": "bound on the norm of the rows",
     "spread": "bound on the norm of the centred rows",
@@ -256,7 +257,7 @@ def _promise(guarantee: Guarantee, summary: str, total: tuple[float, float] | No
     holds = guarantee.private and guarantee.secure
     of_fit = "" if total is None else " of the fit alone"
     rows = [
-        ("Protected unit", f"{shown(guarantee.unit)} of the table" if holds else "nobody"),
+        ("Protected unit", _UNITS.get(guarantee.unit, "unknown") if holds else "nobody"),
         ("Neighbouring data sets", f"{guarantee.relation.text} ({guarantee.relation})"),
         (
             f"ε (privacy loss){of_fit}",

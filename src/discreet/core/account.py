@@ -37,7 +37,9 @@ class Charge(Protocol):
 class Chargeable(Protocol):
     """Something that counts over fits and is charged before the rows are read: a ledger."""
 
-    def charge(self, measure: Measure, total: Fraction, delta: Fraction, budget: Budget) -> Charge:
+    def charge(
+        self, measure: Measure, total: Fraction, delta: Fraction, budget: Budget, unit: str
+    ) -> Charge:
         """Write a charge down durably, or raise and change nothing."""
 
 
@@ -56,8 +58,9 @@ class Account(Unique):
     models may spend together is proven in docs/proofs/preparation.md.
     """
 
-    def __init__(self, budget: Budget, ledger: Chargeable | None = None) -> None:
+    def __init__(self, budget: Budget, ledger: Chargeable | None = None, unit: str = "row") -> None:
         self.budget = budget
+        self.unit = unit
         self.models = budget
         self._division: Division | None = None
         self._reserved: dict[int, PrivacyFilter] = {}
@@ -215,7 +218,7 @@ class Account(Unique):
         delta = Fraction(self.budget.delta) if measure == "approximate" else Fraction(0)
         if self._division is not None:
             measure, total, delta = self._division.charge()
-        self._charge = self._ledger.charge(measure, total, delta, self.budget)
+        self._charge = self._ledger.charge(measure, total, delta, self.budget, self.unit)
 
     @property
     def charge(self) -> Charge | None:
@@ -253,6 +256,7 @@ class Account(Unique):
         public: tuple[str, ...] = (),
         secure: bool,
         earlier_fits: int = 0,
+        rows_per_unit: int = 1,
     ) -> Guarantee:
         """Return the promise of this account, once its filters will not be used again.
 
@@ -286,4 +290,6 @@ class Account(Unique):
             earlier_fits=earlier_fits,
             mechanisms=tuple(Use(mechanism, count) for mechanism, count in counts.items()),
             split=split,
+            unit=self.unit,
+            rows_per_unit=rows_per_unit,
         )

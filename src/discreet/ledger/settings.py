@@ -53,11 +53,14 @@ class Settings:
 
         Privacy
         -------
+        A fit with groups protects whatever its ids name: the data set's unit, by the caller's word.
         One unit of at most k rows, added or removed, is k rows added or removed; one unit replaced
         is one removed and one added. A row-level promise for replaced rows says nothing about
         another number of rows, and none for added rows: both are refused.
         """
         steps = 1
+        if unit == "person" and self.unit != "row":
+            unit = self.unit  # the groups of a fit are the data set's units
         if unit != self.unit:
             if unit != "row" or self.rows_per_unit is None:
                 raise PrivacyError(

@@ -211,14 +211,24 @@ class PartitionedRows:
     within_reach = _derived("within_reach")
 
     check_batches = _refused("Batches of rows")
+    check_sampling = _refused("Samples of units")
     batch_error = _refused("Batches of rows")
     descend = _refused("Descent by batches")
     take = _refused("A choice of rows")
     sample = _refused("A sample")
+    take_units = _refused("A choice of units")
 
     @property
     def n_rows(self) -> int:
         return self.public_size
+
+    @property
+    def n_units(self) -> int:
+        return self.public_size
+
+    @property
+    def grouped(self) -> bool:
+        return any(self.answers("grouped"))
 
     def release(self) -> None:
         """Let the engine forget these partitions."""

@@ -30,6 +30,7 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.scoring import score_classifier
 from discreet.ledger import Dataset, check_dataset
+from discreet.rows import Units
 from discreet.solvers import GD, Solver, resolve
 from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
 
@@ -194,6 +195,7 @@ def tune(
     estimator: Any,
     X: Any,
     y: Any,
+    groups: Any = None,
     *,
     grid: Sequence[Mapping[str, Any]] | None = None,
     expected_runs: float | None = None,
@@ -213,6 +215,9 @@ def tune(
         Rows.
     y : array of shape (n_samples,)
         Labels.
+    groups : sequence of ids, optional
+        Whose row each row is, as in `fit` of the estimator: fits and scores then count each person
+        once, and the guarantee is for people.
     grid : sequence of dict, optional
         Public settings to select from: parameters of the estimator, such as
         ``{"alpha": 1e-3, "solver": GD(step_size=3.0)}``. By default `solver_grid` of its solver.
@@ -234,7 +239,8 @@ def tune(
     -----
     *Privacy.* Model and setting are (ε, δ)-DP under the estimator's relation. The number of runs is
     not covered: do not publish it, the duration of the call, or ``earlier_fits`` of a later
-    guarantee. Public: the number of rows, the grid, the law, and what each fit treats as public.
+    guarantee. Public: the number of rows (with groups, of people), the grid, the law, and what each
+    fit treats as public.
     """
     if not (is_classifier(estimator) and hasattr(estimator, "check_settings")):
         raise NotSupported(
@@ -246,7 +252,8 @@ def tune(
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
     y = column_or_1d(y, warn=True)
-    plan = Plan.of(budget, law_of(law, mean), X.shape[0])
+    size = X.shape[0] if groups is None else Units.of(groups, X.shape[0]).count
+    plan = Plan.of(budget, law_of(law, mean), size)
     candidates = [_candidate(estimator, setting, plan) for setting in settings]
     bits = _bits(random_state)
     check_dataset(ledger)
@@ -258,9 +265,9 @@ def tune(
     for run, stream in enumerate(bits.spawn(runs)):
         drawn = int(uniform_index(1, len(settings), stream)[0])
         model = clone(candidates[drawn])
-        guarantee, messages = _fit(model, X, y, stream)
+        guarantee, messages = _fit(model, X, y, groups, stream)
         plan.check(guarantee)
-        score = _noisy_score(plan.score, _count_correct(model, X, y), stream)
+        score = _noisy_score(plan.score, _count_correct(model, X, y, groups), stream)
         if run == 0:
             earlier_fits = guarantee.earlier_fits
         if best is None or score > best[0]:
@@ -331,7 +338,7 @@ def _bits(random_state: Any) -> Bits:
     return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
 
 
-def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
+def _fit(model: Any, X: Any, y: Any, groups: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
     """Fit, and return the guarantee and the distinct warnings of this run.
 
     Warnings are held back: one per run would reveal the number of runs. `tune` issues those of the
@@ -341,23 +348,24 @@ def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
         model.random_state = int(bits.words(1)[0] >> np.uint64(33))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        guarantee = model.fit(X, y).guarantee_
+        guarantee = model.fit(X, y, groups).guarantee_
     messages = dict.fromkeys((str(item.message), item.category) for item in caught)
     if not bits.secure:  # tune has warned about the fixed seed
         return guarantee, [item for item in messages if item[1] is not PrivacyLeakWarning]
     return guarantee, list(messages)
 
 
-def _count_correct(model: Any, X: Any, y: NDArray[Any]) -> int:
+def _count_correct(model: Any, X: Any, y: NDArray[Any], groups: Any = None) -> float:
     """Count the rows that a model predicts correctly: a private number of sensitivity 1.
 
     Each prediction depends on its row and the model alone, bit for bit (docs/proofs/scoring.md).
+    With groups, rows count by their weights, and a person by at most 1.
     """
-    return int(np.trace(score_classifier(model, X, y).counts))
+    return float(np.trace(score_classifier(model, X, y, groups=groups).counts))
 
 
-def _noisy_score(mechanism: Gaussian, correct: int, bits: Bits) -> float:
-    """Release the number of correct predictions, which one row changes by at most 1."""
+def _noisy_score(mechanism: Gaussian, correct: float, bits: Bits) -> float:
+    """Release the number of correct predictions, which one unit changes by at most 1."""
     noisy, _ = mechanism.release(
         np.array([float(correct)]), sensitivity=1.0, magnitude=2.0**40, noise=Noise(bits)
     )
@@ -381,7 +389,7 @@ def _guarantee(
             f"average) was released and nothing about the others; each run is {plan.rho:.6g}-zCDP "
             "with its score",
             "a score is the number of correct predictions, with Gaussian noise of standard "
-            f"deviation {plan.score.noise_multiplier:.6g}; one row changes it by at most 1",
+            f"deviation {plan.score.noise_multiplier:.6g}; one {fit.unit} changes it by at most 1",
             *fit.conditions,
         ),
         public=(*fit.public, f"the grid of {settings} settings"),
@@ -390,4 +398,5 @@ def _guarantee(
         earlier_fits=earlier_fits,
         split=(("model", share), ("score", 1 - share)),
         unit=fit.unit,
+        rows_per_unit=fit.rows_per_unit,
     )
