@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test test-process test-spark test-bench lint check-slow bench bench-speed clean
+.PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
+	bench-speed clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -12,6 +13,7 @@ help:
 	@echo "make test-spark   tests on Spark; installs Debian's OpenJDK if there is no java"
 	@echo "make lint         ruff, mypy --strict on trusted packages, and the import contracts"
 	@echo "make check-slow   statistical and real-data checks (DISCREET_DATA=folder for the latter)"
+	@echo "make check-ledger kill and race 10,000 processes on a ledger (about an hour; needs PostgreSQL)"
 	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
 	@echo "make bench        run the quick form of every experiment and make a page of the results"
 	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
@@ -69,6 +71,9 @@ lint: .venv/.developer
 
 check-slow: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests bench/tests
+
+check-ledger: .venv/.developer
+	OMP_NUM_THREADS=1 $(BIN)/python tools/check_ledger.py
 
 bench: .venv/.bench
 	$(BIN)/discreet bench run all --quick

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet import card, solvers, tables, tuning
-    from discreet.core import Accountant, Budget, Guarantee
+    from discreet.core import Budget, Guarantee
     from discreet.errors import (
         BudgetExceeded,
+        LedgerError,
         ModelFileError,
         NotSupported,
         PrivacyError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         LogisticRegression,
     )
     from discreet.estimators.model_file import load, save
+    from discreet.ledger import Ledger
     from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
     from discreet.solvers import AGD
 
@@ -32,13 +34,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AGD",
-    "Accountant",
     "Bounds",
     "Budget",
     "BudgetExceeded",
     "Centre",
     "Guarantee",
     "HuberRegressor",
+    "Ledger",
+    "LedgerError",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
@@ -61,13 +64,14 @@ __all__ = [
 
 _MODULES = {
     "AGD": "solvers",
-    "Accountant": "core",
     "Bounds": "preparation",
     "Budget": "core",
     "BudgetExceeded": "errors",
     "Centre": "preparation",
     "Guarantee": "core",
     "HuberRegressor": "estimators",
+    "Ledger": "ledger",
+    "LedgerError": "errors",
     "LinearRegression": "estimators",
     "LinearSVC": "estimators",
     "LogisticRegression": "estimators",

@@ -6,6 +6,7 @@ No message shows a value of a row. Bad arguments raise ``ValueError``.
 __all__ = [
     "BudgetExceeded",
     "EngineError",
+    "LedgerError",
     "ModelFileError",
     "NotSupported",
     "PrivacyError",
@@ -24,6 +25,10 @@ class BudgetExceeded(PrivacyError):
 
 class NotSupported(PrivacyError):
     """A combination without a proven guarantee (the message names one that has a proof)."""
+
+
+class LedgerError(PrivacyError):
+    """A ledger cannot be read, written or trusted, so nothing was charged to it."""
 
 
 class PrivacyLeakWarning(UserWarning):

@@ -8,11 +8,12 @@ import mpmath
 import numpy as np
 import pytest
 
+from discreet import Ledger
 from discreet.accounting.composition import Remainder, delta_with_gaussian, divide
 from discreet.accounting.conversions import delta_from_mu
 from discreet.accounting.objective_perturbation import ObjectivePerturbation, noise_ratio
 from discreet.accounting.subsampling import SampledGaussian
-from discreet.core import Account, Accountant, Budget, ExponentialMechanism, Gaussian, Relation
+from discreet.core import Account, Budget, ExponentialMechanism, Gaussian, Relation
 from discreet.core.filters import PrivacyFilter
 from discreet.errors import BudgetExceeded, PrivacyError
 
@@ -248,34 +249,34 @@ def test_the_stated_measure_covers_the_preparation(measures, opened, stated):
 
 
 @pytest.mark.parametrize("measures", [["zcdp"], ["gdp"], ["approximate"], ["pure", "zcdp", "gdp"]])
-def test_an_accountant_is_charged_once_for_all_of_it(measures):
-    accountant = Accountant()
-    account = Account(BUDGETS[1], accountant)
+def test_a_ledger_is_charged_once_for_all_of_it(measures):
+    ledger = Ledger().create("rows", relation="replace_one")
+    account = Account(BUDGETS[1], ledger)
     account.reserve([("bounds", 0.1), ("centre", 0.2)], measures)
-    assert accountant.fits == 0
+    assert ledger.entries == 0
     account.open_reserved(0)
-    assert accountant.fits == 1
-    rho = accountant.rho
+    assert ledger.entries == 1
+    rho = ledger.rho
     account.open_reserved(1)
     account.open(measures[0])
-    assert (accountant.fits, accountant.rho) == (1, rho)
+    assert (ledger.entries, ledger.rho) == (1, rho)
     if measures == ["zcdp"]:
         assert rho == pytest.approx(BUDGETS[1].to_zcdp().rho)
     if measures == ["gdp"]:
         assert rho == pytest.approx(BUDGETS[1].to_gdp().mu ** 2 / 2)
-    if measures == ["approximate"]:  # the parts, not the square of the whole ε
-        parts = account._division
-        assert rho == pytest.approx(float(parts.total) / 2 + parts.models.epsilon**2 / 2)
-        assert accountant.epsilon(parts.models.delta) == math.inf
+    if measures == ["approximate"]:  # of the whole an (ε, δ) is known
+        assert rho == pytest.approx(math.tanh(0.5))
+        assert ledger.epsilon(BUDGETS[1].delta) == BUDGETS[1].epsilon
+        assert ledger.epsilon(0.9 * BUDGETS[1].delta) == math.inf
 
 
-def test_an_accountant_that_refuses_stops_the_preparation():
-    accountant = Accountant(limit=Budget(0.5, 1e-6, "replace_one"))
-    account = Account(BUDGETS[1], accountant)
+def test_a_ledger_that_refuses_stops_the_preparation():
+    ledger = Ledger().create("rows", limit=Budget(0.5, 1e-6, "replace_one"))
+    account = Account(BUDGETS[1], ledger)
     account.reserve([("centre", 0.1)], ["zcdp"])
     with pytest.raises(BudgetExceeded):
         account.open_reserved(0)
-    assert accountant.fits == 0
+    assert ledger.entries == 0
 
 
 def minimum(budget, before, releases=1, more=1.0, cost=0.02, output=0.01):
@@ -384,15 +385,15 @@ def test_pure_budgets_take_no_profile():
         Account(Budget(1.0, 0.0, "replace_one")).open_plan(minimum(BUDGETS[1], 0.0), 1)
 
 
-def test_an_accountant_counts_a_composed_fit_as_a_whole():
-    accountant = Accountant()
-    account = Account(BUDGETS[1], accountant)
+def test_a_ledger_counts_a_composed_fit_as_a_whole():
+    ledger = Ledger().create("rows", relation="replace_one")
+    account = Account(BUDGETS[1], ledger)
     models = account.reserve([("centre", 0.2)], ["profile"])
     account.open_reserved(0)
     account.open_plan(minimum(BUDGETS[1], models.before), 1)
-    assert accountant.fits == 1
-    assert accountant.rho == pytest.approx(0.5)  # ε²/2 at ε = 1, and all of δ apart
-    assert accountant.epsilon(1e-6) == math.inf
+    assert ledger.entries == 1
+    assert ledger.rho == pytest.approx(math.tanh(0.5))  # ε tanh(ε/2) at ε = 1, and δ apart
+    assert ledger.epsilon(1e-6) == 1.0
 
 
 def lower_bound(first, second, delta, alarm=1e-6):

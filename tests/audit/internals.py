@@ -8,7 +8,6 @@ import pytest
 
 from discreet.core import (
     Account,
-    Accountant,
     Curator,
     LaplaceNoisyMax,
     PrivacyFilter,
@@ -25,7 +24,6 @@ from discreet.tables.histogram import StabilityHistogram, noisy_limit, numeric_v
 
 __all__ = [
     "Account",
-    "Accountant",
     "AdditiveMechanism",
     "Curator",
     "LaplaceNoisyMax",

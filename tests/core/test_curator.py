@@ -33,7 +33,8 @@ BUDGET = Budget(1.0, 1e-6, "add_remove")
 class Spy:
     """Rows that record whether the filter had been charged when they were read."""
 
-    n_rows = public_size = 10
+    n_rows = public_size = n_units = 10
+    grouped = False
     n_parameters = 3
 
     def __init__(self):

@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet import Ledger
 from discreet.accounting.budget import PrivacyLoss
-from discreet.core import Account, Accountant, Budget, Curator, Gaussian, Relation
+from discreet.core import Account, Budget, Curator, Gaussian, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.filters import PrivacyFilter
 from discreet.core.noise import Noise
@@ -147,31 +148,35 @@ def test_run_charges_first_and_withholds_what_is_not_finite():
     assert curator.spent_share == 0.5
 
 
-def test_an_accountant_adds_the_deltas_of_pairs_apart():
-    # (1, 1e-6) counts as ρ = 1/2 and δ = 1e-6: two of them at δ = 3e-6 leave 1e-6 for ρ = 1.
+def test_a_ledger_adds_the_deltas_of_pairs_apart():
+    # (1, 1e-6) counts as ρ = tanh(1/2) and δ = 1e-6: two of them at δ = 3e-6 leave 1e-6 for 2ρ.
     from discreet.accounting.conversions import epsilon_from_rho
 
-    spent = Accountant()
+    spent = Ledger().create("rows")
     for _ in range(2):
         Account(BUDGET, spent).open("approximate")
-    assert spent.rho == pytest.approx(1.0)
-    assert spent.epsilon(3e-6) == pytest.approx(epsilon_from_rho(1.0, 1e-6), rel=1e-6)
-    assert spent.epsilon(2e-6) == math.inf
+    rho = 2 * math.tanh(0.5)
+    assert spent.rho == pytest.approx(rho)
+    assert spent.epsilon(3e-6) == 2.0  # less than by ρ
+    assert epsilon_from_rho(rho, 1e-6) > 2.0
+    assert spent.epsilon(1.9e-6) == math.inf
 
 
 def test_a_limit_sets_delta_aside_only_when_told():
     limit = Budget(5.0, 1e-5, "add_remove")
-    with pytest.raises(BudgetExceeded, match="delta_share"):
-        Account(BUDGET, Accountant(limit)).open("approximate")
-    spent = Accountant(limit, delta_share=0.5)
+    full = Ledger().create("rows", limit, gaussian_share=1.0)
+    Account(Budget(0.1, 1e-6, "add_remove"), full).open("gdp")
+    with pytest.raises(BudgetExceeded, match="δ of its own"):
+        Account(BUDGET, full).open("approximate")
+    spent = Ledger().create("rows", limit, gaussian_share=0.0)  # half of δ for entries' own
     for _ in range(5):
         Account(Budget(0.1, 1e-6, "add_remove"), spent).open_plan(Step(0.05), 2)
-    with pytest.raises(BudgetExceeded, match="is reserved"):
+    with pytest.raises(BudgetExceeded, match="δ of its own"):
         Account(Budget(0.1, 1e-6, "add_remove"), spent).open("approximate")
     Account(Budget(0.1, 1e-6, "add_remove"), spent).open("zcdp")
-    assert spent.fits == 6
-    with pytest.raises(ValueError, match="delta_share"):
-        Accountant(limit, delta_share=1.0)
+    assert spent.entries == 6
+    with pytest.raises(ValueError, match="gaussian_share"):
+        Ledger().create("rows", limit, gaussian_share=1.1)
 
 
 def test_a_gaussian_does_not_fit_into_pairs():

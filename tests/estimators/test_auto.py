@@ -10,11 +10,11 @@ from dp_accounting.pld import PLDAccountant
 from sklearn.base import clone
 
 from discreet import (
-    Accountant,
     Bounds,
     Budget,
     Centre,
     HuberRegressor,
+    Ledger,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
@@ -96,6 +96,30 @@ def test_two_classes_start_from_their_balance():
     assert (shares[0], shares[-1]) == (0.05, 0.002)
     assert shares[1] == pytest.approx((10 / (300 * BUDGET.to_gdp().mu)) ** 2)
     assert decide(loss=HuberHinge()).solver.start_share == 0
+
+
+def test_large_tables_take_fewer_and_longer_steps_where_noise_allows_it():
+    def settings(n_rows=1_000_000, n_features=30, **more):
+        solver = decide(n_rows=n_rows, n_features=n_features, **more).solver
+        return solver.iterations, solver.momentum
+
+    assert settings() == (16, 0.375)
+    assert settings(n_features=100) == (28, pytest.approx(1 - 10 / 28))
+    assert settings(n_features=1000) == (50, pytest.approx(0.8))
+    usual = (GD().iterations, GD().momentum)
+    assert settings(n_rows=99_999) == usual  # small tables are fast anyway
+    assert settings(budget=Budget(0.001, 1e-6, "add_remove")) == usual  # noise limits the path
+    assert settings(loss=HuberHinge()) == usual
+    assert settings(given=[Centre()]) == usual
+    # The switch is where the path of the solver itself is the one that noise does not limit.
+    path = {}
+    for epsilon in np.geomspace(0.05, 1.0, 12):
+        choice = decide(100_000, 30, budget=Budget(epsilon, 1e-6, "replace_one"))
+        left = 1 - sum(step.share for step in choice.steps)
+        mu = Budget(epsilon, 1e-6, "replace_one").to_gdp().mu
+        mu *= np.sqrt(left * (1 - choice.solver.start_share))
+        path[choice.solver.iterations, 0.3 * 100_000 * mu / (2 * 5 / 3) >= 18 * 31] = epsilon
+    assert set(path) == {(50, False), (16, True)}
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -260,11 +284,11 @@ def test_a_bound_on_rows_is_for_what_comes_in(rows):
     for norm in (4.0, 30.0):  # 4 is what the rule itself would bound prepared rows by
         model = LogisticRegression(classes=[False, True], data_norm=norm).fit(X, score > 0)
         assert model.row_norm_ is None
-    spent = Accountant()
-    model = LogisticRegression(classes=[False, True], data_norm=1e-20, accountant=spent)
+    spent = Ledger().create("rows")
+    model = LogisticRegression(classes=[False, True], data_norm=1e-20, ledger=spent)
     with pytest.raises(ValueError, match="data_norm"):
         model.fit(X, score > 0)
-    assert spent.fits == 0
+    assert spent.entries == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -317,15 +341,15 @@ def test_what_is_asked_twice_needs_a_first_answer():
 
 def test_budgets_too_extreme_for_a_step_are_refused_before_anything_is_spent(rows):
     X, score = rows
-    spent = Accountant()
+    spent = Ledger().create("rows")
     model = LogisticRegression(
         epsilon=1e-6,
         delta=1e-12,
         classes=[False, True],
         solver="gd",
         preparation=[Radius(share=1e-6)],
-        accountant=spent,
+        ledger=spent,
     )
     with pytest.raises(ValueError, match="epsilon must be a finite number between 1e-09"):
         model.fit(X, score > 0)
-    assert spent.fits == 0
+    assert spent.entries == 0

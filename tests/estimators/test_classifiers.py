@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from discreet import (
     AGD,
+    Ledger,
     LinearSVC,
     LogisticRegression,
     NotSupported,
@@ -169,7 +170,7 @@ def test_fitting_reads_nothing_when_settings_are_wrong():
         ({"data_norm": 0.0}, ValueError, "data_norm"),
         ({"classes": [1]}, ValueError, "classes"),
         ({"classes": [1, 1, 2]}, ValueError, "classes"),
-        ({"accountant": 3}, ValueError, "accountant"),
+        ({"ledger": 3}, ValueError, "ledger"),
     ]:
         with pytest.raises(error, match=text):
             LogisticRegression(**settings).fit(Untouchable(), Untouchable())
@@ -189,14 +190,13 @@ def test_fitting_reads_nothing_when_settings_are_wrong():
     ],
 )
 def test_bad_data(X, y, text):
-    from discreet import Accountant
 
-    accountant = Accountant()
+    ledger = Ledger().create("rows")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # labels from y are on purpose
         with pytest.raises(ValueError, match=text):
-            LogisticRegression(accountant=accountant).fit(X, y)
-    assert accountant.fits == 0  # nothing was spent
+            LogisticRegression(ledger=ledger).fit(X, y)
+    assert ledger.entries == 0  # nothing was spent
 
 
 def test_labels_outside_classes_are_refused_without_showing_them(binary):

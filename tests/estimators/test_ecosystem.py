@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet import (
-    Accountant,
     Budget,
     BudgetExceeded,
+    Ledger,
     LogisticRegression,
     PrivacyError,
     PrivacyLeakWarning,
@@ -37,33 +37,33 @@ def test_pipeline_keeps_the_guarantee(binary):
     assert pipeline.score(X, y) > 0.7
 
 
-def test_a_clone_has_spent_nothing_and_shares_the_accountant(binary):
-    accountant = Accountant()
-    fitted = model(accountant=accountant).fit(*binary)
+def test_a_clone_has_spent_nothing_and_shares_the_ledger(binary):
+    ledger = Ledger().create("rows")
+    fitted = model(ledger=ledger).fit(*binary)
     copy = clone(fitted)
     assert not hasattr(copy, "guarantee_")
-    assert copy.accountant is accountant
+    assert copy.ledger is ledger
     copy.fit(*binary)
-    assert accountant.fits == 2
+    assert ledger.entries == 2
 
 
 def test_cross_validation_counts_every_fold(binary):
-    accountant = Accountant()
-    cross_val_score(model(accountant=accountant), *binary, cv=4)
-    assert accountant.fits == 4
+    ledger = Ledger().create("rows")
+    cross_val_score(model(ledger=ledger), *binary, cv=4)
+    assert ledger.entries == 4
 
 
 def test_grid_search_counts_candidates_folds_and_the_refit(binary):
-    accountant = Accountant()
-    search = GridSearchCV(model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3)
+    ledger = Ledger().create("rows")
+    search = GridSearchCV(model(ledger=ledger), {"alpha": [1e-4, 1e-2]}, cv=3)
     search.fit(*binary)
-    assert accountant.fits == 2 * 3 + 1
+    assert ledger.entries == 2 * 3 + 1
     single = Budget(1.0, 1e-6, "add_remove").to_gdp().to_zcdp().rho
-    assert accountant.rho == pytest.approx(7 * single)
+    assert ledger.rho == pytest.approx(7 * single)
     assert search.best_estimator_.guarantee_.epsilon == 1.0
 
 
-def test_without_an_accountant_the_guarantee_tells_of_the_other_fits(binary):
+def test_without_a_ledger_the_guarantee_tells_of_the_other_fits(binary):
     before = model().fit(*binary).guarantee_.earlier_fits + 1
     search = GridSearchCV(model(), {"alpha": [1e-4, 1e-2]}, cv=3).fit(*binary)
     guarantee = search.best_estimator_.guarantee_
@@ -83,48 +83,44 @@ def fit_and_catch(X, y):
 def test_a_fit_in_a_worker_process_warns_that_nobody_counts_it(binary):
     assert fit_and_catch(*binary) == []
     texts = joblib.Parallel(n_jobs=2)(joblib.delayed(fit_and_catch)(*binary) for _ in range(2))
-    assert all("no accountant counts it" in text for (text,) in texts)
+    assert all("no ledger counts it" in text for (text,) in texts)
 
 
 def test_grid_search_in_threads_counts_too(binary):
-    accountant = Accountant()
+    ledger = Ledger().create("rows")
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        GridSearchCV(model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3).fit(*binary)
-    assert accountant.fits == 7
+        GridSearchCV(model(ledger=ledger), {"alpha": [1e-4, 1e-2]}, cv=3).fit(*binary)
+    assert ledger.entries == 7
 
 
 @pytest.mark.process
 def test_grid_search_in_processes_is_refused_rather_than_lost(binary):
-    accountant = Accountant()
+    ledger = Ledger().create("rows")
     search = GridSearchCV(
-        model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3, n_jobs=2, error_score="raise"
+        model(ledger=ledger), {"alpha": [1e-4, 1e-2]}, cv=3, n_jobs=2, error_score="raise"
     )
     with pytest.raises(PrivacyError, match="threading"):
         search.fit(*binary)
 
 
 def test_a_limit_stops_a_search(binary):
-    accountant = Accountant(limit=Budget(2.0, 1e-6, "add_remove"))
-    search = GridSearchCV(
-        model(accountant=accountant), {"alpha": [1e-4, 1e-2]}, cv=3, error_score="raise"
-    )
+    ledger = Ledger().create("rows", limit=Budget(2.0, 1e-6, "add_remove"))
+    search = GridSearchCV(model(ledger=ledger), {"alpha": [1e-4, 1e-2]}, cv=3, error_score="raise")
     with pytest.raises(BudgetExceeded):
         search.fit(*binary)
-    assert accountant.epsilon(1e-6) <= 2.0
+    assert ledger.epsilon(1e-6) <= 2.0
 
 
 def test_one_vs_rest_is_one_fit_and_is_refused_as_a_whole(three_classes):
-    accountant = Accountant()
-    several = LogisticRegression(
-        epsilon=1.0, classes=[0, 1, 2], solver="agd", accountant=accountant
-    )
+    ledger = Ledger().create("rows")
+    several = LogisticRegression(epsilon=1.0, classes=[0, 1, 2], solver="agd", ledger=ledger)
     several.fit(*three_classes)
-    assert accountant.fits == 1
-    assert accountant.rho == pytest.approx(Budget(1.0, 1e-6, "add_remove").to_zcdp().rho)
+    assert ledger.entries == 1
+    assert ledger.rho == pytest.approx(Budget(1.0, 1e-6, "add_remove").to_zcdp().rho)
     seen = []
-    limited = Accountant(limit=Budget(0.9, 1e-6, "add_remove"))
+    limited = Ledger().create("rows", limit=Budget(0.9, 1e-6, "add_remove"))
     with pytest.raises(BudgetExceeded, match="nothing was spent"):
-        clone(several).set_params(accountant=limited, progress=seen.append).fit(*three_classes)
+        clone(several).set_params(ledger=limited, progress=seen.append).fit(*three_classes)
     assert seen == []
     assert limited.rho == 0
 

@@ -82,7 +82,7 @@ def test_a_model_comes_back_bit_by_bit(name, tmp_path):
         assert read.classes_.tolist() == model.classes_.tolist()
     copied = clone(read)
     assert not hasattr(copied, "coef_")
-    told = {"random_state", "accountant", "progress", "preparation", "target_bounds", "classes"}
+    told = {"random_state", "ledger", "progress", "preparation", "target_bounds", "classes"}
     for key, value in model.get_params(deep=False).items():
         if key not in told:
             assert getattr(copied, key) == value
@@ -124,7 +124,7 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
     path = tmp_path / "model.json"
     save(model, path)
     text = path.read_text()
-    for word in ("12345", "random_state", "trace", "progress", "accountant", "60"):
+    for word in ("12345", "random_state", "trace", "progress", "ledger", "60"):
         assert word not in json.dumps(json.loads(text)["estimator"]["settings"])
     content = json.loads(text)
     assert set(content["estimator"]["fitted"]) == {

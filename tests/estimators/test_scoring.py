@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from discreet import LinearRegression, LinearSVC, LogisticRegression
-from discreet.core import Accountant, Budget
+from discreet import Ledger, LinearRegression, LinearSVC, LogisticRegression
+from discreet.core import Budget
 from discreet.errors import BudgetExceeded
 from discreet.estimators.scoring import row_scores, score_classifier, score_regressor
 from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
@@ -30,10 +30,10 @@ CLASSIFIER = model_of(LinearSVC, [[1.0]], np.zeros(1), classes_=np.array([0, 1])
 REGRESSOR = model_of(LinearRegression, [1.0], 0.0)
 
 
-def classes(truth, predicted, budget=None, accountant=None):
+def classes(truth, predicted, budget=None, ledger=None):
     """Scores of a classifier with these predictions."""
     X = np.where(predicted, 1.0, -1.0)[:, None]
-    return score_classifier(CLASSIFIER, X, truth, budget, accountant)
+    return score_classifier(CLASSIFIER, X, truth, budget, ledger)
 
 
 def numbers(truth, predicted, bounds, budget=None):
@@ -87,12 +87,12 @@ def test_noisy_counts_are_not_negative():
     assert none.balanced_accuracy == 1.0
 
 
-def test_the_guarantee_is_pure_and_an_accountant_counts_it():
-    spent = Accountant(limit=Budget(0.5, 1e-6, "add_remove"))
+def test_the_guarantee_is_pure_and_a_ledger_counts_it():
+    spent = Ledger().create("rows", limit=Budget(0.5, 1e-6, "add_remove"))
     scores = classes(TRUTH, PREDICTED, Budget(0.02, 0.0, "add_remove"), spent)
     assert (scores.guarantee.epsilon, scores.guarantee.delta) == (0.02, 0.0)
     assert scores.guarantee.secure
-    assert spent.fits == 1
+    assert spent.entries == 1
     with pytest.raises(BudgetExceeded):
         classes(TRUTH, PREDICTED, Budget(5.0, 0.0, "add_remove"), spent)
 

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from discreet import (
-    Accountant,
     HuberRegressor,
+    Ledger,
     LinearSVC,
     LogisticRegression,
     NotSupported,
@@ -256,11 +256,11 @@ def test_full_preparations_of_sparse_and_dense_tables_are_the_same(kind, steps):
     assert np.array_equal(sparse.toarray(), before)
 
 
-def test_an_accountant_counts_one_fit():
-    accountant = Accountant()
-    fitted = model(accountant=accountant).fit(RAW, Y)
-    assert accountant.fits == 1
-    assert accountant.rho == pytest.approx(fitted.guarantee_.rho)
+def test_a_ledger_counts_one_fit():
+    ledger = Ledger().create("rows")
+    fitted = model(ledger=ledger).fit(RAW, Y)
+    assert ledger.entries == 1
+    assert ledger.rho == pytest.approx(fitted.guarantee_.rho)
 
 
 def test_several_models_share_what_is_left():
@@ -312,7 +312,7 @@ def test_bad_settings_are_refused_before_data_is_read(settings, message):
 
 
 def test_tables_that_do_not_fit_are_refused_before_anything_is_spent():
-    accountant = Accountant()
+    ledger = Ledger().create("rows")
     wide = sp.csr_array((50, WIDEST + 1))
     long = sp.csr_array((600_000, 1000), dtype=np.float64)
     for table, steps, message in (
@@ -323,18 +323,18 @@ def test_tables_that_do_not_fit_are_refused_before_anything_is_spent():
     ):
         labels = np.resize(Y, table.shape[0])
         with pytest.raises((ValueError, NotSupported), match=message):
-            model(preparation=steps, accountant=accountant).fit(table, labels)
-    assert accountant.fits == 0
+            model(preparation=steps, ledger=ledger).fit(table, labels)
+    assert ledger.entries == 0
 
 
 def test_constants_that_break_their_promise_cannot_be_prepared_for():
     solver = ObjPert("published", unsafe=True)
     settings = {"epsilon": 1.0, "relation": "replace_one"}
     assert model(solver, None, **settings).fit(RAW, Y).guarantee_.epsilon > 1.0
-    accountant = Accountant()
+    ledger = Ledger().create("rows")
     with pytest.raises(NotSupported, match="unsafe=True"):
-        model(solver, [Centre()], accountant=accountant, **settings).fit(RAW, Y)
-    assert accountant.fits == 0
+        model(solver, [Centre()], ledger=ledger, **settings).fit(RAW, Y)
+    assert ledger.entries == 0
 
 
 def test_labels_are_coded_by_the_declared_classes():

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression as Reference
 
-from discreet import Accountant, HuberRegressor, LinearSVC, LogisticRegression
+from discreet import HuberRegressor, Ledger, LinearSVC, LogisticRegression
 from discreet.errors import PrivacyError, PrivacyLeakWarning
 from discreet.solvers import NonPrivate
 
@@ -92,8 +92,8 @@ def test_bad_settings(field, value):
         NonPrivate(**{field: value})
 
 
-def test_an_accountant_refuses_them():
-    spent = Accountant()
+def test_a_ledger_refuses_them():
+    spent = Ledger().create("rows")
     with pytest.raises(PrivacyError, match="not be private"):
-        LogisticRegression(solver="nonprivate", accountant=spent).fit(X, Y)
-    assert spent.fits == 0
+        LogisticRegression(solver="nonprivate", ledger=spent).fit(X, Y)
+    assert spent.entries == 0

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from discreet.core import Account, Accountant, Budget, Curator
+from discreet import Ledger
+from discreet.core import Account, Budget, Curator
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
@@ -228,12 +229,12 @@ def test_what_is_refused_costs_nothing():
     with pytest.raises(NotSupported, match="delta > 0"):
         GD().plan(problem, Budget(1.0, 0.0, "add_remove"))
     tiny = Budget(1e-9, 1e-12, "add_remove")
-    accountant = Accountant()
+    ledger = Ledger().create("rows")
     X, y = make_rows(100)
-    curator = Curator(as_rows(X, y), Account(tiny, accountant), Noise(SeededBits(0)))
+    curator = Curator(as_rows(X, y), Account(tiny, ledger), Noise(SeededBits(0)))
     with pytest.raises(ValueError, match="noise_multiplier"):
         GD(10**6).solve(problem, curator, tiny)
-    assert accountant.fits == 0
+    assert ledger.entries == 0
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

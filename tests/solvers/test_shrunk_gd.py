@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.core import Account, Accountant, Budget, Curator, Gaussian
+from discreet import Ledger
+from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
@@ -297,10 +298,10 @@ def test_what_is_refused_costs_nothing():
         with pytest.raises(NotSupported, match="'newton', 'gd' or 'auto'"):
             ShrunkGD().check(loss, BUDGET)
     tiny = Budget(1e-9, 1e-12, "add_remove")
-    accountant = Accountant()
+    ledger = Ledger().create("rows")
     X, y = make_rows(100, 5)
     rows = as_rows(X, y)
-    curator = Curator(rows, Account(tiny, accountant), Noise(SeededBits(0)))
+    curator = Curator(rows, Account(tiny, ledger), Noise(SeededBits(0)))
     with pytest.raises(ValueError, match="noise_multiplier"):
         ShrunkGD(10**6).solve(problem, curator, tiny)
-    assert accountant.fits == 0
+    assert ledger.entries == 0

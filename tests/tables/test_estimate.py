@@ -8,7 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from discreet.core import Accountant, Budget, Laplace, PermuteAndFlip
+from discreet import Ledger
+from discreet.core import Budget, Laplace, PermuteAndFlip
 from discreet.errors import (
     BudgetExceeded,
     NotSupported,
@@ -331,26 +332,26 @@ class TestBudget:
                 private(csv_file, epsilon, delta, relation)
         with pytest.raises(ValueError, match="coverage"):
             private(csv_file, coverage=1.5)
-        with pytest.raises(ValueError, match="accountant"):
-            private(csv_file, accountant=3.0)
+        with pytest.raises(ValueError, match="ledger"):
+            private(csv_file, ledger=3.0)
         with pytest.raises(ValueError, match="epsilon"):
             private(csv_file, 1e-9)  # too little for each column
         assert charges == []
 
-    def test_an_accountant_counts_it_or_refuses_it_before_a_cell_is_read(self, csv_file, charges):
-        accountant = Accountant()
-        private(csv_file, 1.0, accountant=accountant)
-        assert accountant.fits == 1
-        assert accountant.rho >= 0.5  # (1, δ)-DP as approximate zCDP: ε²/2
+    def test_a_ledger_counts_it_or_refuses_it_before_a_cell_is_read(self, csv_file, charges):
+        ledger = Ledger().create("rows")
+        private(csv_file, 1.0, ledger=ledger)
+        assert ledger.entries == 1
+        assert ledger.rho >= 0.462  # (1, δ)-DP as approximate zCDP: ε tanh(ε/2)
         charges.clear()
-        small = Accountant(Budget(0.1, 1e-6, "add_remove"), delta_share=0.5)
+        small = Ledger().create("rows", Budget(0.1, 1e-6, "add_remove"), gaussian_share=0.0)
         with pytest.raises(BudgetExceeded):
-            private(csv_file, 1.0, accountant=small)
-        other = Accountant(Budget(9.0, 1e-6, "replace_one"), delta_share=0.5)
-        with pytest.raises(PrivacyError):
-            private(csv_file, 1.0, accountant=other)
+            private(csv_file, 1.0, ledger=small)
+        other = Ledger().create("rows", Budget(9.0, 1e-6, "add_remove"), gaussian_share=0.0)
+        with pytest.raises(PrivacyError, match="add_remove"):
+            private(csv_file, 1.0, relation="replace_one", ledger=other)
         assert charges == []
-        assert small.fits == other.fits == 0
+        assert small.entries == other.entries == 0
 
     def test_the_reader_is_not_told_what_a_row_holds(self, csv_file):
         # A row that breaks the file: the message shows nothing of it.

@@ -12,9 +12,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from discreet import LinearRegression, LinearSVC, LogisticRegression, Radius, Scale, Whiten
+from discreet import Ledger, LinearRegression, LinearSVC, LogisticRegression, Radius, Scale, Whiten
 from discreet.audit.statistics import epsilon_bound
-from discreet.core import Accountant, Budget, Gaussian, Guarantee
+from discreet.core import Budget, Gaussian, Guarantee
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
@@ -296,7 +296,7 @@ def test_every_solver_is_either_tunable_or_refused():
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"accountant": Accountant()}, PrivacyError, "accountant=None"),
+        ({"ledger": Ledger().create("rows")}, PrivacyError, "ledger=None"),
         ({"progress": print}, PrivacyError, "progress=None"),
         ({"random_state": 0}, PrivacyError, "give it to tune"),
         ({"preparation": ["centre"]}, ValueError, "a sequence of steps"),
@@ -317,7 +317,7 @@ def test_estimators_that_cannot_be_tuned_are_refused_unread(changes, error, word
         (STEPS[:1], ValueError, "two settings or more"),
         ([*STEPS, {"alpha": -1.0}], ValueError, "alpha"),
         ([*STEPS, {"epsilon": 9.0}], PrivacyError, "may not change the budget"),
-        ([*STEPS, {"accountant": Accountant()}], PrivacyError, "accountant=None"),
+        ([*STEPS, {"ledger": Ledger().create("rows")}], PrivacyError, "ledger=None"),
         ([*STEPS, {"progress": print}], PrivacyError, "progress=None"),
         ([*STEPS, {"random_state": 3}], PrivacyError, "may not change the budget"),
         (

@@ -20,6 +20,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def sparse(n: int, d: int, per_row: int) -> tuple[sp.csr_array, NDArray[Any]]:
 def products(X: Any) -> float:
     """Return the seconds of one ``X @ v`` plus one ``X.T @ r``, which nothing can avoid."""
     rng = np.random.default_rng(1)
-    v, r = rng.normal(size=X.shape[1]), rng.normal(size=X.shape[0])
+    v, r = (rng.normal(size=X.shape[axis]).astype(X.dtype) for axis in (1, 0))
     return seconds(lambda: X @ v, 15) + seconds(lambda: X.T @ r, 15)
 
 
@@ -138,6 +139,17 @@ def descent() -> Iterator[Line]:
     agd_iteration(rows, y, 3)
     ratio = agd_iteration(rows.toarray(), y, 12) / agd_iteration(rows, y, 12)
     yield Line("dense / CSR iteration, 1 % of 20,000 columns", ratio, 10, at_most=False)
+
+
+def large() -> Iterator[Line]:
+    """Measure a whole default fit of a large table: preparation, descent and noise."""
+    for d, dtype in ((30, np.float64), (100, np.float32)):
+        X, y = dense(1_000_000, d)
+        X = X.astype(dtype)
+        default = partial(fit, X, y, "auto", data_norm=None)
+        ratio = min(seconds(default, 3) / products(X) for _ in range(2))
+        what = f"default fit / (X @ v + X.T @ r), 1,000,000 × {d}, {np.dtype(dtype).name}"
+        yield Line(what, ratio, 20)
 
 
 def memory() -> Iterator[Line]:
@@ -290,14 +302,43 @@ def _apart(how: str, path: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
+def cluster(n: int = 1_000_000, d: int = 30) -> Iterator[Line]:
+    """Fit the default on a Dask cluster of two processes, and in this one with two threads."""
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    model = LogisticRegression(1.0, 1e-8, classes=[0, 1], random_state=0)
+    with LocalCluster(**settings) as made, Client(made):
+        lazy = da.random.default_rng(0).normal(size=(n, d), chunks=(n // 8, d)).astype(np.float32)
+        lazy = lazy.persist()
+        labels = (lazy[:, 0] + lazy[:, 1] > 0).astype(int).persist()
+        X, y = lazy.compute(), labels.compute()
+        times: dict[str, list[float]] = {"alone": [], "cluster": []}
+        weights = {}
+        for _ in range(3):  # by turns, so that both see the same machine
+            for name, data in (("alone", (X, y)), ("cluster", (lazy, labels))):
+                start = time.perf_counter()
+                weights[name] = model.fit(*data).coef_
+                times[name].append(time.perf_counter() - start)
+    ratio = min(times["alone"][1:]) / min(times["cluster"][1:])
+    apart = float(np.abs(weights["alone"] - weights["cluster"]).max())
+    yield Line(
+        f"fit on two Dask workers, {n:,} × {d}: speed of one process", ratio, 0.5, at_most=False
+    )
+    yield Line("largest difference of its coefficients", apart, 1e-9, "")
+
+
 PARTS: dict[str, Callable[[], Iterator[Line]]] = {
     "descent": descent,
+    "large": large,
     "memory": memory,
     "batches": batches,
     "frank-wolfe": frank_wolfe,
     "minima": minima,
     "noise": noise,
     "tables": tables,
+    "cluster": cluster,
 }
 """Parts of the measurement by name."""
 

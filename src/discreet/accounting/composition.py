@@ -131,20 +131,21 @@ class Division:
         return measure, own + total, own / (own + total)
 
     def charge(self) -> tuple[Measure, Fraction, Fraction]:
-        """Return what an `Accountant` counts for both parts: a measure, a total, and a δ apart.
+        """Return what a ledger counts for both parts: a measure, a total, and a δ apart.
 
-        The most that any of the models' measures could make of it.
+        The most that any of the models' measures could make of it; exact if all is Gaussian DP.
         """
         if self.whole.pure:
             return "pure", Fraction(self.whole.epsilon), Fraction(0)
-        if self.measures == ("profile",):  # of both together an (ε, δ) is known
+        if {"approximate", "profile"} & set(self.measures):  # of both together an (ε, δ) is known
             return "approximate", Fraction(self.whole.epsilon), Fraction(self.whole.delta)
+        if self.measures == ("gdp",):
+            return "gdp", self.total + self.models.total("gdp"), Fraction(0)
         costs = []
         for measure in self.measures:
             total = self.models.total(measure)
             costs.append({"zcdp": total, "gdp": total / 2}.get(measure, total * total / 2))
-        own = self.models.delta if "approximate" in self.measures else 0.0
-        return "zcdp", self.preparation_rho + max(costs), Fraction(own)
+        return "zcdp", self.preparation_rho + max(costs), Fraction(0)
 
 
 def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Division:

@@ -120,7 +120,15 @@ class Card:
         return framed(self)
 
 
-def card(subject: Any, *, model: Any = None, schema: Any = None, title: str | None = None) -> Card:
+def card(
+    subject: Any,
+    *,
+    model: Any = None,
+    schema: Any = None,
+    title: str | None = None,
+    ledger: Any = None,
+    sha256: str | None = None,
+) -> Card:
     """Collect a privacy card.
 
     Parameters
@@ -135,6 +143,11 @@ def card(subject: Any, *, model: Any = None, schema: Any = None, title: str | No
         what estimating it has spent.
     title : str, optional
         Name of the model in the title.
+    ledger : Dataset, optional
+        The data set of the ledger that counts the releases; by default the model's own. Its
+        history is shown: this release, all releases so far, and what remains.
+    sha256 : str, optional
+        Hash of the model file, by which the ledger knows its entry.
 
     Notes
     -----
@@ -175,6 +188,7 @@ def card(subject: Any, *, model: Any = None, schema: Any = None, title: str | No
         _risk(guarantee, risks, counted=bool(before), apart=bool(spent) and not before),
         _split(guarantee),
         _spent(guarantee, spent, total),
+        *_history(model, ledger, sha256),
         _run(guarantee),
         _public(guarantee, schemas),
         _conditions(guarantee),
@@ -340,6 +354,41 @@ def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | 
         earlier = f"{times} took place in the same process before this one."
         blocks.append(Paragraph(f"{earlier} Those that used the same rows have to be added."))
     return Section("spent", "Budget spent on these rows", tuple(blocks))
+
+
+def _history(model: Any, ledger: Any, sha256: str | None) -> tuple[Section, ...]:
+    """Describe the data set's history, if a ledger counts it."""
+    fitted = None if model is None else last_step(model)
+    ledger = getattr(fitted, "ledger", None) if ledger is None else ledger
+    if ledger is None:
+        return ()
+    known, records = ledger.summary(), ledger.records()
+    entry = getattr(fitted, "ledger_entry_", None)
+    mine = [r for r in records if entry == r["entry"] or (sha256 and sha256 == r["model"])]
+    counted = [r for r in records if r["status"] != "returned"]
+    this = "not found in the ledger"
+    if mine:
+        this = f"entry {mine[-1]['entry']} of {shown(mine[-1]['when'][:10])}, {mine[-1]['status']}"
+    rows = [
+        ("Data set", shown(known["dataset"])),
+        ("Privacy unit of the limit", shown(known["unit"])),
+        ("This release", this),
+        ("All releases so far", f"{len(counted):,}"),
+    ]
+    if known["limit"] is not None:
+        limit = _budget_text(known["limit"]["epsilon"], known["limit"]["delta"])
+        spent = "more than the limit" if known["spent"] is None else f"ε = {known['spent']:.4g}"
+        rows += [
+            ("Limit of all releases", limit),
+            ("Spent by all releases", spent),
+            ("Largest ε of the next fit", f"{known['remaining']:g}"),
+        ]
+    note = "What the ledger said when this card was written. The promise for the data set is the "
+    note += "limit: all releases together keep it."
+    if known["limit"] is None:
+        note = "What the ledger said when this card was written."
+    blocks = (Table(("", ""), tuple(rows)), Paragraph(note))
+    return (Section("history", "History of the data set", blocks),)
 
 
 def _run(guarantee: Guarantee) -> Section:

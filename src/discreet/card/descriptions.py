@@ -8,7 +8,7 @@ from typing import Any
 
 _COLUMNS_SHOWN = 60
 _LEFT_OUT = {
-    "random_state", "accountant", "progress", "epsilon", "delta", "relation", "classes",
+    "random_state", "ledger", "progress", "epsilon", "delta", "relation", "classes",
 }  # fmt: skip
 """Parameters of a model that the card does not list, or lists elsewhere."""
 

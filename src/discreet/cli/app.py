@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import discreet
-from discreet.cli import audit, demo, describe, fit, predict, schema
+from discreet.cli import audit, demo, describe, fit, ledger, predict, schema
 from discreet.cli.exits import Exit, Problem, describe_error, watch_outputs
 from discreet.cli.screen import Screen
 from discreet.errors import PrivacyLeakWarning
@@ -26,6 +26,7 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "predict": predict.predict,
     "evaluate": predict.evaluate,
     "explain": describe.explain,
+    "ledger": ledger.app,
     "audit": audit.audit,
     "solvers": describe.solvers,
     "demo": demo.demo,

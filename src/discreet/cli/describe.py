@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from enum import StrEnum
 from typing import Annotated
 
@@ -27,6 +28,8 @@ def explain(
         typer.Option("--format", help="By default by the ending of the output's name, else text."),
     ] = None,
     output: options.OutputFile = None,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -45,7 +48,14 @@ def explain(
         raise Problem(Exit.USAGE, f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
     encoder, estimator = options.load_model(model)
     schema = None if encoder is None else encoder.schema
-    content = card.card(estimator.guarantee_, model=estimator, schema=schema, title=model.stem)
+    content = card.card(
+        estimator.guarantee_,
+        model=estimator,
+        schema=schema,
+        title=model.stem,
+        ledger=options.find_dataset(ledger, dataset, [str(model)], None, ""),
+        sha256=hashlib.sha256(model.read_bytes()).hexdigest(),
+    )
     write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
     if output is None:
         screen.result(content.to_dict(), write(content))

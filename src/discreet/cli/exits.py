@@ -8,7 +8,7 @@ from enum import IntEnum
 from pathlib import Path
 
 import discreet
-from discreet.errors import ModelFileError, PrivacyError, TableError
+from discreet.errors import LedgerError, ModelFileError, PrivacyError, TableError
 
 __all__ = ["Exit", "Problem", "describe_error", "watch_outputs"]
 
@@ -32,10 +32,16 @@ class Exit(IntEnum):
     PRIVACY = 4, "the privacy guarantee cannot be given"
     MODEL = 5, "the model file cannot be trusted"
     REFUTED = 6, "an audit refuted a guarantee"
+    LEDGER = 7, "the ledger cannot be used or trusted"
     INTERRUPTED = 130, "interrupted, no file was written"
 
 
-_CODES = {ModelFileError: Exit.MODEL, TableError: Exit.DATA, PrivacyError: Exit.PRIVACY}
+_CODES = {
+    ModelFileError: Exit.MODEL,
+    TableError: Exit.DATA,
+    LedgerError: Exit.LEDGER,
+    PrivacyError: Exit.PRIVACY,
+}
 
 
 class Problem(Exception):

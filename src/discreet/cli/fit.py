@@ -70,6 +70,10 @@ def fit(
     ] = 0.1,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
+    block: options.Blocks = None,
+    purpose: options.Purpose = "",
     force: options.Force = False,
     test_seed: Annotated[
         int | None, typer.Option(help="For tests only: fix the noise, so that nothing is private.")
@@ -122,6 +126,7 @@ def fit(
         random_state=test_seed,
         preparation=steps or None,
         data_norm=data_norm,
+        ledger=options.find_dataset(ledger, dataset, files, block, purpose),
     )
     needs_norm = resolve(solver).needs_row_bound or centre is not None or whiten is not None
     if data_norm is None and needs_norm:
@@ -145,6 +150,10 @@ def fit(
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
     screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
     guarantee, spent, text = model.guarantee_, table.spent, str(model.guarantee_)
+    charged = None
+    if model.ledger is not None:
+        charged = {"entry": model.ledger_entry_, **model.ledger.summary()}
+        text += f"\n\nEntry {model.ledger_entry_} of the ledger; data set {model.ledger!r}."
     if spent is not None and guarantee.private:
         text += (
             f"\n\nEstimating the schema from the same rows spent ε = {spent.epsilon:g}, "
@@ -161,6 +170,7 @@ def fit(
                 "seconds": round(seconds, 3),
                 "guarantee": guarantee.to_dict(),
                 "spent_on_schema": spent and dataclasses.asdict(spent),
+                "ledger": charged,
             },
             f"{text}\n\nModel: {output}. Its privacy card: discreet explain {output}",
         )

@@ -53,6 +53,27 @@ Delta = Annotated[
 OutputFile = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; standard output by default.")
 ]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        envvar="DISCREET_LEDGER",
+        help="Ledger: an SQLite file or postgresql://…; by default that of a discreet.toml in this "
+        "folder or above.",
+    ),
+]
+DatasetName = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        envvar="DISCREET_DATASET",
+        help="Data set of the ledger to charge; not needed if it has one.",
+    ),
+]
+Blocks = Annotated[
+    list[str] | None, typer.Option("--block", help="Block of the data set that the rows are from.")
+]
+Purpose = Annotated[str, typer.Option(help="Purpose to note in the ledger.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
@@ -85,6 +106,72 @@ def check_output(
         problem = f"{output} exists; pass --force to replace it."
     if problem is not None:
         raise Problem(Exit.USAGE, problem)
+
+
+def _configured(start: Path) -> dict[str, str]:
+    """Return the table [ledger] of the nearest discreet.toml in a folder or above it."""
+    import tomllib
+
+    folder = start.absolute()
+    for parent in (folder, *folder.parents):
+        file = parent / "discreet.toml"
+        if not file.is_file():
+            continue
+        try:
+            found = tomllib.loads(file.read_text("utf-8")).get("ledger", {})
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise Problem(Exit.USAGE, f"{file} is not TOML: {error}.") from None
+        if not all(isinstance(found.get(name, ""), str) for name in ("path", "dataset")):
+            raise Problem(Exit.USAGE, f"{file}: path and dataset of [ledger] must be texts.")
+        if "path" in found and "://" not in found["path"]:
+            found["path"] = os.fspath(parent / found["path"])
+        return dict(found)
+    return {}
+
+
+def open_ledger(place: str | None, signing_key: Path | None = None) -> Any:
+    """Open the ledger that is named, or that of a discreet.toml."""
+    from discreet import Ledger
+
+    place = place or _configured(Path()).get("path")
+    if place is None:
+        raise Problem(
+            Exit.USAGE,
+            "name a ledger: --ledger FILE, DISCREET_LEDGER, or a discreet.toml with [ledger] and "
+            'path = "…".',
+        )
+    return Ledger(place, signing_key=signing_key)
+
+
+def find_dataset(
+    place: str | None, name: str | None, files: list[str], blocks: list[str] | None, purpose: str
+) -> Any:
+    """Return the data set that a command has to charge, or None if nothing names a ledger.
+
+    A discreet.toml is searched from the folder of the table upwards.
+    """
+    from discreet import Ledger
+
+    settings = {} if place else _configured(Path(files[0]).absolute().parent)
+    place, name = place or settings.get("path"), name or settings.get("dataset")
+    if place is None:
+        if name or blocks or purpose:
+            raise Problem(Exit.USAGE, "--dataset, --block and --purpose need --ledger FILE.")
+        return None
+    ledger = Ledger(place)
+    if name is None:
+        found = ledger.list()
+        if len(found) != 1:
+            known = ", ".join(repr(each.name) for each in found) or "none"
+            raise Problem(Exit.USAGE, f"name the data set with --dataset. {place} has: {known}.")
+        name = found[0].name
+    dataset = in_blocks(ledger.open(name), blocks)
+    return dataset.noting(purpose=purpose) if purpose else dataset
+
+
+def in_blocks(dataset: Any, blocks: list[str] | None) -> Any:
+    """Return a handle to blocks of a data set, if any are named."""
+    return dataset.in_blocks(*blocks) if blocks else dataset
 
 
 def complete_solvers(incomplete: str) -> list[str]:

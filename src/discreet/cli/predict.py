@@ -96,6 +96,10 @@ def evaluate(
     relation: options.RelationName = Relation.ADD_REMOVE,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
+    block: options.Blocks = None,
+    purpose: options.Purpose = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Measure accuracy, recall and precision (or errors) on a table that has the target.
@@ -114,13 +118,22 @@ def evaluate(
     schema = encoder.schema
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
+    charged = None
+    if budget is not None:
+        charged = options.find_dataset(ledger, dataset, files, block, purpose)
+    elif ledger or dataset:
+        raise Problem(
+            Exit.USAGE,
+            "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
+            "counted. Pass --epsilon.",
+        )
     with screen.bar(f"reading {options.name_of(files)}") as bar:
         X, y = open_table(
             files, schema, memory=memory, folder=temp_folder, as_labels=False, progress=bar
         )
     if budget is None:
         screen.warn("Not private", _EXACT)
-    scores, measures = _score(estimator, X, y, schema.target, budget)
+    scores, measures = _score(estimator, X, y, schema.target, budget, charged)
     guarantee, of_classes = scores.guarantee, schema.target.is_classification
     how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
     table = Table(title=f"Evaluation on {X.shape[0]:,} rows ({how})", show_header=False)
@@ -146,18 +159,18 @@ def evaluate(
 
 
 def _score(
-    estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None
+    estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None, ledger: Any
 ) -> tuple[Any, dict[str, float]]:
     """Score a model on encoded rows; with a budget, through noisy counts or sums."""
     from discreet.estimators.scoring import score_classifier, score_regressor
 
     if not target.is_classification:
-        scores = score_regressor(estimator, X, y, (target.low, target.high), budget)
+        scores = score_regressor(estimator, X, y, (target.low, target.high), budget, ledger)
         return scores, {
             "mean absolute error": scores.mean_absolute_error,
             "root mean squared error": scores.root_mean_squared_error,
         }
-    scores = score_classifier(estimator, X, estimator.classes_[y], budget)
+    scores = score_classifier(estimator, X, estimator.classes_[y], budget, ledger)
     measures = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
     hits = np.diag(scores.counts)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -63,6 +63,10 @@ def draft(
         str | None,
         typer.Option(help="Names of all columns, separated by commas, for a file without header."),
     ] = None,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
+    block: options.Blocks = None,
+    purpose: options.Purpose = "",
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -92,6 +96,7 @@ def draft(
         raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
     else:
         form |= {"task": task and task.value, "coverage": coverage}
+        form["ledger"] = options.find_dataset(ledger, dataset, files, block, purpose)
         with screen.bar(f"reading {options.name_of(files)}") as bar:
             made = tables.draft_private(files, epsilon, delta, relation, progress=bar, **form)
         text, spent = made.to_toml(), made.spent

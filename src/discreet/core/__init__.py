@@ -1,7 +1,7 @@
 """The trusted core: filters, accounts, mechanisms, noise, the curator and the guarantee."""
 
 from discreet.accounting.budget import Budget, GDPBudget, PrivacyLoss, Relation, ZCDPBudget
-from discreet.core.account import Account, Accountant
+from discreet.core.account import Account
 from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.curator import Curator, NoisyGradient, NoisyMoment
 from discreet.core.filters import PrivacyFilter
@@ -18,7 +18,6 @@ from discreet.core.selections import (
 
 __all__ = [
     "Account",
-    "Accountant",
     "AdditiveMechanism",
     "Budget",
     "Curator",

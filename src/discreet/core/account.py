@@ -1,35 +1,46 @@
-"""The account of one fit, and the accountant that adds up several fits.
+"""The account of one fit.
 
 An account turns a budget into filters; it is opened once in one measure and shared by its fit's
-curators. An accountant counts over fits: cross-validation, a grid search, or a day's work on one
-table. Proof: docs/proofs/filters.md.
+curators. What several fits spend together is counted by a ledger, which an account charges before
+it opens its first filter. Proof: docs/proofs/filters.md.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import threading
-import uuid
-import weakref
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Protocol
 
-from discreet.accounting import conversions
-from discreet.accounting.budget import Budget, Measure, Relation
+from discreet.accounting.budget import Budget, Measure
 from discreet.accounting.composition import Division, divide
 from discreet.accounting.conversions import Conversion
 from discreet.core.filters import Mechanism, PlannedFilter, PlannedStep, PrivacyFilter, Unique
 from discreet.core.guarantee import Guarantee, Use
 from discreet.errors import BudgetExceeded, PrivacyError
-from discreet.validate import number
 
-__all__ = ["Account", "Accountant"]
+__all__ = ["Account", "Charge", "Chargeable"]
 
-_HERE: weakref.WeakValueDictionary[str, Accountant] = weakref.WeakValueDictionary()
+
+class Charge(Protocol):
+    """A charge that was written down before anything was read."""
+
+    def confirm(self) -> None:
+        """Note that the release took place."""
+
+    def give_back(self) -> None:
+        """Return what was charged: nothing was read."""
+
+
+class Chargeable(Protocol):
+    """Something that counts over fits and is charged before the rows are read: a ledger."""
+
+    def charge(
+        self, measure: Measure, total: Fraction, delta: Fraction, budget: Budget, unit: str
+    ) -> Charge:
+        """Write a charge down durably, or raise and change nothing."""
 
 
 class Account(Unique):
@@ -38,8 +49,7 @@ class Account(Unique):
     A fit may run several times over the same rows (one model per class): each part opens its own
     filter for a fixed share of the budget, all in the same measure. A part for a preparation of
     the rows may be reserved first; the models then have what is left (`models`). If the caller
-    counts fits with an `Accountant`, it is charged for all of the budget when the first filter
-    opens.
+    counts fits with a ledger, it is charged for all of the budget before the first filter opens.
 
     Privacy
     -------
@@ -48,14 +58,16 @@ class Account(Unique):
     models may spend together is proven in docs/proofs/preparation.md.
     """
 
-    def __init__(self, budget: Budget, accountant: Accountant | None = None) -> None:
+    def __init__(self, budget: Budget, ledger: Chargeable | None = None, unit: str = "row") -> None:
         self.budget = budget
+        self.unit = unit
         self.models = budget
         self._division: Division | None = None
         self._reserved: dict[int, PrivacyFilter] = {}
         self._reserved_parts: tuple[tuple[str, Fraction], ...] = ()
-        self._charged = False
-        self._accountant = accountant
+        self._ledger = ledger
+        self._charge: Charge | None = None
+        self._confirmed = False
         self._opened: tuple[Measure, Conversion] | None = None
         self._total = Fraction(0)
         self._shares = Fraction(0)
@@ -95,7 +107,7 @@ class Account(Unique):
                 raise PrivacyError("Nothing was reserved for this part of a preparation.")
             if self._opened is not None or self._forfeited or part in self._reserved:
                 raise PrivacyError("A part of a preparation is opened once, before the models.")
-            self._charge_accountant()
+            self._charge_ledger()
             share = self._reserved_parts[part][1] / division.share
             opened = PrivacyFilter(division.measure, division.total * share)
             self._reserved[part] = opened
@@ -114,7 +126,7 @@ class Account(Unique):
                 total = self.models.total(measure, conversion)
                 if self._division is not None:
                     self._division.check(measure, total)
-                self._charge_accountant(measure, total)
+                self._charge_ledger(measure, total)
                 self._total, self._opened = total, (measure, conversion)
             elif self._opened != (measure, conversion) or self._plan is not None:
                 raise PrivacyError(
@@ -145,7 +157,7 @@ class Account(Unique):
             if self._opened is None:
                 self._check_plan(step, math.ceil(count / share))
                 self._total = Fraction(self.models.epsilon)
-                self._charge_accountant("approximate", self._total)
+                self._charge_ledger("approximate", self._total)
                 self._opened = ("approximate", "tight")
                 self._plan = plan
             elif self._plan != plan:
@@ -182,10 +194,10 @@ class Account(Unique):
         with self._lock:
             if self._opened is not None or self._division is not None:
                 raise PrivacyError("A part of this fit was promised privacy already.")
-            if self._accountant is not None:
+            if self._ledger is not None:
                 raise PrivacyError(
-                    "This fit would not be private, so no accountant can count it. Use a private "
-                    "solver, or leave accountant=None for a baseline on public data."
+                    "This fit would not be private, so no ledger can count it. Use a private "
+                    "solver, or leave ledger=None for a baseline on public data."
                 )
             self._forfeited = True
 
@@ -197,17 +209,45 @@ class Account(Unique):
                 f"A share of {share} does not fit: {1 - self._shares} of the budget is unopened."
             )
 
-    def _charge_accountant(
+    def _charge_ledger(
         self, measure: Measure = "approximate", total: Fraction = Fraction(0)
     ) -> None:
         """Charge the whole fit, once; with a preparation, what the division says it costs."""
-        if self._accountant is None or self._charged:
+        if self._ledger is None or self._charge is not None:
             return
         delta = Fraction(self.budget.delta) if measure == "approximate" else Fraction(0)
         if self._division is not None:
             measure, total, delta = self._division.charge()
-        self._accountant.charge(measure, total, self.budget.relation, delta)
-        self._charged = True
+        self._charge = self._ledger.charge(measure, total, delta, self.budget, self.unit)
+
+    @property
+    def charge(self) -> Charge | None:
+        """The ledger's charge for this fit, once there is one."""
+        return self._charge
+
+    def confirm(self) -> None:
+        """Confirm the ledger's charge, once: what it paid for is about to be released."""
+        with self._lock:
+            first, self._confirmed = not self._confirmed, True
+        if self._charge is not None and first:
+            self._charge.confirm()
+
+    def abandon(self) -> None:
+        """End a fit that failed: what the ledger was charged is returned if no row was read.
+
+        Privacy
+        -------
+        Every read is charged to a filter of this account first. All filters are closed for good;
+        only if none of them was ever charged is the ledger's charge given back.
+        """
+        with self._lock:
+            self._shares = Fraction(1)
+            unread = [each.close() for each in (*self._reserved.values(), *self._filters)]
+            self._reserved_parts = ()
+            returned = self._charge is not None and all(unread) and not self._confirmed
+            self._confirmed = True
+        if self._charge is not None and returned:
+            self._charge.give_back()
 
     def guarantee(
         self,
@@ -216,10 +256,15 @@ class Account(Unique):
         public: tuple[str, ...] = (),
         secure: bool,
         earlier_fits: int = 0,
+        rows_per_unit: int = 1,
     ) -> Guarantee:
-        """Return the promise of this account, once its filters will not be used again."""
+        """Return the promise of this account, once its filters will not be used again.
+
+        The ledger's charge is confirmed.
+        """
         if self._opened is None and not self._forfeited:
             raise PrivacyError("Nothing was opened on this account, so there is nothing to state.")
+        self.confirm()
         measure, exact = (self._opened[0] if self._opened else None), self._total
         split: tuple[tuple[str, float], ...] = ()
         if self._division is not None and measure is not None:
@@ -245,137 +290,6 @@ class Account(Unique):
             earlier_fits=earlier_fits,
             mechanisms=tuple(Use(mechanism, count) for mechanism, count in counts.items()),
             split=split,
+            unit=self.unit,
+            rows_per_unit=rows_per_unit,
         )
-
-
-class Accountant:
-    """Sum of what every fit that carries it may spend; it can hold them to a limit.
-
-    Give the same accountant to estimators that learn from the same people::
-
-        spent = Accountant(limit=Budget(3.0, 1e-6, "add_remove"))
-        search = GridSearchCV(LogisticRegression(epsilon=0.1, accountant=spent), ...)
-
-    It is charged when a fit opens its budget: once settings and data are checked, before the
-    first private answer, with all that the fit may spend. A copy made by ``clone`` or ``deepcopy``
-    is the same accountant. It counts within one process, threads included; a fit in another
-    process (``n_jobs=2`` with joblib's default backend) is refused rather than lost: use
-    ``joblib.parallel_config(backend="threading")`` there.
-
-    Parameters
-    ----------
-    limit : Budget, optional
-        The most that all fits together may spend.
-    delta_share : float
-        Share of the limit's δ that is reserved for fits whose solver composes in (ε, δ) and so
-        has a δ of its own (`objpert`, `amp`, the SGD family). 0 refuses such fits under a limit.
-
-    Privacy
-    -------
-    Costs are added as approximate zCDP (a pure ε counts as ε²/2, a Gaussian μ as μ²/2, an (ε, δ)
-    as ε²/2 with its δ added up apart), which bounds fully adaptive sequences of fits. All fits
-    must use one relation.
-    """
-
-    def __init__(self, limit: Budget | None = None, delta_share: float = 0.0) -> None:
-        self.limit = limit
-        self.delta_share = number("delta_share", delta_share, least=0.0, below=1.0)
-        self._total = self._total_delta = None
-        if limit is not None:
-            self._total_delta = Fraction(limit.delta) * Fraction(self.delta_share)
-            rest = float(Fraction(limit.delta) - self._total_delta)
-            self._total = Fraction(replace(limit, delta=rest).to_zcdp().rho)
-        self._delta = Fraction(0)
-        self._relation = None if limit is None else limit.relation
-        self._rho = Fraction(0)
-        self._fits = 0
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._key = uuid.uuid4().hex
-        _HERE[self._key] = self
-
-    def charge(
-        self,
-        measure: Measure,
-        total: Fraction,
-        relation: Relation,
-        delta: Fraction = Fraction(0),
-    ) -> None:
-        """Count one fit, or raise and change nothing."""
-        if os.getpid() != self._process:
-            raise PrivacyError(
-                "This accountant counts in another process, where this fit would go unnoticed. "
-                'Run with n_jobs=1 or inside joblib.parallel_config(backend="threading").'
-            )
-        squared = total * total / 2
-        rho = {"pure": squared, "approximate": squared, "zcdp": total, "gdp": total / 2}[measure]
-        with self._lock:
-            if self._relation not in (None, relation):
-                raise PrivacyError(
-                    f"This accountant counts fits under {str(self._relation)!r}; a fit under "
-                    f"{str(relation)!r} cannot be added to them. Use one relation throughout."
-                )
-            if self._total is not None and self._rho + rho > self._total:
-                raise BudgetExceeded(
-                    f"This fit costs ρ = {float(rho):.6g}, but the accountant has only "
-                    f"{float(self._total - self._rho):.6g} left. No private answer was given and "
-                    "nothing was spent."
-                )
-            if self._total_delta is not None and self._delta + delta > self._total_delta:
-                raise BudgetExceeded(
-                    f"This fit's solver composes in (ε, δ) and needs δ = {float(delta):.6g} of its "
-                    f"own, but only {float(self._total_delta - self._delta):.6g} is reserved. "
-                    "Make the accountant with a larger delta_share, for example 0.5."
-                )
-            self._relation = relation
-            self._rho += rho
-            self._delta += delta
-            self._fits += 1
-
-    @property
-    def rho(self) -> float:
-        """Total zCDP cost of all fits so far (rounded up)."""
-        with self._lock:
-            return math.nextafter(float(self._rho), math.inf) if self._rho else 0.0
-
-    @property
-    def fits(self) -> int:
-        """Number of fits that were counted."""
-        with self._lock:
-            return self._fits
-
-    def epsilon(self, delta: float) -> float:
-        """Return the ε that all fits so far amount to at this δ."""
-        rho = self.rho
-        with self._lock:
-            rest = float(Fraction(delta) - self._delta) * (1 - 2.0**-50)
-        if not rho:
-            return 0.0
-        if rest <= 0:
-            return math.inf  # the fits' own δ add up to more
-        return conversions.epsilon_from_rho(rho, rest)
-
-    def __copy__(self) -> Accountant:
-        """Return the same accountant: a copy would lose count."""
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Accountant:
-        """Return the same accountant: a copy would lose count."""
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a reference, so that a round trip inside this process keeps counting."""
-        return _find, (self._key, self._process, self.limit, self.delta_share)
-
-    def __repr__(self) -> str:
-        """Show the count and the limit."""
-        return f"Accountant(limit={self.limit!r}) with {self.fits} fits, rho={self.rho:.6g}"
-
-
-def _find(key: str, process: int, limit: Budget | None, delta_share: float) -> Accountant:
-    """Return the accountant of this process with that key, or one that refuses charges."""
-    found = _HERE.get(key)
-    if found is None:
-        found = Accountant(limit, delta_share)
-        found._process = process if process != os.getpid() else -1
-    return found

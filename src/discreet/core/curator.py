@@ -101,7 +101,7 @@ class Curator(Unique):
     ----------
     n_rows
         Public size of the whole table: its number of rows (that of a sample of it is private), or
-        the bound on their total weight where rows have weights.
+        the number of privacy units, where several rows may share one.
     n_parameters
         Number of weights (public).
     relation
@@ -283,11 +283,13 @@ class Curator(Unique):
     def sampled_gradient(
         self, loss: Any, weights: FloatArray, *, clip: float, mechanism: SampledGaussian
     ) -> NoisyGradient:
-        """Release that sum over a fresh Poisson sample of the rows, drawn with the rate charged.
+        """Release that sum over a fresh Poisson sample of the units, drawn with the rate charged.
+
+        A unit is a row, unless rows share units: then it is drawn with all of its rows.
 
         Privacy
         -------
-        Given who else is sampled, a row that is sampled too moves the sum, rounding errors and
+        Given who else is sampled, a unit that is sampled too moves the sum, rounding errors and
         grid included, by at most the number that ``mechanism.noise_multiplier`` is multiplied
         with; so each step is what ``mechanism`` accounts for. The sample and its size stay inside.
         Proof: docs/proofs/subsampling.md.
@@ -301,11 +303,11 @@ class Curator(Unique):
                 f"This question needs Poisson sampling accounted under {str(self.relation)!r}; got "
                 f"{mechanism!r}. Nothing was spent."
             )
-        self._rows.check_batches()
+        self._rows.check_sampling()
         self._charge(mechanism, SampledGaussian)
         noise, rows = Gaussian(mechanism.noise_multiplier), self._rows
         if mechanism.rate < 1:
-            rows = rows.take(poisson_index(rows.n_rows, mechanism.rate, self._noise.bits))
+            rows = rows.take_units(poisson_index(rows.n_units, mechanism.rate, self._noise.bits))
         exact = rows.gradient_sum(weights, loss, clip)
         return NoisyGradient(*self._add_noise(exact, clip, clip, noise), noise)
 
@@ -690,7 +692,7 @@ class Curator(Unique):
         """
         sensitivity = positive("sensitivity", sensitivity)
         magnitude = positive("magnitude", magnitude)
-        self._check_relation(proven_for)
+        self._check_proof(proven_for)
         self._charge(mechanism, AdditiveMechanism)
         values = _checked(compute(self._rows), size)
         return mechanism.release(
@@ -719,7 +721,7 @@ class Curator(Unique):
         Cost: that of ``mechanism``. A result that is not finite or has the wrong size is withheld,
         and what was charged stays spent.
         """
-        self._check_relation(proven_for)
+        self._check_proof(proven_for)
         self._charge(mechanism, object)
         result = compute(self._rows, self._noise)
         _checked(result[0] if isinstance(result, tuple) else result, size)
@@ -731,12 +733,14 @@ class Curator(Unique):
         Privacy
         -------
         None. The account forfeits its promise before the rows are read: its guarantee says that
-        the fit is not private, and an `Accountant` refuses it.
+        the fit is not private, and a ledger refuses it.
         """
         self._account.forfeit()
         return _checked(compute(self._rows), size)
 
-    def _check_relation(self, proven_for: Relation) -> None:
+    def _check_proof(self, proven_for: Relation) -> None:
+        if self._rows.grouped:
+            raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")
         if Relation.parse(proven_for) is not self.relation:
             raise PrivacyError(
                 f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "

@@ -72,6 +72,7 @@ class PrivacyFilter(Unique):
         self._spent_delta = Fraction(0)
         self._lock = threading.Lock()
         self._charged: list[tuple[Mechanism, int]] = []
+        self._closed = False
 
     def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
         """Return the cost of one use of ``mechanism`` in this filter's unit, and its δ."""
@@ -97,11 +98,19 @@ class PrivacyFilter(Unique):
         cost, delta = self.cost(mechanism)
         cost, delta = times * cost, times * delta
         with self._lock:
+            if self._closed:
+                raise PrivacyError("This filter was closed; nothing can be charged to it.")
             if self._spent + cost > self.total or self._spent_delta + delta > self.total_delta:
                 raise BudgetExceeded(self._refusal(cost, delta))
             self._spent += cost
             self._spent_delta += delta
             self._charged.append((mechanism, times))
+
+    def close(self) -> bool:
+        """Refuse all further charges; returns True if there never was one."""
+        with self._lock:
+            self._closed = True
+            return not self._charged
 
     def _refusal(self, cost: Fraction, delta: Fraction) -> str:
         of_delta = ""

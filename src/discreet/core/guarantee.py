@@ -83,13 +83,14 @@ class Guarantee:
     split
         How the budget was shared out: (part, share), in the measure that composes. Empty if all of
         it went into the model.
-    unit
-        The privacy unit: what neighbouring data sets differ in.
+    unit, rows_per_unit
+        The privacy unit: what neighbouring data sets differ in. ``"row"``, or ``"person"`` with all
+        of their rows; ``rows_per_unit`` is the number of rows from which a person counts fully.
 
     Privacy
     -------
-    Holds for this one fit. Further fits on the same people add to it: count them with an
-    `Accountant`.
+    Holds for this one fit. Further fits on the same people add to it: count them with a
+    `Ledger`.
     """
 
     epsilon: float
@@ -105,6 +106,7 @@ class Guarantee:
     earlier_fits: int = 0
     split: tuple[tuple[str, float], ...] = ()
     unit: str = "row"
+    rows_per_unit: int = 1
 
     @property
     def private(self) -> bool:
@@ -196,7 +198,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     mechanisms: list[dict[str, str | int | float | bool | None]]
     earlier_fits: _Count
     split: list[_Part]
-    unit: str
+    unit: Literal["row", "person"]
+    rows_per_unit: Annotated[int, msgspec.Meta(ge=1, le=2**30)]
 
 
 def _describe(use: Use) -> dict[str, Any]:

@@ -67,6 +67,14 @@ class Rows(Protocol):
         """Public bound on the total weight of the rows: without weights, their number."""
 
     @property
+    def n_units(self) -> int:
+        """Number of privacy units that a sample is drawn from: rows, unless they share units."""
+
+    @property
+    def grouped(self) -> bool:
+        """True if rows may share a unit (public)."""
+
+    @property
     def n_parameters(self) -> int:
         """Number of weights (public)."""
 
@@ -113,6 +121,9 @@ class Rows(Protocol):
     ) -> Sum:
         """For each candidate, sum the rows' changes of loss from ``parent``, within ``clip``."""
 
+    def check_sampling(self) -> None:
+        """Raise NotSupported if units cannot be drawn: they are not known, or elsewhere."""
+
     def check_batches(self) -> None:
         """Raise NotSupported if single rows cannot be drawn: they have weights or are elsewhere."""
 
@@ -136,8 +147,11 @@ class Rows(Protocol):
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the named rows, as rows; the public size stays that of the whole table."""
 
+    def take_units(self, index: NDArray[np.intp]) -> Self:
+        """Return all rows of the named units; the public size stays that of the whole table."""
+
     def sample(self, rate: float, generator: np.random.Generator) -> Self:
-        """Return a Poisson sample of the rows."""
+        """Return a Poisson sample of the units, with their rows."""
 
     def columns(self, index: NDArray[np.intp], factor: float) -> Rows:
         """Return the same rows and targets with the named columns only, times ``factor``."""

@@ -22,16 +22,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from discreet import engines
-from discreet.core import Account, Accountant, Budget, Curator, Guarantee
+from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
+from discreet.estimators.people import ClassWeights, People
+from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
-from discreet.preparation import FittedStep, Step, check_steps, pipeline
+from discreet.preparation import Balance, FittedStep, Step, check_steps, pipeline
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
-from discreet.validate import FloatArray, flag, function, number
+from discreet.validate import FloatArray, flag, function, integer, number
 
 __all__ = ["PrivateLinearModel"]
 
@@ -47,6 +49,15 @@ _FITS = itertools.count()
 """Counts the fits of this process, so that a guarantee can say how many there were before."""
 
 
+_ADAPTIVE = frozenset({"pure", "zcdp", "gdp"})
+"""Measures in which a solver's plan may depend on earlier releases of the same fit."""
+
+
+def _adapts(solver: Solver) -> bool:
+    """Return whether the size of the objective may be a released number, not a public one."""
+    return solver.takes_units and (not solver.private or _ADAPTIVE.issuperset(solver.composes))
+
+
 def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> None:
     """Call the caller's function with the index of the model."""
     callback(replace(at, entry=replace(at.entry, model=model)))
@@ -54,12 +65,16 @@ def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> N
 
 @dataclass(frozen=True)
 class _Method:
-    """A preparation with the mechanism of each step, a solver, and the budget of its models."""
+    """A preparation with the mechanism of each step, a solver, and the budget of its models.
+
+    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured.
+    """
 
     steps: tuple[Step, ...]
     mechanisms: tuple[Any, ...]
     solver: Solver
     models: Budget
+    balance: Balance | None = None
 
 
 @dataclass(frozen=True)
@@ -89,8 +104,9 @@ class PrivateLinearModel(BaseEstimator):
     data_norm: float | None = None
     fit_intercept: bool = True
     preparation: Sequence[Step] | None = None
+    rows_per_unit: int | None = None
     random_state: Any = None
-    accountant: Accountant | None = None
+    ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
 
     coef_: FloatArray = field(init=False)
@@ -99,9 +115,12 @@ class PrivateLinearModel(BaseEstimator):
     preparation_: tuple[FittedStep, ...] = field(init=False)
     solver_: str = field(init=False)
     row_norm_: float | None = field(init=False)
+    ledger_entry_: int | None = field(init=False)
+
+    # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
+    __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
     _public: ClassVar[tuple[str, ...]] = (
-        "the number of rows",
         "the number and order of columns, and how the table is stored",
         "that all rows are valid (finite numbers, known labels)",
     )
@@ -122,6 +141,9 @@ class PrivateLinearModel(BaseEstimator):
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
+        if self.rows_per_unit is not None:
+            remedy = "1 makes each person count once."
+            integer("rows_per_unit", self.rows_per_unit, most=2**30, remedy=remedy)
         return budget, self._loss(), L2(alpha)
 
     def _settings(self) -> _Settings:
@@ -131,8 +153,7 @@ class PrivateLinearModel(BaseEstimator):
             function("progress", self.progress)
         if self.random_state is not None:
             check_random_state(self.random_state)
-        if self.accountant is not None and not isinstance(self.accountant, Accountant):
-            raise ValueError(f"accountant must be an Accountant or None; got {self.accountant!r}.")
+        check_dataset(self.ledger)
         steps = check_steps(self.preparation, self.data_norm)
         if isinstance(self.solver, str) and self.solver == "auto":
             if budget.pure:
@@ -148,22 +169,46 @@ class PrivateLinearModel(BaseEstimator):
         return _Settings(budget, loss, penalty, steps, method)
 
     @staticmethod
-    def _divide(budget: Budget, steps: tuple[Step, ...], solver: Solver) -> _Method:
+    def _divide(
+        budget: Budget, steps: tuple[Step, ...], solver: Solver, balance: Balance | None = None
+    ) -> _Method:
         """Divide the budget between a preparation and a solver: once per fit."""
         if steps and not solver.private:
             raise NotSupported(
                 f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
                 "with it. Pass preparation=None, or use a private solver."
             )
-        models, mechanisms = pipeline.divide_budget(steps, budget, solver.composes)
-        return _Method(steps, mechanisms, solver, models)
+        parts = steps if balance is None else (*steps, balance)
+        models, mechanisms = pipeline.divide_budget(parts, budget, solver.composes)
+        return _Method(steps, mechanisms, solver, models, balance)
 
-    def _method(self, settings: _Settings, X: Any) -> _Method:
-        """Return the method of the settings, or choose one now that the table's size is known."""
-        if settings.method is not None:
-            return settings.method
+    def _method(
+        self,
+        settings: _Settings,
+        X: Any,
+        people: People,
+        by_class: ClassWeights | None = None,
+    ) -> _Method:
+        """Return the method of the settings, or choose one now that the table's size is known.
+
+        If weights do not add up to the number of units, their total is measured: always for
+        balanced classes, else for solvers whose plan may depend on it.
+        """
+        method = settings.method or self._chosen(settings, X, people)
+        if people.even and by_class is None:
+            return method
+        people.check_solver(method.solver, weighted=by_class is not None)
+        balanced = by_class is not None and by_class.values is None
+        if not (method.solver.private and (balanced or _adapts(method.solver))):
+            return method
+        balance = Balance.of(settings.budget, people.size)
+        method = self._divide(settings.budget, method.steps, method.solver, balance)
+        method.solver.check(settings.loss, method.models)
+        return method
+
+    def _chosen(self, settings: _Settings, X: Any, people: People) -> _Method:
         choice = auto.choose(
-            n_rows=X.shape[0],
+            n_rows=people.size,
             n_features=X.shape[1],
             loss=settings.loss,
             budget=settings.budget,
@@ -218,6 +263,8 @@ class PrivateLinearModel(BaseEstimator):
         y: NDArray[Any] | None,
         rules: Sequence[Rule],
         public: tuple[str, ...],
+        people: People,
+        by_class: ClassWeights | None = None,
     ) -> FloatArray:
         """Fit linear models on one budget; returns weights of shape (n_models, p).
 
@@ -225,10 +272,19 @@ class PrivateLinearModel(BaseEstimator):
         X hold.
         """
         n_models = len(rules)
+        bits: Bits = SystemBits()
+        if self.random_state is not None:
+            seed = check_random_state(self.random_state).randint(0, 2**31 - 1)
+            bits = SeededBits(int(seed))
+        if people.units is not None and not method.solver.takes_units:
+            assert y is not None  # rows on workers have no units
+            index = people.units.draw(bits)
+            X, y, people = X[index], y[index], people.take(index)
+            by_class = None if by_class is None else by_class.take(index)
         problem = Problem(
             loss=settings.loss,
             penalty=settings.penalty,
-            n_rows=X.shape[0],
+            n_rows=people.size,
             n_features=X.shape[1],
             fit_intercept=self.fit_intercept,
             row_norm=pipeline.model_norm(
@@ -236,34 +292,44 @@ class PrivateLinearModel(BaseEstimator):
             ),
         )
         spends = method.solver.plan(problem, method.models, n_models).spends
-        self._warn(settings.budget, X.shape[0])
-        bits: Bits = SystemBits()
-        if self.random_state is not None:
-            seed = check_random_state(self.random_state).randint(0, 2**31 - 1)
-            bits = SeededBits(int(seed))
+        self._warn(settings.budget, people)
         earlier_fits = next(_FITS)
-        account = Account(settings.budget if method.steps else spends, self.accountant)
-        rows, fitted = self._prepare(
-            method, problem, spends, X, None if y is None else rules[0](y), account, bits
-        )
+        whole = settings.budget if method.mechanisms else spends
+        account = Account(whole, self._payer(method.solver), people.unit)
         solutions = []
-        for model, stream in enumerate(bits.spawn(n_models)):
-            # made when needed: targets of many classes would outgrow a narrow table
-            rule = rules[model]
-            if y is None:
-                part = rows.with_targets(rule)
-            else:
-                part = rows if model == 0 else rows.with_targets(rule(y))
-            curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
-            progress = None if self.progress is None else partial(_report, self.progress, model)
-            solutions.append(method.solver.solve(problem, curator, method.models, progress))
+        try:
+            first = None if y is None else rules[0](y)
+            rows, fitted, problem = self._prepare(
+                method, problem, spends, X, first, account, bits, people, by_class
+            )
+            for model, stream in enumerate(bits.spawn(n_models)):
+                # made when needed: targets of many classes would outgrow a narrow table
+                rule = rules[model]
+                if y is None:
+                    part = rows.with_targets(rule)
+                else:
+                    part = rows if model == 0 else rows.with_targets(rule(y))
+                curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
+                progress = None if self.progress is None else partial(_report, self.progress, model)
+                solutions.append(method.solver.solve(problem, curator, method.models, progress))
+        except BaseException:
+            account.abandon()
+            raise
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
+        if people.factors is not None:
+            public = (*public, "the sample weights of the rows")
+        if by_class is not None:
+            public = (*public, *by_class.public)
         divided = "the budget was divided between preparation and model before a row was read"
-        of_steps = (*(step.condition for step in fitted), divided) if fitted else ()
+        of_steps = (*(step.condition for step in fitted), divided) if method.mechanisms else ()
+        if method.balance is not None:
+            of_steps = (method.balance.condition, *of_steps)
         conditions = (*of_steps, *solutions[0].conditions)
         if y is None:
             conditions += (_WORKERS.format(X.place),)
+        if people.unit != "row":
+            conditions = people.stated(conditions)
         if spends.epsilon > method.models.epsilon:
             conditions += (
                 f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
@@ -271,10 +337,12 @@ class PrivateLinearModel(BaseEstimator):
             )
         self.guarantee_ = account.guarantee(
             conditions=conditions,
-            public=(*self._public, *public),
+            public=(f"the number of {people.plural}", *self._public, *public),
             secure=bits.secure,
             earlier_fits=earlier_fits,
+            rows_per_unit=people.rows_per_unit,
         )
+        self.ledger_entry_ = getattr(account.charge, "entry", None)
         self.preparation_ = fitted
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
@@ -286,6 +354,15 @@ class PrivateLinearModel(BaseEstimator):
         )
         return np.array([solution.weights for solution in solutions])
 
+    def _payer(self, solver: Solver) -> Dataset | None:
+        """Return the data set to charge, with what its entry says about the fit."""
+        if self.ledger is None:
+            return None
+        left_out = ("ledger", "progress", "random_state", "classes", "solver")
+        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
+        kind = {"estimator": type(self).__name__, "solver": solver.name}
+        return self.ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
+
     def _prepare(
         self,
         method: _Method,
@@ -295,46 +372,73 @@ class PrivateLinearModel(BaseEstimator):
         targets: FloatArray | None,
         account: Account,
         bits: Bits,
-    ) -> tuple[Any, tuple[FittedStep, ...]]:
-        """Reserve the steps' shares of the budget and transform the rows."""
-        steps = method.steps
-        if steps and spends != method.models:
+        people: People,
+        by_class: ClassWeights | None,
+    ) -> tuple[Any, tuple[FittedStep, ...], Problem]:
+        """Reserve the shares of the steps and of the balance; transform and weigh the rows.
+
+        Steps see rows with weights by which every unit counts once, the model those of the caller.
+        """
+        steps, balance = method.steps, method.balance
+        if method.mechanisms and spends != method.models:
             raise NotSupported(
                 f"solver={method.solver.name!r} would spend more than it was given (unsafe=True); "
                 "a preparation cannot be accounted for together with that. Pass preparation=None."
             )
         copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
         copy = pipeline.check_table(steps, X, copy=copy)
-        if steps:
-            account.reserve([(step.name, step.share) for step in steps], method.solver.composes)
-        return pipeline.transform(
+        if method.mechanisms:
+            parts = steps if balance is None else (*steps, balance)
+            account.reserve([(part.name, part.share) for part in parts], method.solver.composes)
+        noises = [Noise(stream) for stream in bits.spawn(len(method.mechanisms))]
+        rows, fitted = pipeline.transform(
             steps,
             method.mechanisms,
             X,
             targets,
             account,
-            [Noise(stream) for stream in bits.spawn(len(steps))],
+            noises,
             copy=copy,
             data_norm=self.data_norm,
             problem=problem,
+            weights=None if people.units is None else people.units.weights(),
         )
+        if people.even and by_class is None:
+            return rows, fitted, problem
+        codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
+        count = 1 if by_class is None else by_class.count
+        totals = None
+        if balance is not None:
+            part, mechanism = len(steps), method.mechanisms[-1]
+            own = (people.model_weights(), account, part, mechanism, noises[-1])
+            totals = balance.measure(codes, count, *own)
+        elif not method.solver.private:
+            totals = people.totals(codes, count)
+        factors = np.ones(1) if by_class is None else by_class.factors(totals)
+        if totals is not None and _adapts(method.solver):
+            size = round(float(totals @ factors))
+            problem = replace(problem, n_rows=min(max(1, size), people.size))
+        if by_class is not None:
+            people = people.times(factors[codes])
+        return rows.with_weights(people.model_weights()), fitted, problem
 
     def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
         """Keep what predictions need to know of a solution on rows after these steps."""
 
-    def _warn(self, budget: Budget, n_rows: int) -> None:
+    def _warn(self, budget: Budget, people: People) -> None:
         """Warn about settings under which the guarantee says less than it seems to."""
-        if budget.delta * n_rows >= 1:
+        if budget.delta * people.size >= 1:
+            whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(
-                f"delta={budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
-                "publish a whole row and keep such a promise. Use a delta well below 1/n.",
+                f"delta={budget.delta:g} is at least 1/n = {1 / people.size:g}: a mechanism could "
+                f"publish {whole} and keep such a promise. Use a delta well below 1/n.",
                 UserWarning,
                 stacklevel=4,
             )
-        if self.accountant is None and multiprocessing.parent_process() is not None:
+        if self.ledger is None and multiprocessing.parent_process() is not None:
             warnings.warn(
-                "This fit runs in a worker process, and no accountant counts it. The fits of a "
-                "search add up: pass accountant=Accountant() and use joblib's threading backend.",
+                "This fit runs in a worker process, and no ledger counts it. The fits of a search "
+                "add up: pass ledger=Ledger('visits.sqlite').open('visits').",
                 PrivacyLeakWarning,
                 stacklevel=4,
             )

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -20,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet import engines
 from discreet.core import Budget
-from discreet.errors import PrivacyLeakWarning
+from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.inputs import Rule, by_blocks
+from discreet.estimators.people import ClassWeights, People, check_class_weight
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
@@ -43,11 +44,14 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     _: KW_ONLY
     classes: ArrayLike | None = None
+    class_weight: Mapping[Any, float] | str | None = None
     classes_: NDArray[Any] = field(init=False)
     intercept_: FloatArray = field(init=False)
     multinomial_: bool = field(init=False)
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike, groups: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the model within the budget.
 
         Parameters
@@ -58,6 +62,11 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
             was opened with `discreet.engines.spark.open`.
         y : array of shape (n_samples,)
             Labels. The set of labels is public: pass it as ``classes``.
+        groups : sequence of ids, optional
+            Whose row each row is: any hashable values of one kind, none missing. The guarantee is
+            then for one person with all of their rows, and each person counts once.
+        sample_weight : array of shape (n_samples,), optional
+            Public numbers of at least 0: what each row counts, relative to the largest.
 
         Returns
         -------
@@ -71,13 +80,26 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                 "example classes=[0, 1]."
             )
         X, y = self._read(X, y, settings, numbers=False)
+        people = People.of(X, groups, sample_weight, self.rows_per_unit)
         if y is None:
             X, codes = X.with_targets(partial(label_codes, declared=classes)), None
         elif classes is None:
             classes, codes = self._labels_of(y)
         else:
             codes = label_codes(y, classes)
-        method = self._method(settings, X)
+        if people.size < len(classes):
+            raise ValueError(
+                f"there are {len(classes)} classes, but only {people.size} {people.plural}; a "
+                "classifier needs at least one for each class."
+            )
+        by_class = None
+        if self.class_weight is not None:
+            if codes is None:
+                raise NotSupported(
+                    "class_weight is for tables of this process, and these rows are on workers."
+                )
+            by_class = ClassWeights.of(self.class_weight, classes, codes)
+        method = self._method(settings, X, people, by_class)
         two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
         multinomial = logistic and not two and method.solver.takes_outputs
         if multinomial:
@@ -88,7 +110,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
             ones = [1] if two else range(len(classes))
             rules = [partial(_one_of, code=one) for one in ones]
         public = ("the class labels",)
-        weights = self._fit_models(settings, method, X, codes, rules, public)
+        weights = self._fit_models(settings, method, X, codes, rules, public, people, by_class)
         if multinomial:
             weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._split_intercept(weights)
@@ -145,6 +167,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._declared_classes()
+        if self.class_weight is not None:
+            check_class_weight(self.class_weight)
         return super()._objective()
 
     def _declared_classes(self) -> NDArray[Any] | None:
@@ -279,12 +303,19 @@ class LogisticRegression(LinearClassifier):
         Private transformations of the rows before the fit: `Bounds`, `Radius`, `Centre`, `Spread`,
         `Scale`, `Whiten`, in the order given. Each has a share of the budget; the model gets the
         rest. ``solver="auto"`` adds its own.
+    rows_per_unit : int, optional
+        For people with several rows (``groups`` of `fit`, which then must be given): the number of
+        rows k from which a person counts fully. By default 1: each person counts once.
     classes : array-like, optional
         The set of labels (public). Taken from y, with a warning, if not given.
+    class_weight : dict or "balanced", optional
+        What rows of each class count: public numbers (1 for labels that are not in it), or such
+        that all classes count the same, by a noisy class balance that the budget pays for.
     random_state : int or RandomState, optional
         For tests only: fixes the noise, so the fit is not private.
-    accountant : Accountant, optional
-        Counts what several fits on the same people spend together.
+    ledger : Dataset, optional
+        Data set of a `Ledger`, which counts what all releases about the same people spend
+        together and holds them to a limit.
     progress : callable, optional
         Called after each iteration with a `Progress`.
 
@@ -377,8 +408,8 @@ class LinearSVC(LinearClassifier):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, classes, \
-random_state, accountant, progress
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
+rows_per_unit, classes, class_weight, random_state, ledger, progress
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -39,7 +39,7 @@ VERSION = 1
 LARGEST = 2**30
 """Bytes of the largest file that is read: ten million weights take a quarter of it."""
 
-NOT_SAVED = ("accountant", "progress", "random_state", "trace_")
+NOT_SAVED = ("ledger", "ledger_entry_", "progress", "random_state", "trace_")
 """Parameters and attributes that belong to a process, not to a model, and the trace."""
 
 Model: TypeAlias = LogisticRegression | LinearSVC | LinearRegression | HuberRegressor
@@ -148,8 +148,8 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
     -----
     *Privacy.* The file holds the model (weights and other releases that were paid for), its
     settings, the schema and the guarantee; all of it is covered by the guarantee or public. It does
-    not hold rows, the trace, seeds, accountants or callbacks. A model that is not private is saved
-    with a warning in the file.
+    not hold rows, the trace, seeds, ledgers or callbacks. A model that is not private is saved
+    with a warning in the file. If a ledger counted the fit, the file's SHA-256 is noted there.
     """
     table, estimator = None, model
     if isinstance(model, Pipeline):
@@ -177,8 +177,12 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
     entries = [f'"{name}": {json.dumps(value, **strict)}' for name, value in _plain(file).items()]
     text = ",\n".join(entries)
     checksum = hashlib.sha256(f"{{\n{text}".encode("ascii")).hexdigest()
+    whole = f'{{\n{text}{_CHECKSUM.decode()}{checksum}"\n}}\n'
     with replacing(path) as stream:
-        stream.write(f'{{\n{text}{_CHECKSUM.decode()}{checksum}"\n}}\n')
+        stream.write(whole)
+    entry = getattr(estimator, "ledger_entry_", None)
+    if estimator.ledger is not None and entry is not None:
+        estimator.ledger.attach(entry, hashlib.sha256(whole.encode("ascii")).hexdigest())
 
 
 def load(path: str | os.PathLike[str]) -> Model | Pipeline:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.core import Budget
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.inputs import by_blocks
+from discreet.estimators.people import People
 from discreet.objectives import L2, Huber, Loss, Squared
 from discreet.validate import FloatArray, number
 
@@ -37,7 +38,9 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
     target_bounds: tuple[float, float] | None = None
     intercept_: float = field(init=False)
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike, groups: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the model within the budget.
 
         Parameters
@@ -48,6 +51,11 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             was opened with `discreet.engines.spark.open`.
         y : array of shape (n_samples,)
             Target; values outside ``target_bounds`` are clipped to them.
+        groups : sequence of ids, optional
+            Whose row each row is: any hashable values of one kind, none missing. The guarantee is
+            then for one person with all of their rows, and each person counts once.
+        sample_weight : array of shape (n_samples,), optional
+            Public numbers of at least 0: what each row counts, relative to the largest.
 
         Returns
         -------
@@ -65,11 +73,12 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 stacklevel=2,
             )
         X, y = self._read(X, y, settings, numbers=True)
-        method = self._method(settings, X)
+        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        method = self._method(settings, X, people)
         bounds = None if self.target_bounds is None else self._bounds()
         public = () if bounds is None else ("the bounds of the target",)
         rule = partial(_in_units, bounds=bounds, centre=centre, scale=scale)
-        weights = self._fit_models(settings, method, X, y, [rule], public)
+        weights = self._fit_models(settings, method, X, y, [rule], public, people)
         coefficients, intercepts = self._split_intercept(weights)
         self.coef_ = coefficients[0] * scale
         self.intercept_ = float(intercepts[0] * scale + centre)
@@ -136,8 +145,8 @@ class LinearRegression(LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, random_state, \
-accountant, progress
+    epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
+rows_per_unit, random_state, ledger, progress
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -179,8 +188,8 @@ class HuberRegressor(LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, random_state, \
-accountant, progress, target_bounds
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
+rows_per_unit, random_state, ledger, progress, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if

@@ -14,26 +14,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Account, Accountant, Budget, Guarantee, Laplace
+from discreet.core import Account, Budget, Guarantee, Laplace
 from discreet.core.bits import SystemBits
 from discreet.core.noise import Noise
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
 from discreet.estimators.regressors import LinearRegressor
+from discreet.ledger import Dataset, check_dataset
+from discreet.rows import Units
 from discreet.validate import FloatArray
 
 _PUBLIC = (
-    "the number of rows",
     "that all rows are valid (they match the schema, known labels)",
     "the model",
     "the class labels or the bounds of the target",
 )
 
-_UNITS = 2**20
-"""Errors are rounded to multiples of 2^-20, so that their sums are exact."""
+_STEPS = 2**30
+"""Weights of rows and errors times them are rounded down to multiples of 2^-30, so that their sums
+are exact."""
+
+_BLOCK = 2**16
+"""Rows that are counted at a time: whole numbers below 2^53, which are exact as doubles."""
 
 
 @dataclass(frozen=True)
@@ -92,28 +97,32 @@ def score_classifier(
     X: Any,
     y: ArrayLike,
     budget: Budget | None = None,
-    accountant: Accountant | None = None,
+    ledger: Dataset | None = None,
+    groups: Any = None,
 ) -> ClassifierScores:
     """Score a classifier: exactly, or with a budget through a noisy confusion matrix.
 
     All labels in y must be in ``model.classes_``. Of the budget ε is spent, δ is not used; without
-    one the scores are exact and private. ``accountant`` counts what is spent.
+    one the scores are exact and private. ``ledger`` counts what is spent. ``groups`` says whose
+    row each row is: then each person counts once, and the guarantee is for people.
 
     Notes
     -----
     *Privacy.* A row counts in one cell. Adding or removing it changes one count by 1, replacing it
     changes two, so the L1 sensitivity of all counts is 1 or 2; Laplace noise makes them ε-DP.
-    All scores are computed from the noisy counts, clipped to 0 (post-processing).
+    The same holds for a person whose rows have weights that add up to at most 1. All scores are
+    computed from the noisy counts, clipped to 0 (post-processing).
     """
-    account = None if budget is None else _charged(budget, accountant)
+    people = _Scored.of(X, groups)
+    account = None if budget is None else _charged(budget, ledger, people)
     size = len(model.classes_)
     predicted = model._codes_of(row_scores(model, X))
     truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
-    counts = np.bincount(truth * size + predicted, minlength=size * size).astype(np.float64)
+    counts = people.counts(truth * size + predicted, size * size)
     guarantee = None
     if account is not None:
         sensitivity = float(account.budget.relation.rows_changed)
-        noisy, guarantee = _release(counts, sensitivity, len(truth), account)
+        noisy, guarantee = _release(counts, sensitivity, people, account)
         counts = np.maximum(noisy, 0.0)
     return ClassifierScores(tuple(model.classes_.tolist()), counts.reshape(size, size), guarantee)
 
@@ -124,7 +133,8 @@ def score_regressor(
     y: ArrayLike,
     bounds: tuple[float, float],
     budget: Budget | None = None,
-    accountant: Accountant | None = None,
+    ledger: Dataset | None = None,
+    groups: Any = None,
 ) -> RegressorScores:
     """Score a regressor: exactly, or with a budget through two noisy sums.
 
@@ -133,48 +143,86 @@ def score_regressor(
 
     Notes
     -----
-    *Privacy.* In units of the bounds' width each row adds at most 1 to the sum of absolute errors
-    and at most 1 to that of squares, under either relation, so the L1 sensitivity of both is 2.
-    Each row's terms are rounded to a grid and added as integers: the sums have no rounding error.
-    An error that is not a number counts as the whole width.
+    *Privacy.* In units of the bounds' width each person (without groups, row) adds at most 1 to the
+    sum of absolute errors and at most 1 to that of squares, under either relation, so the L1
+    sensitivity of both is 2. Each row's terms are rounded down to a grid and added as integers: the
+    sums have no rounding error. An error that is not a number counts as the whole width.
     """
-    account = None if budget is None else _charged(budget, accountant)
+    people = _Scored.of(X, groups)
+    account = None if budget is None else _charged(budget, ledger, people)
     low, high = bounds
     width = high - low
     predicted = model._clipped(row_scores(model, X)[:, 0])
     truth = np.asarray(y, dtype=np.float64)
     error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
     error = np.minimum(np.nan_to_num(error, nan=1.0), 1.0)
-    terms = (np.rint(error * _UNITS), np.rint(error * error * _UNITS))
-    sums = np.array([float(term.astype(np.int64).sum()) / _UNITS for term in terms])
+    sums = np.array([people.total(error), people.total(error * error)])
     guarantee = None
     if account is not None:
-        noisy, guarantee = _release(sums, 2.0, len(truth), account)
-        sums = np.clip(noisy, 0.0, len(truth))
-    mean_absolute, mean_square = sums / len(truth)
+        noisy, guarantee = _release(sums, 2.0, people, account)
+        sums = np.clip(noisy, 0.0, people.size)
+    mean_absolute, mean_square = sums / people.size
     return RegressorScores(
         float(width * mean_absolute), float(width * np.sqrt(mean_square)), guarantee
     )
 
 
-def _charged(budget: Budget, accountant: Accountant | None) -> Account:
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """People whose rows are scored, and the weight of each row; None if every row counts 1."""
+
+    size: int
+    weights: FloatArray | None
+    unit: str
+    plural: str
+
+    @classmethod
+    def of(cls, X: Any, groups: Any) -> _Scored:
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if groups is None:
+            return cls(n_rows, None, "row", "rows")
+        own = Units.of(groups, n_rows).weights()
+        return cls(own.size, own.values, "person", "people")
+
+    def counts(self, cells: NDArray[np.intp], size: int) -> FloatArray:
+        """Count the rows in each cell by their weights, exactly."""
+        if self.weights is None:
+            return np.bincount(cells, minlength=size).astype(np.float64)
+        total = np.zeros(size, dtype=np.int64)
+        for start in range(0, len(cells), _BLOCK):
+            at = slice(start, start + _BLOCK)
+            own = np.bincount(cells[at], self.weights[at] * _STEPS, minlength=size)
+            total += own.astype(np.int64)
+        return total / _STEPS
+
+    def total(self, terms: FloatArray) -> float:
+        """Add up numbers from 0 to 1 by weight, each term rounded down to the grid."""
+        scaled = terms if self.weights is None else terms * self.weights
+        return float(np.floor(scaled * _STEPS).astype(np.int64).sum()) / _STEPS
+
+
+def _charged(budget: Budget, ledger: Dataset | None, people: _Scored) -> Account:
     """Return an account whose whole budget is charged for one release, before a row is read."""
-    account = Account(budget, accountant)
+    check_dataset(ledger)
+    payer = None if ledger is None else ledger.noting(solver="evaluation")
+    account = Account(budget, payer, people.unit)
     account.open("pure").charge(Laplace(budget.epsilon))
     return account
 
 
 def _release(
-    values: FloatArray, sensitivity: float, n_rows: int, account: Account
+    values: FloatArray, sensitivity: float, people: _Scored, account: Account
 ) -> tuple[FloatArray, Guarantee]:
     """Return the values with the Laplace noise that was charged for, and their guarantee."""
     bits = SystemBits()
     noisy, _ = Laplace(account.budget.epsilon).release(
-        values, sensitivity=sensitivity, magnitude=float(max(n_rows, 1)), noise=Noise(bits)
+        values, sensitivity=sensitivity, magnitude=float(max(people.size, 1)), noise=Noise(bits)
     )
     return noisy, account.guarantee(
-        conditions=("each row counts once, by a prediction that depends on that row alone",),
-        public=_PUBLIC,
+        conditions=(
+            f"each {people.unit} counts once, by predictions that depend on single rows alone",
+        ),
+        public=(f"the number of {people.plural}", *_PUBLIC),
         secure=bits.secure,
     )
 

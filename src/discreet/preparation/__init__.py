@@ -4,6 +4,7 @@ Each step is defined beside its fitted form: `steps` has those that choose among
 `whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
 """
 
+from discreet.preparation.balance import Balance
 from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
     FITTED_STEPS,
@@ -23,6 +24,7 @@ __all__ = [
     "FITTED_STEPS",
     "STEPS",
     "WIDEST",
+    "Balance",
     "Bounds",
     "Centre",
     "FittedStep",

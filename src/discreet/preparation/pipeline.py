@@ -24,6 +24,7 @@ from discreet.core.noise import Noise
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
+from discreet.preparation.balance import Balance
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
@@ -34,7 +35,7 @@ from discreet.preparation.steps import (
     Step,
 )
 from discreet.preparation.whitening import MARGIN, Scale
-from discreet.rows import AffineMap, Rows, as_rows
+from discreet.rows import AffineMap, Rows, RowWeights, as_rows
 from discreet.validate import FloatArray, number
 
 LARGEST_DENSE = 2**32
@@ -102,15 +103,15 @@ def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> bool:
     size = n_rows * n_features * X.dtype.itemsize
     if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
         raise NotSupported(
-            f"Centre and Whiten make a dense table of a sparse one; of {n_rows:,} × "
-            f"{n_features:,} it would take {size / 2**30:.1f} GiB, more than "
-            f"{LARGEST_DENSE / 2**30:g}. Leave these steps out, or use fewer columns or float32."
+            f"Centre and Whiten make a dense table of a sparse one; with {n_features:,} columns it "
+            f"would take more than {LARGEST_DENSE / 2**30:g} GiB. Leave these steps out, or use "
+            "fewer columns or float32."
         )
     return True
 
 
 def divide_budget(
-    steps: Sequence[Step], budget: Budget, measures: Sequence[Measure]
+    steps: Sequence[Step | Balance], budget: Budget, measures: Sequence[Measure]
 ) -> tuple[Budget, tuple[Mechanism, ...]]:
     """Divide a budget between steps and models that may compose in ``measures``.
 
@@ -140,6 +141,7 @@ def transform(
     copy: bool,
     data_norm: float | None,
     problem: Problem,
+    weights: RowWeights | None = None,
 ) -> tuple[Rows, tuple[FittedStep, ...]]:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
@@ -149,12 +151,14 @@ def transform(
 
     No step uses the targets, which are those of the first model, or None where X holds its own.
     ``account`` has each step's share reserved. ``data_norm`` is a public bound on the norm of a row
-    before the preparation; the problem may have one after it.
+    before the preparation; the problem may have one after it. Every step sees the rows with their
+    ``weights``.
     """
     table: Any = X
     base: Rows | None = None
     affine: AffineMap | None = None
-    rows_now: Callable[..., Rows] = partial(_rows_of, X, targets)  # for the next step or the model
+    rows_of = partial(_rows_of, weights=weights)
+    rows_now: Callable[..., Rows] = partial(rows_of, X, targets)  # for the next step or the model
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
     for part, step in enumerate(steps):
@@ -167,10 +171,10 @@ def transform(
         affine = None if copy else released.affine_map(affine, X.shape[1])
         if affine is None:
             table = _applied(released, table, own=table is not X)
-            rows_now = partial(_rows_of, table, targets)
+            rows_now = partial(rows_of, table, targets)
         else:
             if base is None:  # made once: norms are computed there
-                base = _rows_of(table, targets, row_norm=affine.row_norm)
+                base = rows_of(table, targets, row_norm=affine.row_norm)
             rows_now = partial(base.transformed, affine)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
@@ -182,12 +186,14 @@ def _rows_of(
     *,
     fit_intercept: bool = True,
     row_norm: float | None = None,
+    weights: RowWeights | None = None,
 ) -> Rows:
-    """Return the rows of a table, wherever it is."""
+    """Return the rows of a table, wherever it is; rows on workers have no weights."""
+    settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
     if targets is None:
-        rows: Rows = table.rows(fit_intercept=fit_intercept, row_norm=row_norm)
+        rows: Rows = table.rows(**settings)
         return rows
-    return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
+    return as_rows(table, targets, weights=weights, **settings)
 
 
 def _applied(step: FittedStep, table: Any, *, own: bool) -> Any:

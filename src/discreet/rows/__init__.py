@@ -15,6 +15,7 @@ from discreet.rows.rows import Checked, Rows, as_rows, check_targets
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import Sum
 from discreet.rows.table import DenseTable, one_thread
+from discreet.rows.units import RowWeights, Units, scaled_weights
 
 __all__ = [
     "BLOCK_ROWS",
@@ -27,14 +28,17 @@ __all__ = [
     "GridNoise",
     "PartitionedRows",
     "Path",
+    "RowWeights",
     "Rows",
     "SparseTable",
     "Sum",
     "Threads",
+    "Units",
     "as_rows",
     "certificate_allowance",
     "check_targets",
     "descent_error",
     "one_thread",
     "partitioned_rows",
+    "scaled_weights",
 ]

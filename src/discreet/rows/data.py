@@ -28,12 +28,17 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.sparse import SparseTable, Table
 from discreet.rows.table import KERNELS, PRODUCT_KERNELS, in_parts, read_only
+from discreet.rows.units import Codes, RowWeights
 from discreet.validate import FloatArray
 
 MAPPED_ENTRIES = 2**17
 """Entries of mapped rows (1 MB) that are computed at a time."""
 
-SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'agd', 'gd', 'newton' or 'outpert'."
+SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'gd', 'agd' or 'newton'."
+
+
+Own = tuple[FloatArray, int]
+"""Weights of rows, without entries if all are 1, and the public size."""
 
 
 class Point(NamedTuple):
@@ -104,9 +109,8 @@ class RowData:
     map : AffineMap
         The map that rows go through, the identity by default.
     public_size : int
-        Public bound on the total weight of the rows of the whole table, of which this may be a
-        sample or a partition: without weights, their number. That of a neighbour is at most one
-        more.
+        Public bound on the total weight (without weights, number) of the rows of the whole table,
+        of which this may be a part. That of a neighbour is at most one more.
     scales : ndarray
         s of each row; no entries if no row is scaled.
     norm_bounds : ndarray
@@ -117,6 +121,11 @@ class RowData:
     smallest : float
         Norms below this count as this where gradients are clipped: 1 for mapped rows without a
         constant feature, whose factor is then at most the clip (docs/proofs/affine.md), else 0.
+    units : ndarray
+        The unit of each row, where rows have weights for units: numbers below ``public_size``. No
+        entries if they are not known here, or if each row is a unit.
+    grouped : bool
+        True if rows may share a unit; then the weights of a unit's rows add up to at most 1.
     n_rows, n_features, n_parameters, dense
         Size and kind; parameters count the intercept. ``n_rows`` of a sample is private.
     """
@@ -130,6 +139,8 @@ class RowData:
     scales: FloatArray
     norm_bounds: FloatArray
     weights: FloatArray
+    units: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    grouped: bool = False
     memory: Memory = field(init=False, default_factory=Memory)
 
     def __post_init__(self) -> None:
@@ -144,15 +155,14 @@ class RowData:
         cls,
         table: Table,
         targets: FloatArray,
-        weights: FloatArray,
-        *,
+        weights: RowWeights,
         fit_intercept: bool,
         row_norm: float | None,
-        public_size: int,
     ) -> Self:
         """Return the rows of a table, scaled down to ``row_norm`` where they are longer.
 
-        Each norm is that of the scaled row with its constant (docs/proofs/summation.md, part 2).
+        ``weights`` come with the public size. Each norm is that of the scaled row with its
+        constant (docs/proofs/summation.md, part 2).
         """
         norms, scales = table.norms(), np.empty(0)
         if row_norm is not None:
@@ -165,8 +175,9 @@ class RowData:
             short = norms < 2.0**30  # for others the constant changes nothing
             _add_constant(norms, True if short.all() else short)
         identity = AffineMap.identity(row_norm)
-        public = (fit_intercept, row_norm, identity, public_size)
-        return cls(table, targets, *public, scales, norms, weights)
+        public = (fit_intercept, row_norm, identity, weights.size)
+        own = (weights.values, weights.codes, weights.grouped)
+        return cls(table, targets, *public, scales, norms, *own)
 
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
@@ -223,7 +234,21 @@ class RowData:
             scales=self.scales[index] if self.scales.size else self.scales,
             norm_bounds=self.norm_bounds[index],
             weights=self.weights[index] if self.weights.size else self.weights,
+            units=self.units[index] if self.units.size else self.units,
         )
+
+    @property
+    def n_units(self) -> int:
+        """Number of units that can be drawn: public where rows share units."""
+        return self.public_size if self.grouped else self.n_rows
+
+    def take_units(self, index: NDArray[np.intp]) -> Self:
+        """Return all rows of the named units."""
+        if not self.grouped:
+            return self.take(index)
+        drawn = np.zeros(self.public_size, dtype=bool)
+        drawn[index] = True
+        return self.take(np.flatnonzero(drawn[self.units]))
 
     def weighted(self, start: int, parts: FloatArray) -> FloatArray:
         """Return the parts of rows start and on times the rows' weights: themselves, or new."""
@@ -251,9 +276,19 @@ class RowData:
         """The sum of the rows' weights (private)."""
         return float(self.weights.sum()) if self.weights.size else float(self.n_rows)
 
+    @property
+    def row_weights(self) -> RowWeights:
+        """The weights with their units, as `RowWeights`."""
+        return RowWeights(self.weights, self.public_size, self.grouped, self.units)
+
+    def check_sampling(self) -> None:
+        """Refuse samples of units where it is not known which rows are theirs."""
+        if self.grouped and self.units.size != self.n_rows:
+            raise NotSupported(f"Samples of rows with weights need their units. {SOLVERS_OF_SUMS}")
+
     def check_batches(self) -> None:
         """Refuse batches of rows that have weights: rows of a unit are not drawn together."""
-        if self.weights.size:
+        if self.grouped or self.weights.size:
             raise NotSupported(f"Batches of rows with weights are not supported. {SOLVERS_OF_SUMS}")
 
     def need_stored(self, what: str) -> None:

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.ranges import cell_counts
 from discreet.core.rows import Counts
-from discreet.errors import PrivacyError
 from discreet.rows import curvature, descents, moments, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
@@ -30,6 +29,7 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData, map_tile
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable, in_parts
+from discreet.rows.units import RowWeights
 from discreet.validate import FloatArray, integer, number, vector
 
 COUNTED_ROWS = 2**16
@@ -65,29 +65,26 @@ def check_targets(y: Targets, n_rows: int) -> FloatArray:
 
 
 def check_weights(
-    weights: ArrayLike | None, n_rows: int, public_size: int | None
-) -> tuple[FloatArray, int]:
-    """Return weights on their grid, without entries if there are none, and the public size."""
+    weights: ArrayLike | RowWeights | None, n_rows: int, public_size: int | None
+) -> RowWeights:
+    """Return weights on their grid, with their public size."""
+    if isinstance(weights, RowWeights):
+        if weights.values.size not in (0, n_rows) or weights.codes.size not in (0, n_rows):
+            raise ValueError("weights must have one number for each row.")
+        return weights
     if public_size is not None:
         public_size = integer("public_size", public_size, least=0)
     if weights is None:
         size = n_rows if public_size is None else public_size
         if size < n_rows:
             raise ValueError(f"public_size must be at least the number of rows, {n_rows}.")
-        return np.empty(0), size
+        return RowWeights(np.empty(0), size)
     if public_size is None:
         raise ValueError("rows with weights need a public bound on their sum; pass public_size.")
     own = np.array(weights, dtype=np.float64)
     if own.shape != (n_rows,):
         raise ValueError("weights must have one number for each row.")
-    if not ((own >= 0) & (own <= 1)).all():
-        raise ValueError("weights must be numbers from 0 to 1.")
-    own *= WEIGHT_STEPS
-    np.floor(own, out=own)
-    own /= WEIGHT_STEPS
-    if own.sum() > public_size * (1 + 1e-9):
-        raise PrivacyError("The weights of the rows add up to more than public_size.")
-    return own, public_size
+    return RowWeights.of(own, public_size)
 
 
 class Rows(RowData):
@@ -138,25 +135,40 @@ class Rows(RowData):
         other.memory = replace(self.memory)
         return other
 
+    def with_weights(self, weights: RowWeights) -> Self:
+        """Return the same rows with other weights. Nothing is computed again or copied."""
+        own = check_weights(weights, self.n_rows, None)
+        other = replace(
+            self,
+            weights=own.values,
+            units=own.codes,
+            grouped=own.grouped,
+            public_size=own.size,
+        )
+        other.memory = replace(self.memory)
+        return other
+
     def sample(self, rate: float, generator: np.random.Generator) -> Self:
         """Draw a Poisson sample: every row independently, with a probability of at most ``rate``.
 
-        The probability is ``rate`` rounded down to a multiple of 2⁻⁵³. Only sampled rows are
-        copied.
+        Of rows whose units are known, units are drawn, with all of their rows. The probability is
+        ``rate`` rounded down to a multiple of 2⁻⁵³. Only sampled rows are copied.
 
         *Privacy.* Which and how many rows were drawn is private; the sample's ``error`` is
         computed from the size of the whole table. Amplification holds as far as ``generator`` is
         unpredictable.
         """
         rate = number("rate", rate, least=0.0, most=1.0, remedy="It is a probability.")
-        return self.take(np.flatnonzero(generator.random(self.n_rows) + UNIT_ROUNDOFF <= rate))
+        known = self.grouped and self.units.size > 0
+        drawn = generator.random(self.n_units if known else self.n_rows) + UNIT_ROUNDOFF <= rate
+        index = np.flatnonzero(drawn)
+        return self.take_units(index) if known else self.take(index)
 
     def within_reach(self) -> Self:
         """Return the rows without those that are scaled down by more than 2^-500.
 
-        Such a row counts as a constant: no loss, no gradient, no curvature. Its products with
-        weights could overflow before they are scaled. There are none in sensible units; then these
-        are the rows themselves.
+        Such a row counts as a constant: its products with weights could overflow before they are
+        scaled. There are none in sensible units; then these are the rows themselves.
 
         *Privacy.* Whether a row counts depends on that row and public arguments alone, and a
         constant is a convex function within every bound on gradients and curvature. The number of
@@ -186,9 +198,8 @@ class Rows(RowData):
                 factors *= self.scales
             values = self.table.columns(index).scaled(factors, largest=LARGEST_ENTRY)
         table = DenseTable(values) if self.table.dense else SparseTable(values)
-        size, constant = self.public_size, self.fit_intercept
-        settings: Any = {"fit_intercept": constant, "row_norm": None, "public_size": size}
-        return self.of(table, self.targets, self.weights, **settings)
+        own = (self.row_weights, self.fit_intercept, None)
+        return self.of(table, self.targets, *own)
 
     # Numbers of single rows (private)
 
@@ -199,8 +210,7 @@ class Rows(RowData):
     def norms(self, at: slice = slice(None)) -> FloatArray:
         """Return upper bounds on the norms of rows, without a constant feature (private).
 
-        They are above the true norms by a few roundings, and computed from each row alone. A
-        constant feature is taken out of them again, which rounds short ones.
+        They are computed from each row alone. Taking the constant out again rounds short ones.
         """
         bounds = self.norm_bounds[at]
         if self.fit_intercept:
@@ -287,7 +297,7 @@ def as_rows(
     *,
     fit_intercept: bool = True,
     row_norm: float | None = None,
-    weights: ArrayLike | None = None,
+    weights: ArrayLike | RowWeights | None = None,
     public_size: int | None = None,
 ) -> Rows:
     """Wrap a table and its targets, without copying; raise ValueError if they are not finite.
@@ -308,7 +318,7 @@ def as_rows(
     weights : array of numbers from 0 to 1, optional
         What each row's part in every sum is multiplied by, rounded down to a multiple of 2^-30.
         Where the weights of a unit's rows add up to at most 1, all sums have the sensitivity for
-        units that they have for single rows.
+        units that they have for single rows. `RowWeights` know their units and public size.
     public_size : int, optional
         Public bound on the sum of the weights; the number of rows by default. Rows with weights
         need it, and a partition of a table takes that of the whole table.
@@ -336,6 +346,5 @@ def as_rows(
         )
     targets = check_targets(y, X.shape[0])
     table = SparseTable(X) if sparse else DenseTable(np.asarray(X))
-    own, size = check_weights(weights, X.shape[0], public_size)
-    settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm, "public_size": size}
-    return Rows.of(table, targets, own, **settings)
+    own = check_weights(weights, X.shape[0], public_size)
+    return Rows.of(table, targets, own, fit_intercept, row_norm)

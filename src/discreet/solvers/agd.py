@@ -118,6 +118,8 @@ class AGD(Solver):
         "the budget is enough for one iteration",
     )
     needs_delta: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("zcdp",)
 
     def __post_init__(self) -> None:

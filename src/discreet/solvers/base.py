@@ -127,6 +127,11 @@ class Solver:
         True if it asks for gradients alone, so that prepared rows need no table of their own.
     takes_blocks
         False if it needs single rows or their order, so that rows cannot be in blocks on workers.
+    takes_units
+        True if it asks for sums over rows, or over samples of units, only: their sensitivity holds
+        for units of several rows. Other solvers get one row of each unit.
+    takes_weights
+        True if rows may have weights from 0 to 1.
     composes
         Measures that it may open for δ > 0 (for δ = 0 it is pure privacy), where a preparation has
         a part of the budget. A plan is ``"approximate"``, or ``"profile"`` if its steps have one.
@@ -144,6 +149,8 @@ class Solver:
     takes_outputs: ClassVar[bool] = False
     takes_transformed_rows: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:

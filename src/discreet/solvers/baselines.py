@@ -24,6 +24,8 @@ class Baseline(Solver):
     """A computation on exact rows whose result is released as it is."""
 
     private: ClassVar[bool] = False
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     demands: ClassVar[tuple[str, ...]] = ("NOT PRIVATE: for comparison on public data only",)
     constant: ClassVar[bool] = False
     """True if it predicts a constant."""

@@ -96,6 +96,8 @@ class FrankWolfe(Solver):
         "Practical Differentially Private Convex Optimization, 2019, Algorithm 5"
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("pure", "zcdp", "gdp")
     demands: ClassVar[tuple[str, ...]] = (
         "each row's gradient is scaled down until no entry exceeds the clip",

@@ -95,6 +95,8 @@ class GD(Solver):
     needs_delta: ClassVar[bool] = True
     takes_outputs: ClassVar[bool] = True
     takes_transformed_rows: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def __post_init__(self) -> None:
@@ -166,7 +168,7 @@ class GD(Solver):
             return weights, (), total
         mechanism = Gaussian.sharing(self.start_share * total)
         noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
-        mean, noise = float(noisy.values[0]) / curator.n_rows, noisy.deviation / curator.n_rows
+        mean, noise = float(noisy.values[0]) / problem.n_rows, noisy.deviation / problem.n_rows
         mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
         most = max(1 - max(noise, LEAST_RARE), 0.0)
         mean = min(max(mean, -most), most)

@@ -120,6 +120,8 @@ class Newton(Solver):
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True
     takes_transformed_rows: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
     widest: ClassVar[int] = 2048
     """Weights that it takes at most: the moment has about half their square."""

@@ -87,6 +87,7 @@ class MinimumSolver(Solver):
     needs_convex_loss: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True
     takes_outputs: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("profile",)
 
     def __post_init__(self) -> None:

@@ -92,6 +92,7 @@ class OutPert(Solver):
         "the step is at most 2/(β + α), and when published at most 1/β",
         "the loss is one of logistic, huber-hinge and huber",
     )
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
     needs_smooth_loss: ClassVar[bool] = True
     needs_convex_loss: ClassVar[bool] = True

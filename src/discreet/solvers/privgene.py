@@ -88,6 +88,8 @@ class PrivGene(Solver):
         "Genetic Algorithms, 2013"
     )
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("pure", "zcdp", "gdp")
     demands: ClassVar[tuple[str, ...]] = (
         "each row's change of loss from the last winner is clipped",

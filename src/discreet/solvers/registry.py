@@ -73,6 +73,8 @@ class Auto(Solver):
     needs_delta: ClassVar[bool] = True
     takes_outputs: ClassVar[bool] = True
     takes_transformed_rows: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:

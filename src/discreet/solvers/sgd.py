@@ -113,6 +113,8 @@ class SGD(Solver):
         "below 1",
     )
     needs_delta: ClassVar[bool] = True
+    takes_units: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, choice, "calibration", known=("tight", "published"))

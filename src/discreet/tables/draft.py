@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from discreet.core import Accountant, Budget, Relation
+from discreet.core import Budget, Relation
 from discreet.errors import TableError
+from discreet.ledger import Dataset
 from discreet.tables.cells import number_margin
 from discreet.tables.columns import (
     Boolean,
@@ -323,7 +324,7 @@ def draft_private(
     target: str | None = None,
     task: Task | None = None,
     coverage: float = 0.98,
-    accountant: Accountant | None = None,
+    ledger: Dataset | None = None,
     progress: Callable[[float], None] | None = None,
     random_state: Any = None,
     delimiter: str | None = None,
@@ -356,7 +357,7 @@ def draft_private(
     coverage : float
         Share of a column's numbers that its bounds should keep as they are; less if the budget
         demands it (`discreet.core.ranges.tail_share`).
-    accountant : Accountant, optional
+    ledger : Dataset, optional
         Counts this together with fits on the same people.
     progress : callable, optional
         Called with the share of the work that is done, between 0 and 1.
@@ -391,7 +392,7 @@ def draft_private(
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
-    estimate = Estimate(budget, coverage, accountant, random_state, task)
+    estimate = Estimate(budget, coverage, ledger, random_state, task)
     found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
     if found.names_in_first_line and header is None:
         raise ValueError(

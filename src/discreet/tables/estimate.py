@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import Account, Accountant, Budget, Laplace, PermuteAndFlip
+from discreet.core import Account, Budget, Laplace, PermuteAndFlip
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.filters import Mechanism
 from discreet.core.noise import Noise
 from discreet.core.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
+from discreet.ledger import Dataset, check_dataset
 from discreet.tables.cells import arrow, lenient_numbers, number_margin
 from discreet.tables.columns import (
     MISSING,
@@ -134,7 +135,7 @@ class Estimate:
         self,
         budget: Budget,
         coverage: float,
-        accountant: Accountant | None,
+        ledger: Dataset | None,
         random_state: Any,
         task: Task | None,
     ) -> None:
@@ -146,12 +147,13 @@ class Estimate:
                 "one well below 1/n, for example 1e-9. With delta=0, list the categories in a "
                 "schema of your own."
             )
-        if accountant is not None and not isinstance(accountant, Accountant):
-            raise ValueError(f"accountant must be an Accountant or None; got {accountant!r}.")
+        check_dataset(ledger)
         self.budget, self.task = budget, task
         typical = "Typical: 0.9 to 0.99."
         self.coverage = number("coverage", coverage, above=0.0, below=1.0, remedy=typical)
-        self._account = Account(budget, accountant)
+        self._account = Account(
+            budget, None if ledger is None else ledger.noting(solver="private draft of a schema")
+        )
         bits = _bits(random_state)
         self._noise, self._secure = Noise(bits), bits.secure
 
@@ -206,7 +208,9 @@ class Estimate:
             n_rows = counted_rows if n_rows is None else n_rows
         n_rows = n_rows or 0
         self._warn(questions, n_rows)
-        return self._schema(found, target, questions, tallies, n_rows)
+        schema = self._schema(found, target, questions, tallies, n_rows)
+        self._account.confirm()
+        return schema
 
     def _question(
         self, name: str, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int

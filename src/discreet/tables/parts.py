@@ -124,12 +124,9 @@ class ArrowPart:
 
     def pieces(self, request: Request) -> Iterator[Piece]:
         """Yield the records block by block."""
-        wanted, checked, done = columns_to_read(self.names, request), None, 0
+        wanted, done = columns_to_read(self.names, request), 0
         batches = self._call(lambda: iter(self.stream(wanted, request)))
         while (batch := self._call(lambda: next(batches, None))) is not None:
-            if checked is None or not batch.schema.equals(checked):
-                check_types(batch.schema, request)
-                checked = batch.schema
             for start in range(0, batch.num_rows, request.block_rows):
                 block = batch.slice(start, request.block_rows)
                 done += block.num_rows

@@ -23,12 +23,14 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from discreet.accounting import conversions
-from discreet.core import Budget, Gaussian, Guarantee, Relation
+from discreet.core import Account, Budget, Gaussian, Guarantee, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
 from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.scoring import score_classifier
+from discreet.ledger import Dataset, check_dataset
+from discreet.rows import Units
 from discreet.solvers import GD, Solver, resolve
 from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
 
@@ -193,10 +195,12 @@ def tune(
     estimator: Any,
     X: Any,
     y: Any,
+    groups: Any = None,
     *,
     grid: Sequence[Mapping[str, Any]] | None = None,
     expected_runs: float | None = None,
     law: str = "poisson",
+    ledger: Dataset | None = None,
     random_state: Any = None,
 ) -> Tuned:
     """Fit a classifier with a privately selected setting, all on the estimator's budget.
@@ -205,12 +209,15 @@ def tune(
     ----------
     estimator : classifier of discreet
         An unfitted model with the budget of the whole tuning (epsilon, delta, relation), without
-        accountant, progress callback and random state. With a preparation, its solver must be
+        ledger, progress callback and random state. With a preparation, its solver must be
         "auto" or compose in one measure, as "gd" and "agd" do.
     X : array or CSR matrix of shape (n_samples, n_features)
         Rows.
     y : array of shape (n_samples,)
         Labels.
+    groups : sequence of ids, optional
+        Whose row each row is, as in `fit` of the estimator: fits and scores then count each person
+        once, and the guarantee is for people.
     grid : sequence of dict, optional
         Public settings to select from: parameters of the estimator, such as
         ``{"alpha": 1e-3, "solver": GD(step_size=3.0)}``. By default `solver_grid` of its solver.
@@ -219,6 +226,8 @@ def tune(
     law : {"poisson", "logarithmic", "geometric"}
         The distribution of the number of runs K ≥ 1. The logarithmic one is cheapest for 5 runs or
         more, but one time in three there is a single run.
+    ledger : Dataset, optional
+        Data set of a ledger; it is charged once, with (ε, δ), before the first run.
     random_state : int or RandomState, optional
         For tests only: makes the noise predictable, so nothing is protected.
 
@@ -230,7 +239,8 @@ def tune(
     -----
     *Privacy.* Model and setting are (ε, δ)-DP under the estimator's relation. The number of runs is
     not covered: do not publish it, the duration of the call, or ``earlier_fits`` of a later
-    guarantee. Public: the number of rows, the grid, the law, and what each fit treats as public.
+    guarantee. Public: the number of rows (with groups, of people), the grid, the law, and what each
+    fit treats as public.
     """
     if not (is_classifier(estimator) and hasattr(estimator, "check_settings")):
         raise NotSupported(
@@ -242,18 +252,22 @@ def tune(
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
     y = column_or_1d(y, warn=True)
-    plan = Plan.of(budget, law_of(law, mean), X.shape[0])
+    size = X.shape[0] if groups is None else Units.of(groups, X.shape[0]).count
+    plan = Plan.of(budget, law_of(law, mean), size)
     candidates = [_candidate(estimator, setting, plan) for setting in settings]
     bits = _bits(random_state)
+    check_dataset(ledger)
+    account = Account(budget, None if ledger is None else ledger.noting(solver="tuning"))
+    account.open("approximate")  # charged for all runs together
     best: tuple[float, Any, Setting, _Messages] | None = None
     earlier_fits = 0
     runs = plan.law.draw(bits)
     for run, stream in enumerate(bits.spawn(runs)):
         drawn = int(uniform_index(1, len(settings), stream)[0])
         model = clone(candidates[drawn])
-        guarantee, messages = _fit(model, X, y, stream)
+        guarantee, messages = _fit(model, X, y, groups, stream)
         plan.check(guarantee)
-        score = _noisy_score(plan.score, _count_correct(model, X, y), stream)
+        score = _noisy_score(plan.score, _count_correct(model, X, y, groups), stream)
         if run == 0:
             earlier_fits = guarantee.earlier_fits
         if best is None or score > best[0]:
@@ -264,6 +278,7 @@ def tune(
         warnings.warn(text, category, stacklevel=2)
     # The winner's own guarantee is for one run, and would reveal which run it was.
     model.guarantee_ = _guarantee(plan, model.guarantee_, len(settings), bits.secure, earlier_fits)
+    account.confirm()
     return Tuned(model, dict(setting), model.guarantee_, None if bits.secure else runs)
 
 
@@ -291,10 +306,10 @@ def _settings(estimator: Any, grid: Sequence[Mapping[str, Any]] | None) -> list[
 def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
     """Return an unfitted estimator with the budget of one fit; refuse what has no proof."""
     model = clone(estimator).set_params(**setting)
-    if model.accountant is not None or model.progress is not None:
+    if model.ledger is not None or model.progress is not None:
         raise PrivacyError(
-            "estimators to be tuned must have accountant=None and progress=None: both would see "
-            "the runs that are not released, and their number."
+            "estimators to be tuned must have ledger=None and progress=None: both would see the "
+            "runs that are not released, and their number. Give the ledger to tune."
         )
     if model.random_state is not None:
         raise PrivacyError("estimators to be tuned must have random_state=None; give it to tune.")
@@ -323,7 +338,7 @@ def _bits(random_state: Any) -> Bits:
     return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
 
 
-def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
+def _fit(model: Any, X: Any, y: Any, groups: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
     """Fit, and return the guarantee and the distinct warnings of this run.
 
     Warnings are held back: one per run would reveal the number of runs. `tune` issues those of the
@@ -333,23 +348,24 @@ def _fit(model: Any, X: Any, y: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
         model.random_state = int(bits.words(1)[0] >> np.uint64(33))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        guarantee = model.fit(X, y).guarantee_
+        guarantee = model.fit(X, y, groups).guarantee_
     messages = dict.fromkeys((str(item.message), item.category) for item in caught)
     if not bits.secure:  # tune has warned about the fixed seed
         return guarantee, [item for item in messages if item[1] is not PrivacyLeakWarning]
     return guarantee, list(messages)
 
 
-def _count_correct(model: Any, X: Any, y: NDArray[Any]) -> int:
+def _count_correct(model: Any, X: Any, y: NDArray[Any], groups: Any = None) -> float:
     """Count the rows that a model predicts correctly: a private number of sensitivity 1.
 
     Each prediction depends on its row and the model alone, bit for bit (docs/proofs/scoring.md).
+    With groups, rows count by their weights, and a person by at most 1.
     """
-    return int(np.trace(score_classifier(model, X, y).counts))
+    return float(np.trace(score_classifier(model, X, y, groups=groups).counts))
 
 
-def _noisy_score(mechanism: Gaussian, correct: int, bits: Bits) -> float:
-    """Release the number of correct predictions, which one row changes by at most 1."""
+def _noisy_score(mechanism: Gaussian, correct: float, bits: Bits) -> float:
+    """Release the number of correct predictions, which one unit changes by at most 1."""
     noisy, _ = mechanism.release(
         np.array([float(correct)]), sensitivity=1.0, magnitude=2.0**40, noise=Noise(bits)
     )
@@ -373,7 +389,7 @@ def _guarantee(
             f"average) was released and nothing about the others; each run is {plan.rho:.6g}-zCDP "
             "with its score",
             "a score is the number of correct predictions, with Gaussian noise of standard "
-            f"deviation {plan.score.noise_multiplier:.6g}; one row changes it by at most 1",
+            f"deviation {plan.score.noise_multiplier:.6g}; one {fit.unit} changes it by at most 1",
             *fit.conditions,
         ),
         public=(*fit.public, f"the grid of {settings} settings"),
@@ -382,4 +398,5 @@ def _guarantee(
         earlier_fits=earlier_fits,
         split=(("model", share), ("score", 1 - share)),
         unit=fit.unit,
+        rows_per_unit=fit.rows_per_unit,
     )

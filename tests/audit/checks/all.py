@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.errors import NotSupported
 
-from .counting import accountant_lost
+from .counting import ledger_lost
 from .entropy import Entropy, entropy, low_entropy, low_entropy_of_fits
 from .fits import CheckResult, Table
 from .flow import control_flow, hidden_inputs
@@ -30,12 +30,12 @@ from .repeats import (
 __all__ = [
     "CheckResult",
     "Entropy",
-    "accountant_lost",
     "check_all",
     "control_flow",
     "entropy",
     "hard_neighbours",
     "hidden_inputs",
+    "ledger_lost",
     "low_bits",
     "low_entropy",
     "low_entropy_of_fits",
@@ -64,7 +64,7 @@ def check_all(
     ----------
     estimator : Any
         With scikit-learn's interface (``get_params``, ``fit``, fitted numbers in ``coef_`` or in
-        attributes that end with "_"). Its own random state, accountant and progress are not used.
+        attributes that end with "_"). Its own random state, ledger and progress are not used.
     neighbours : pair of (X, y)
         Two tables that differ in one row, as dense arrays; what is public (size, labels) must be
         the same in both.
@@ -102,6 +102,6 @@ def check_all(
         hidden_inputs(estimator, pair),
         messages(estimator, pair),
         messages_on_hard_tables(estimator, first),
-        accountant_lost(estimator, first, fork=processes),
+        ledger_lost(estimator, first, fork=processes),
     ]
     return tuple(result for result in results if result is not None)

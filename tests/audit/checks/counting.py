@@ -1,4 +1,4 @@
-"""Check that an accountant is charged for every fit, also of copies of its estimator."""
+"""Check that a ledger is charged for every fit, also of copies of its estimator."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 
-from discreet.core import Accountant
+from discreet import Ledger
 from discreet.errors import PrivacyError
 
 from .fits import CheckResult, Table, fresh, places
 
-__all__ = ["accountant_lost"]
+__all__ = ["ledger_lost"]
 
 PATIENCE = 120.0
 
 
-def accountant_lost(
-    estimator: Any, table: Table, *, accountant: Any = None, fork: bool = False
+def ledger_lost(
+    estimator: Any, table: Table, *, ledger: Any = None, fork: bool = False
 ) -> CheckResult | None:
     """Check that fits of clones, copies, pickles, folds and forks are counted or refused.
 
     Parameters
     ----------
     estimator : Any
-        With a parameter ``accountant``; None is returned for one without.
+        With a parameter ``ledger``; None is returned for one without.
     table : (X, y)
         Any table.
-    accountant : Any, optional
-        A new accountant whose ``fits`` is the number of fits counted; by default an `Accountant`
+    ledger : Any, optional
+        A data set whose ``entries`` is the number of fits counted; by default one in memory
         without a limit. The check charges it.
     fork : bool
         Try a fit in a forked process as well.
     """
-    check = "accountant"
-    if not places(estimator, "accountant"):
+    check = "ledger"
+    if not places(estimator, "ledger"):
         return None
-    counter = Accountant() if accountant is None else accountant
-    model = fresh(estimator, accountant=counter)
+    counter = Ledger().create("rows", relation="replace_one") if ledger is None else ledger
+    model = fresh(estimator, ledger=counter)
     ways: dict[str, Callable[[], Any]] = {
         "a fit": lambda: model.fit(*table),
         "a fit of a clone": lambda: clone(model).fit(*table),
@@ -55,7 +55,7 @@ def accountant_lost(
     refused = []
     with warnings.catch_warnings(action="ignore"):
         for name, way in ways.items():
-            before = counter.fits
+            before = counter.entries
             try:
                 way()
             except Exception as error:  # whatever the reason: nothing was fitted uncounted
@@ -67,13 +67,13 @@ def accountant_lost(
                     raise
                 refused.append(f"{name} ({type(error).__name__})")
                 continue
-            if counter.fits != before + 1:
-                text = f"{name} was counted {counter.fits - before} times instead of once: what "
+            if counter.entries != before + 1:
+                text = f"{name} was counted {counter.entries - before} times instead of once: what "
                 text += "it spent is missing in the total."
                 return CheckResult(check, False, text.capitalize())
         if fork and not _refused_in_fork(model, table):
             text = "A fit in a forked process went through without charging this process's "
-            text += "accountant: what it spent is missing in the total."
+            text += "ledger: what it spent is missing in the total."
             return CheckResult(check, False, text)
     text = f"All of {', '.join(ways)} were counted or refused."
     text += f" Refused: {', '.join(refused)}." if refused else ""

@@ -55,12 +55,12 @@ class CheckResult:
 
 
 def fresh(estimator: Any, **changes: Any) -> Any:
-    """Return an unfitted copy with fresh noise and without an accountant.
+    """Return an unfitted copy with fresh noise and without a ledger.
 
     ``changes`` are set where the estimator, or one inside it (a pipeline's), has such a parameter.
     """
     copied = clone(estimator)
-    settings = {"random_state": None, "accountant": None, "progress": None} | changes
+    settings = {"random_state": None, "ledger": None, "progress": None} | changes
     found = {name: places(copied, name) for name in settings}
     return copied.set_params(**{place: settings[name] for name in found for place in found[name]})
 

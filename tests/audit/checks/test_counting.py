@@ -1,4 +1,4 @@
-"""An accountant must be charged for every fit."""
+"""A ledger must be charged for every fit."""
 
 import copy
 
@@ -8,53 +8,53 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from discreet import Accountant
+from discreet import Ledger
 from discreet.errors import PrivacyError
 
 from . import all as every
-from .all import CheckResult, accountant_lost, check_all
+from .all import CheckResult, check_all, ledger_lost
 from .streams import Noisy, OneSeed, SharedByClasses
 from .tables import NEIGHBOURS, QUICK, TABLE, logistic, named
 
 
 @pytest.mark.parametrize("estimator", QUICK, ids=named)
 def test_ours_are_counted(estimator):
-    found = accountant_lost(estimator, TABLE)
+    found = ledger_lost(estimator, TABLE)
     assert found.passed, found
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("estimator", QUICK[::2], ids=named)
 def test_ours_are_refused_in_forked_processes(estimator):
-    found = accountant_lost(estimator, TABLE, fork=True)
+    found = ledger_lost(estimator, TABLE, fork=True)
     assert found.passed, found
     assert "forked process was refused" in found.text
 
 
-def test_the_callers_own_accountant_is_not_charged():
-    mine = Accountant()
-    assert accountant_lost(logistic("outpert", accountant=mine), TABLE).passed
-    assert mine.fits == 0
+def test_the_callers_own_ledger_is_not_charged():
+    mine = Ledger().create("rows")
+    assert ledger_lost(logistic("outpert", ledger=mine), TABLE).passed
+    assert mine.entries == 0
 
 
 class Counted(BaseEstimator):
-    def __init__(self, accountant=None):
-        self.accountant = accountant
+    def __init__(self, ledger=None):
+        self.ledger = ledger
 
     def fit(self, X, y):
-        self.accountant.charge()
+        self.ledger.charge()
         self.coef_ = np.random.default_rng().normal(size=2)
         return self
 
 
 class Losable:
-    """An accountant of which every copy counts for itself."""
+    """A ledger of which every copy counts for itself."""
 
     def __init__(self):
-        self.fits = 0
+        self.entries = 0
 
     def charge(self):
-        self.fits += 1
+        self.entries += 1
 
 
 class Shared(Losable):
@@ -73,11 +73,11 @@ class Kept(Shared):
 
 class Twice(Kept):
     def charge(self):
-        self.fits += 2
+        self.entries += 2
 
 
 @pytest.mark.parametrize(
-    ("accountant", "lost"),
+    ("ledger", "lost"),
     [
         (Losable(), "A fit of a clone was counted 0 times"),
         (Shared(), "A fit of a pickled copy was counted 0 times"),
@@ -85,19 +85,19 @@ class Twice(Kept):
         (Twice(), "A fit was counted 2 times"),
     ],
 )
-def test_lost_accountants_are_seen(accountant, lost):
-    forked = isinstance(accountant, Kept)
-    found = accountant_lost(Counted(), TABLE, accountant=accountant, fork=forked)
+def test_lost_ledgers_are_seen(ledger, lost):
+    forked = isinstance(ledger, Kept)
+    found = ledger_lost(Counted(), TABLE, ledger=ledger, fork=forked)
     assert not found.passed
     assert found.text.startswith(lost)
 
 
-def test_no_accountant_no_check():
-    assert accountant_lost(Noisy(), TABLE) is None
+def test_no_ledger_no_check():
+    assert ledger_lost(Noisy(), TABLE) is None
 
 
 def test_baselines_refuse_to_be_counted():
-    found = accountant_lost(logistic("nonprivate"), TABLE)
+    found = ledger_lost(logistic("nonprivate"), TABLE)
     assert found.passed
     assert "refused" in found.text
 
@@ -134,10 +134,12 @@ def test_check_all_starts_both_kinds_of_processes(monkeypatch):
 
 
 def test_check_all_takes_pipelines():
-    pipeline = make_pipeline(FunctionTransformer(), logistic("outpert", accountant=Accountant()))
+    pipeline = make_pipeline(
+        FunctionTransformer(), logistic("outpert", ledger=Ledger().create("rows"))
+    )
     found = check_all(pipeline, NEIGHBOURS, fits=3, processes=False)
     assert all(one.passed for one in found), [str(one) for one in found]
-    assert {"accountant", "answers only", "messages on hard tables"} <= {one.check for one in found}
+    assert {"ledger", "answers only", "messages on hard tables"} <= {one.check for one in found}
     wrong = make_pipeline(FunctionTransformer(), OneSeed())
     assert not check_all(wrong, NEIGHBOURS, fits=3, processes=False)[0].passed
 

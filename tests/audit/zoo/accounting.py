@@ -6,9 +6,10 @@ from functools import cache
 import numpy as np
 from sklearn.base import clone
 
-from discreet import Accountant, Budget, LogisticRegression
+from discreet import Budget, Ledger, LogisticRegression
 from discreet.core import Account, Curator, Gaussian
 from discreet.errors import BudgetExceeded
+from discreet.ledger import Dataset
 from discreet.objectives import Hinge
 from discreet.rows import as_rows
 from discreet.solvers import GD
@@ -65,16 +66,27 @@ def refinement(rng, world, count, sound):
     return column(np.concatenate(outputs)[:count])
 
 
-class Forgettable(Accountant):
-    """The library's accountant, but a copy is another one that has counted nothing."""
+def remembered():
+    """Return a data set of the library's ledger with the limit."""
+    return Ledger().create("rows", BUDGET, gaussian_share=1.0)
+
+
+class Forgettable(Dataset):
+    """The library's data set, but a copy is another one that has counted nothing."""
 
     def __deepcopy__(self, memo):
-        return Forgettable(self.limit)
+        return forgettable()
+
+
+def forgettable():
+    """Return a data set that copies forget."""
+    made = remembered()
+    return Forgettable(made.book, made.name, made.settings)
 
 
 @cache
 def granted(kind):
-    """Count the fits, of forty clones with 0.3 of its ε each, that an accountant allows."""
+    """Count the fits, of forty clones with 0.3 of its ε each, that a ledger allows."""
     X, y = np.array([[1.0], [0.0]]), np.array([1, 0])
     model = LogisticRegression(
         epsilon=0.3,
@@ -83,7 +95,7 @@ def granted(kind):
         fit_intercept=False,
         data_norm=1.0,
         classes=[0, 1],
-        accountant=kind(limit=BUDGET),
+        ledger=kind(),
     )
     fits = 0
     for _ in range(40):
@@ -96,18 +108,18 @@ def granted(kind):
 
 
 @plant(
-    "an accountant lost by clone",
+    "a ledger lost by clone",
     PROMISE,
     "a row at the clip, or one that does nothing",
     trials=40_000,
 )
-def lost_accountant(rng, world, count, sound):
-    """scikit-learn's clone copies an estimator's parameters, and a copied accountant starts anew.
+def lost_ledger(rng, world, count, sound):
+    """scikit-learn's clone copies an estimator's parameters, and a copied ledger starts anew.
 
     The library's own estimator and clone decide how many fits pass; each is one noisy gradient,
     and its mean over the fits is what an attacker sees.
     """
-    fits = granted(Accountant if sound else Forgettable)
+    fits = granted(remembered if sound else forgettable)
     mu = Budget(0.3, 1e-3, "add_remove").to_gdp().mu
     return column(world + rng.standard_normal(count) / (mu * math.sqrt(fits)))
 

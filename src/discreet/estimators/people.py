@@ -1,0 +1,220 @@
+"""Privacy units and weights of a fit: whose rows these are, and what each of them counts.
+
+With ``groups`` the unit of privacy is a person with all of their rows, and each person counts at
+most once. Proof: docs/proofs/unit.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.engines import BlockTable
+from discreet.errors import NotSupported, PrivacyLeakWarning
+from discreet.rows import RowWeights, Units, scaled_weights
+from discreet.solvers import Solver
+from discreet.validate import FloatArray, number
+
+__all__ = ["ClassWeights", "People", "check_class_weight"]
+
+_FRAMES = 200
+"""Callers that are looked at for groups that did not arrive."""
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Units of a table's rows, and public factors of the rows' weights.
+
+    Attributes
+    ----------
+    size : int
+        Number of units: public.
+    units : Units or None
+        Whose row each row is; None if each row is a unit.
+    rows_per_unit : int
+        k: a unit of fewer than k rows counts in proportion to them.
+    factors : ndarray or None
+        Public numbers from 0 to 1 that the rows' weights are multiplied by.
+    unit, plural : str
+        The unit of privacy, as `Guarantee.unit` states it, and the noun for several.
+    drawn : bool
+        True if these are rows of which one was drawn for each unit.
+    even : bool
+        True if every unit counts once.
+    """
+
+    size: int
+    units: Units | None = None
+    rows_per_unit: int = 1
+    factors: FloatArray | None = None
+    unit: str = "row"
+    plural: str = "rows"
+    drawn: bool = False
+    even: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "even", self.factors is None and self.rows_per_unit == 1)
+
+    @classmethod
+    def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
+        """Check what the caller says about the rows of X, before anything is read or spent."""
+        n_rows = X.shape[0]
+        if isinstance(X, BlockTable) and not (groups is None and sample_weight is None):
+            raise NotSupported(
+                "groups and sample_weight are for tables of this process, and these rows are on "
+                "workers. Read them with schema.open(files), which needs little memory."
+            )
+        factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
+        if groups is None:
+            if rows_per_unit is not None:
+                raise ValueError(
+                    f"rows_per_unit={rows_per_unit} is for people with several rows, but fit got "
+                    "no groups. Pass groups=ids; in a pipeline model__groups=ids, or enable "
+                    "scikit-learn's metadata routing."
+                )
+            warn_if_dropped()
+            return cls(n_rows, factors=factors)
+        units = Units.of(groups, n_rows)
+        if units.count < 2:
+            raise ValueError(
+                "groups names a single person; a model of one person protects nobody. Pass the id "
+                "of each row's person."
+            )
+        return cls(units.count, units, rows_per_unit or 1, factors, "person", "people")
+
+    def times(self, factors: FloatArray) -> Self:
+        """Return the same rows with their weights multiplied by factors from 0 to 1."""
+        old = self.factors
+        return replace(self, factors=factors if old is None else old * factors)
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        """Return the people of a table that has one row of each, the named ones."""
+        factors = None if self.factors is None else self.factors[index]
+        return replace(self, units=None, factors=factors, drawn=True)
+
+    def model_weights(self) -> RowWeights | None:
+        """Return the weights of rows in the objective."""
+        if self.units is not None:
+            return self.units.weights(self.rows_per_unit, self.factors)
+        if self.factors is None:
+            return None
+        return RowWeights.of(self.factors.copy(), self.size, grouped=False)
+
+    def totals(self, codes: NDArray[Any], count: int) -> FloatArray:
+        """Return the exact total weight of the rows of each class, for baselines: not private."""
+        weights = self.model_weights()
+        values = None if weights is None else weights.values
+        return np.bincount(codes, values, minlength=count).astype(np.float64)
+
+    def check_solver(self, solver: Solver, *, weighted: bool = False) -> None:
+        """Refuse weights that a solver cannot take; ``weighted`` if classes have some."""
+        if self.rows_per_unit > 1 and not solver.takes_units:
+            raise NotSupported(
+                f"solver={solver.name!r} takes one row of each person; got "
+                f"rows_per_unit={self.rows_per_unit}. Use solver='gd', or rows_per_unit=1."
+            )
+        if (self.factors is not None or weighted) and not solver.takes_weights:
+            raise NotSupported(
+                f"solver={solver.name!r} takes rows without weights only. Use solver='gd', or "
+                "leave sample_weight and class_weight out."
+            )
+
+    def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the conditions of a fit, of people instead of rows, with those of the unit."""
+        own = "one row of each person was drawn at random before anything was read, and used alone"
+        if not self.drawn:
+            k = self.rows_per_unit
+            count = "m" if k == 1 else f"max(m, {k})"
+            own = f"each row of a person with m rows has the weight 1/{count}, or less"
+        return (own, *(text.replace("one row can", "one person can") for text in conditions))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassWeights:
+    """Weights of classes: public numbers, or None if they are to balance the classes.
+
+    ``codes`` has the class of each row, as a number below ``count``.
+    """
+
+    codes: NDArray[Any]
+    count: int
+    values: FloatArray | None
+
+    @classmethod
+    def of(cls, setting: Any, classes: NDArray[Any], codes: NDArray[Any]) -> Self:
+        """Return the weights that ``class_weight`` names."""
+        if isinstance(setting, str):
+            return cls(codes, len(classes), None)
+        labels = classes.tolist()
+        values = np.ones(len(labels))
+        for label, value in setting.items():
+            if label not in labels:
+                raise ValueError(f"class_weight has {label!r}, which is not among the classes.")
+            values[labels.index(label)] = value
+        if not values.max() > 0:
+            raise ValueError("class_weight must have a number above 0.")
+        return cls(codes, len(labels), values)
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        """Return the weights for the named rows."""
+        return replace(self, codes=self.codes[index])
+
+    def factors(self, totals: FloatArray | None) -> FloatArray:
+        """Return a number from 0 to 1 for each class, given (noisy) totals of their rows."""
+        values = self.values
+        if values is None:
+            assert totals is not None  # balanced classes are always measured
+            values = 1.0 / np.maximum(totals, 1.0)
+        return np.minimum(values / values.max(), 1.0)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What is treated as public."""
+        return () if self.values is None else ("the weights of the classes",)
+
+
+def check_class_weight(setting: Any) -> None:
+    """Raise if ``class_weight`` is not "balanced" or a dict of public numbers."""
+    if isinstance(setting, str) and setting == "balanced":
+        return
+    if not isinstance(setting, Mapping) or not setting:
+        raise ValueError(
+            "class_weight must be None, 'balanced' or a dict from labels to numbers of at least 0; "
+            f"got {setting!r}."
+        )
+    for value in setting.values():
+        number("class_weight", value, least=0.0, most=1e100)
+
+
+def warn_if_dropped() -> None:
+    """Warn if a search of scikit-learn was given groups that this fit does not get.
+
+    Without metadata routing, cross-validation gives groups to the splitter alone.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_FRAMES):
+        if frame is None:
+            return
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
+            names = frame.f_locals
+            routed = getattr(names.get("routed_params"), "splitter", None)
+            split = getattr(routed, "split", None) or {}
+            if names.get("groups") is not None or split.get("groups") is not None:
+                break
+        frame = frame.f_back
+    else:
+        return
+    warnings.warn(
+        "groups were given to the splitter, but not to this fit: it protects single rows, not "
+        "people. Call sklearn.set_config(enable_metadata_routing=True) and pass "
+        "params={'groups': ids}, so that both get them.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,167 @@
+"""The chain of events of one ledger: transactions, appending, and the check for old copies."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import uuid
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from discreet.errors import LedgerError
+from discreet.ledger.events import Event, Signer, now
+from discreet.ledger.places import Mark
+from discreet.ledger.sqlite import MemoryStore, SqliteStore
+from discreet.ledger.store import Store, Transaction
+
+__all__ = ["Book", "checked_text"]
+
+_HERE: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
+"""Books in the memory of this process, by key."""
+
+
+def checked_text(name: str, value: object, *, most: int = 200) -> str:
+    """Return a text that every database stores literally: no NUL, valid Unicode, not too long."""
+    if not isinstance(value, str) or not value or len(value) > most:
+        raise ValueError(f"{name} must be a text of 1 to {most} characters; got {value!r:.80}.")
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{name} must be valid Unicode without NUL; got {value!a:.80}.")
+    return value
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # an account without a name, as in containers
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("discreet")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+class Book:
+    """Store, chain and writer of a ledger; what `Ledger` and `Dataset` share.
+
+    Parameters
+    ----------
+    location : str, optional
+        Path of an SQLite file or a ``postgresql://`` address; None for the memory of this process.
+    who : str, optional
+        Name in the entries; by default that of the user.
+    signing_key : str, optional
+        PEM file of the Ed25519 key that signs the events.
+    elsewhere : bool
+        True for the shadow of a ledger in another process's memory, which refuses everything.
+    """
+
+    def __init__(
+        self,
+        location: str | None,
+        who: str | None = None,
+        signing_key: str | None = None,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
+        self.location, self.signing_key = location, signing_key
+        self.key = uuid.uuid4().hex
+        self.who = _who() if who is None else checked_text("who", who)
+        self._signer = None if signing_key is None else Signer(signing_key)
+        self._mark: Mark | None = None
+        self._identity: str | None = None
+        self.store: Store
+        if location is None:
+            self.store = MemoryStore(elsewhere=elsewhere)
+            if not elsewhere:
+                _HERE[self.key] = self
+        elif location.startswith(("postgresql://", "postgres://")):
+            from discreet.ledger.postgres import PostgresStore
+
+            self.store = PostgresStore(location)
+        else:
+            self.store = SqliteStore(location)
+
+    def create(self) -> None:
+        """Make the tables if there are none."""
+        self.store.create(uuid.uuid4().hex)
+
+    def reference(self) -> tuple[str | None, str, str | None, str]:
+        """Return what names this book in another process; the last part if it is in memory."""
+        return self.location, self.who, self.signing_key, self.key
+
+    @classmethod
+    def referred(cls, location: str | None, who: str, signing_key: str | None, key: str) -> Book:
+        """Return the book that `reference` names; of one in memory elsewhere a refusing shadow."""
+        found = _HERE.get(key)
+        return (
+            cls(location, who, signing_key, elsewhere=location is None) if found is None else found
+        )
+
+    @contextmanager
+    def begin(self, *, write: bool = False) -> Iterator[Transaction]:
+        """Run a block as one transaction, on the ledger that was opened and not an old copy."""
+        name = self.store.name
+        if self._identity is None:
+            with self.store.begin() as transaction:
+                self._identity = transaction.identity(name)
+            if self.location is not None:
+                self._mark = Mark(self._identity)
+        # The mark is read first: whatever it names was durable before this transaction began.
+        seen = None if self._mark is None else self._mark.read()
+        with self.store.begin(write=write) as transaction:
+            if transaction.identity(name) != self._identity:
+                raise LedgerError(f"{name} is not the ledger that was opened: it was replaced.")
+            if seen is not None:
+                self._check_copy(transaction, *seen)
+            before = transaction.head()
+            yield transaction
+            after = transaction.head()
+        if write and self._mark is not None and after is not None and after != before:
+            self._mark.write(after.seq, after.hash)
+
+    def _check_copy(self, transaction: Transaction, seq: int, digest: str) -> None:
+        head = transaction.head()
+        if head is not None and head.seq >= seq and transaction.event(seq).hash == digest:
+            return
+        assert self._mark is not None
+        last = 0 if head is None else head.seq
+        raise LedgerError(
+            f"{self.store.name} is an old or altered copy: it ends with event {last}, and event "
+            f"{seq} was seen on this machine with another or no counterpart here. Using it would "
+            "forget what was spent since. Put the newest copy back. If it is lost, enter the "
+            f"missing releases (`discreet ledger add`) after removing {self._mark.path}."
+        )
+
+    def append(
+        self,
+        transaction: Transaction,
+        kind: str,
+        dataset: str,
+        content: dict[str, Any],
+        entry: int | None = None,
+    ) -> Event:
+        """Append an event with the time, the writer and the hash of the event before."""
+        seq, previous = transaction.next()
+        body = content | {
+            "seq": seq,
+            "previous": previous,
+            "kind": kind,
+            "dataset": dataset,
+            "entry": entry,
+            "when": now(),
+            "who": self.who,
+            "host": platform.node(),
+            "version": _version(),
+        }
+        event = Event.make(body, self._signer)
+        transaction.append(event, dataset, entry)
+        return event

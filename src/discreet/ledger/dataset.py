@@ -1,0 +1,484 @@
+"""One data set of a ledger: its limit, what was spent, and charges before rows are read.
+
+Privacy: `Dataset.charge` reserves an entry in one durable transaction that checks the limit. Only
+then does the caller's account open a filter, so nothing is read that is not written down. Whatever
+happens to the process afterwards, the entry counts, unless the account itself gives it back, which
+it does only if no filter was ever charged. Proof: docs/proofs/ledger.md.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from discreet.accounting.budget import Budget, Measure, Relation
+from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
+from discreet.ledger import display, external
+from discreet.ledger.book import Book, checked_text
+from discreet.ledger.losses import Limits, Loss, Totals, largest
+from discreet.ledger.settings import Settings
+from discreet.ledger.store import Transaction
+from discreet.validate import positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Charge", "Dataset", "check_dataset"]
+
+_USUAL_DELTA = 1e-6
+"""δ at which a loss is shown if the limit has none."""
+
+_NO_LIMIT = "{!r} has no limit, so there is no δ to state it at. Use dataset.epsilon(delta)."
+
+
+class Charge:
+    """An entry that was reserved before a fit; implements `discreet.core.account.Charge`."""
+
+    def __init__(self, dataset: Dataset, entry: int) -> None:
+        self.dataset, self.entry = dataset, entry
+
+    def confirm(self) -> None:
+        """Note that the release took place; a failure is a warning, as the entry counts anyway."""
+        self._settle("confirm", "confirmed")
+
+    def give_back(self) -> None:
+        """Return the budget of an entry whose rows were never read; a failure is a warning."""
+        self._settle("return", "returned")
+
+    def _settle(self, kind: str, done: str) -> None:
+        try:
+            self.dataset._settle(kind, self.entry)
+        except LedgerError as error:
+            text = f"Entry {self.entry} is counted but could not be {done}: {error}"
+            warnings.warn(text, UserWarning, stacklevel=3)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A data set of a ledger, to be passed to estimators as ``ledger=``.
+
+    Made by `Ledger.create` and `Ledger.open`. Copies and pickles are handles to the same data set;
+    those of a ledger in a file or on a server count in every process.
+    """
+
+    book: Book
+    name: str
+    settings: Settings
+    blocks: tuple[str, ...] = ("",)
+    details: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    # ---- handles
+
+    def in_blocks(self, *blocks: str) -> Dataset:
+        """Return a handle whose releases use the rows of these blocks only."""
+        if not self.settings.divided:
+            raise ValueError(f"{self.name!r} is not divided into blocks.")
+        wanted = tuple(dict.fromkeys(checked_text("block", block) for block in blocks))
+        with self.book.begin() as transaction:
+            missing = [b for b in wanted if (self.name, b) not in transaction.state(self.name)]
+        if missing or not wanted:
+            raise ValueError(
+                f"{self.name!r} has no block {', '.join(map(repr, missing))}. Blocks are added "
+                "with add_block, since each brings a new allowance."
+            )
+        return replace(self, blocks=wanted)
+
+    def noting(self, **details: Any) -> Dataset:
+        """Return a handle whose entries have these details, such as ``purpose="weekly model"``."""
+        return replace(self, details=MappingProxyType({**self.details, **details}))
+
+    def add_block(self, block: str) -> Dataset:
+        """Add a block, which has the whole limit for itself; returns a handle to it."""
+        block = checked_text("block", block)
+        if not self.settings.divided:
+            raise ValueError(
+                f"{self.name!r} is not divided. Create it with unit_in_one_block=True if every "
+                f"{self.settings.unit} lies in one block."
+            )
+        with self.book.begin(write=True) as transaction:
+            state = transaction.state(self.name)
+            if (self.name, block) in state:
+                raise ValueError(f"{self.name!r} has a block {block!r}; it keeps its totals.")
+            content = {"block": block, "totals": {block: Totals().to_dict()}}
+            event = self.book.append(transaction, "block", self.name, content)
+            created = state[self.name, ""][0]
+            transaction.point(self.name, block, created, event.seq)
+        return replace(self, blocks=(block,))
+
+    # ---- what was spent
+
+    @property
+    def limit(self) -> Budget | None:
+        """The most that all releases together may spend."""
+        return None if self.settings.limits is None else self.settings.limits.budget
+
+    @property
+    def unit(self) -> str:
+        """The privacy unit."""
+        return self.settings.unit
+
+    @property
+    def _unit_of_fits(self) -> str:
+        """The unit of the fits that can be charged: rows, if the rows of a unit are bounded."""
+        return self.unit if self.settings.rows_per_unit is None else "row"
+
+    def _limits(self) -> Limits:
+        if self.settings.limits is None:
+            raise ValueError(_NO_LIMIT.format(self.name))
+        return self.settings.limits
+
+    def totals_by_block(self) -> dict[str, Totals]:
+        """Return the exact totals, by block (one without a name if it is not divided)."""
+        with self.book.begin() as transaction:
+            state = transaction.state(self.name)
+            wanted = self.blocks
+            if self.settings.divided and wanted == ("",):
+                wanted = tuple(block for _, block in state if block)
+            return {block: _totals(transaction, state, self.name, block) for block in wanted}
+
+    @property
+    def entries(self) -> int:
+        """Number of releases that count."""
+        found = self.totals_by_block()
+        if len(found) > 1:  # one release may use several blocks
+            return sum(record["status"] != "returned" for record in self.records())
+        return sum(totals.entries for totals in found.values())
+
+    @property
+    def rho(self) -> float:
+        """Total zCDP cost of all releases; the largest of all blocks."""
+        return max((float(t.rho) for t in self.totals_by_block().values()), default=0.0)
+
+    @property
+    def spent(self) -> float:
+        """ε of all releases at the limit's δ.
+
+        A description, for comparison: what is promised is the limit, and what still fits is
+        `remaining`.
+        """
+        limits = self._limits()
+        return max((limits.spent(t) for t in self.totals_by_block().values()), default=0.0)
+
+    @property
+    def remaining(self) -> float:
+        """Largest ε of one more fit at the limit's δ that composes in Gaussian DP, or 0."""
+        limit, unit = self._limits().budget, self._unit_of_fits
+        if unit != self.unit:  # such fits have to be under add/remove
+            limit = replace(limit, relation=Relation.ADD_REMOVE)
+        group = self.settings.group(limit.relation, unit)
+        return self._largest("pure" if limit.pure else "gdp", limit, group)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the ε of all releases at a δ of choice; the largest of all blocks."""
+        delta = positive("delta", delta, most=1.0)
+        return max((t.at(delta) for t in self.totals_by_block().values()), default=0.0)
+
+    def affords(self, budget: Budget, measure: Measure | None = None) -> bool:
+        """Return True if a release of this budget would be admitted now.
+
+        ``measure`` is what its solver composes in: by default Gaussian DP, or pure privacy if δ is
+        0.
+        """
+        return self.fits_left(budget, measure, most=1) == 1
+
+    def fits_left(self, budget: Budget, measure: Measure | None = None, *, most: int = 9999) -> int:
+        """Return how many releases of this budget are left, at most ``most``."""
+        limits = self._limits()
+        group = self.settings.group(budget.relation, self._unit_of_fits)
+        loss = Loss.of(budget, measure or ("pure" if budget.pure else "gdp")).grouped(group)
+        counts = []
+        for totals in self.totals_by_block().values():
+            count = 0
+            while count < most and limits.admits(totals, loss):
+                totals = totals.plus(loss)
+                count += 1
+            counts.append(count)
+        return min(counts, default=0)
+
+    def preview(self, budget: Budget, measure: Measure | None = None) -> dict[str, Any]:
+        """Return what would be spent and left after a release of this budget, and how many fit."""
+        limits, limit = self._limits(), self._limits().budget
+        count = self.fits_left(budget, measure)
+        if not count:
+            return {"fits_left": 0, "spent": None, "remaining": None}
+        group = self.settings.group(budget.relation, self._unit_of_fits)
+        loss = Loss.of(budget, measure or ("pure" if budget.pure else "gdp")).grouped(group)
+        after = [totals.plus(loss) for totals in self.totals_by_block().values()]
+        next_measure: Measure = "pure" if limit.pure else "gdp"
+        left = largest(
+            lambda more: all(limits.admits(totals, more.grouped(group)) for totals in after),
+            next_measure,
+            replace(limit, relation=budget.relation),
+        )
+        spent = max(limits.spent(totals) for totals in after)
+        return {"fits_left": count, "spent": display.finite(spent), "remaining": left}
+
+    def _largest(self, measure: Measure, budget: Budget, group: int = 1) -> float:
+        """Find the largest ε of a release that would be admitted now."""
+        every = self.totals_by_block().values()
+        limits = self._limits()
+        return largest(
+            lambda loss: all(limits.admits(t, loss.grouped(group)) for t in every),
+            measure,
+            budget,
+        )
+
+    # ---- charges
+
+    def charge(
+        self,
+        measure: Measure,
+        total: Fraction,
+        delta: Fraction,
+        budget: Budget,
+        unit: str = "row",
+    ) -> Charge:
+        """Reserve an entry durably, or raise and change nothing.
+
+        Parameters
+        ----------
+        measure, total, delta
+            What all of the release may cost.
+        budget : Budget
+            The budget that the caller asked for.
+        unit : str
+            The unit that the release protects.
+        """
+        loss = Loss(measure, total, delta)
+        return Charge(self, self._enter("reserve", loss, budget, unit))
+
+    def add(
+        self,
+        loss: Loss | None = None,
+        *,
+        planned: bool = False,
+        relation: Relation | str | None = None,
+        unit: str | None = None,
+        **mechanism: Any,
+    ) -> int:
+        """Enter a release that was made elsewhere; returns the number of the entry.
+
+        Parameters
+        ----------
+        loss : Loss, optional
+            Its cost. Else give a mechanism: ``gaussian=sigma, sensitivity=s``, ``laplace=scale,
+            sensitivity=s``, ``rho=…``, ``epsilon=…, delta=…``, or ``event=`` of dp-accounting
+            (with ``delta=`` for events known by (ε, δ) only); and ``times``.
+        planned : bool
+            True if it was not made yet: it is refused if it exceeds the limit. What was made is
+            entered whatever the limit says.
+        relation, unit
+            Of the release; by default those of the data set.
+        """
+        loss = external.loss_of(**mechanism) if loss is None else loss
+        relation = self.settings.relation if relation is None else Relation.parse(relation)
+        shown = self._as_budget(loss, relation)
+        kind = "reserve" if planned else "add"
+        return self._enter(kind, loss, shown, self.unit if unit is None else unit, entered=True)
+
+    def _as_budget(self, loss: Loss, relation: Relation) -> Budget:
+        """Return a loss in (ε, δ), at the limit's δ if it has none of its own."""
+        if loss.measure in ("pure", "approximate"):
+            return Budget(float(loss.total), float(loss.delta), relation)
+        delta = self.limit.delta if self.limit is not None and self.limit.delta else _USUAL_DELTA
+        return Budget(Totals().plus(loss).at(delta), delta, relation)
+
+    def _enter(
+        self, kind: str, loss: Loss, budget: Budget, unit: str, *, entered: bool = False
+    ) -> int:
+        group = self.settings.group(budget.relation, unit)
+        charged = loss.grouped(group)
+        details = {name: display.plain(value) for name, value in self.details.items()}
+        with self.book.begin(write=True) as transaction:
+            state = transaction.state(self.name)
+            if (self.name, "") not in state:
+                raise LedgerError(f"There is no data set {self.name!r} in {self.book.store.name}.")
+            settings = _settings(transaction, state, self.name)
+            if settings.divided and self.blocks == ("",):
+                raise PrivacyError(
+                    f"{self.name!r} is divided into blocks: name those that the release uses, as "
+                    "in dataset.in_blocks('2026-01')."
+                )
+            totals = {b: _totals(transaction, state, self.name, b) for b in self.blocks}
+            after = {block: found.plus(charged) for block, found in totals.items()}
+            limits = settings.limits if kind == "reserve" else None
+            if limits is None or all(limits.admits(found, charged) for found in totals.values()):
+                content = {
+                    "blocks": list(self.blocks),
+                    "loss": loss.to_dict(),
+                    "charged": charged.to_dict(),
+                    "group": group,
+                    "relation": str(budget.relation),
+                    "unit": unit,
+                    "epsilon": repr(budget.epsilon),
+                    "delta": repr(budget.delta),
+                    "entered": entered,
+                    "details": details,
+                    "totals": {block: found.to_dict() for block, found in after.items()},
+                }
+                event = self.book.append(transaction, kind, self.name, content)
+                for block in self.blocks:
+                    transaction.point(self.name, block, state[self.name, block][0], event.seq)
+                return event.seq
+        raise BudgetExceeded(self._refusal(loss, budget, group, totals))
+
+    def _refusal(self, loss: Loss, budget: Budget, group: int, totals: Mapping[str, Totals]) -> str:
+        limits = self._limits()
+        spent = max(limits.spent(found) for found in totals.values())
+        limit = limits.budget
+        asked = f"ε = {budget.epsilon:.6g}, δ = {budget.delta:.3g}"
+        text = (
+            f"This release asks for {asked}. The limit of {self.name!r} is ε = {limit.epsilon:.6g},"
+            f" δ = {limit.delta:.3g}, of which ε = {spent:.4g} is spent."
+        )
+        least = max(found.delta for found in totals.values())
+        if loss.delta and least + loss.grouped(group).delta > limits.delta:
+            left = float(max(limits.delta - least, Fraction(0)))
+            text += (
+                f" Its solver has a δ of its own, for which {left:.3g} is left: use a smaller "
+                "delta, or a solver that composes in Gaussian DP or zCDP."
+            )
+        most = self._largest(loss.measure, budget, group)
+        if most > 0:
+            text += f" The largest ε that still fits, at the same δ, is {most:g}."
+        else:
+            text += " Nothing of that kind fits any more."
+        return f"{text} No private answer was given and nothing was spent."
+
+    def _settle(self, kind: str, entry: int) -> None:
+        """Append the confirmation or the return of an entry, once."""
+        with self.book.begin(write=True) as transaction:
+            body = transaction.event(entry).body
+            if body["kind"] != "reserve" or body["dataset"] != self.name:
+                raise LedgerError(f"Event {entry} is no reservation of {self.name!r}.")
+            settled = {event.body["kind"] for event in transaction.about(entry)}
+            if settled & {"confirm", "return"}:
+                raise LedgerError(f"Entry {entry} was settled before.")
+            content: dict[str, Any] = {}
+            state = transaction.state(self.name)
+            if kind == "return":
+                charged = Loss.from_dict(body["charged"])
+                content["totals"] = {
+                    block: _totals(transaction, state, self.name, block)
+                    .plus(charged, sign=-1)
+                    .to_dict()
+                    for block in body["blocks"]
+                }
+            event = self.book.append(transaction, kind, self.name, content, entry)
+            for block in content.get("totals", ()):
+                transaction.point(self.name, block, state[self.name, block][0], event.seq)
+
+    def attach(self, entry: int, sha256: str) -> None:
+        """Note the hash of the model file that an entry led to; a failure is a warning."""
+        try:
+            with self.book.begin(write=True) as transaction:
+                if transaction.event(entry).body["kind"] not in ("reserve", "add"):
+                    raise LedgerError(f"Event {entry} is not an entry.")
+                self.book.append(transaction, "model", self.name, {"model": sha256}, entry)
+        except LedgerError as error:
+            warnings.warn(f"The file was written, but not noted: {error}", stacklevel=3)
+
+    # ---- history and display
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return all entries as plain data, oldest first."""
+        with self.book.begin() as transaction:
+            found = display.records(event.body for event in transaction.events(self.name))
+        wanted = set(self.blocks) - {""}
+        return [r for r in found if not wanted or wanted & set(r["blocks"])]
+
+    def history(self) -> pd.DataFrame:
+        """Return all entries as a DataFrame (needs pandas), oldest first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.records(), columns=list(display.COLUMNS)).set_index("entry")
+
+    def summary(self) -> dict[str, Any]:
+        """Return limit, spending and what is left as plain data."""
+        limit, settings = self.limit, self.settings
+        known: dict[str, Any] = {
+            "dataset": self.name,
+            "unit": self.unit,
+            "rows_per_unit": settings.rows_per_unit,
+            "relation": str(settings.relation),
+            "limit": None if limit is None else {"epsilon": limit.epsilon, "delta": limit.delta},
+            "entries": self.entries,
+        }
+        if limit is not None:
+            known |= {"spent": display.finite(self.spent), "remaining": self.remaining}
+        if settings.divided:
+            every = self.totals_by_block()
+            known["blocks"] = {
+                block: {"entries": t.entries}
+                | ({} if limit is None else {"spent": display.finite(self._limits().spent(t))})
+                for block, t in every.items()
+            }
+        return known
+
+    def __repr__(self) -> str:
+        """Show the limit and what is spent."""
+        return display.text(self.summary())
+
+    def _repr_html_(self) -> str:
+        return display.html(self.summary())
+
+    def __copy__(self) -> Dataset:
+        """Return the same handle."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Dataset:
+        """Return the same handle: a copy of a ledger would lose count."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a reference, by the location of the ledger and the name."""
+        details = {name: display.plain(value) for name, value in self.details.items()}
+        state = (self.name, self.settings.to_dict(), self.blocks, details)
+        return _reopened, (self.book.reference(), *state)
+
+
+def check_dataset(value: object) -> None:
+    """Refuse what is neither a data set of a ledger nor None."""
+    if value is not None and not isinstance(value, Dataset):
+        raise ValueError(
+            "ledger must be a data set of a ledger, such as Ledger('visits.sqlite').open('visits')"
+            f", or None; got {type(value).__name__}."
+        )
+
+
+def _reopened(
+    reference: tuple[str | None, str, str | None, str],
+    name: str,
+    settings: dict[str, Any],
+    blocks: tuple[str, ...],
+    details: dict[str, Any],
+) -> Dataset:
+    """Return the handle that was pickled."""
+    made = Dataset(Book.referred(*reference), name, Settings.from_dict(settings))
+    return replace(made, blocks=tuple(blocks), details=MappingProxyType(details))
+
+
+def _settings(
+    transaction: Transaction, state: Mapping[tuple[str, str], tuple[int, int]], name: str
+) -> Settings:
+    """Read the settings from the event that created a data set."""
+    return Settings.from_dict(transaction.event(state[name, ""][0]).body["settings"])
+
+
+def _totals(
+    transaction: Transaction,
+    state: Mapping[tuple[str, str], tuple[int, int]],
+    name: str,
+    block: str,
+) -> Totals:
+    """Read the totals of a block from its latest event, which the chain protects."""
+    if (name, block) not in state:
+        raise LedgerError(f"{name!r} has no block {block!r}.")
+    body = transaction.event(state[name, block][1]).body
+    if body["dataset"] != name or block not in body["totals"]:
+        raise LedgerError(f"The state of {name!r} was altered: run `discreet ledger verify`.")
+    return Totals.from_dict(body["totals"][block])

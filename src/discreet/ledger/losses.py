@@ -1,0 +1,285 @@
+"""Costs of releases, their totals, and the limit that the totals are held to.
+
+A limit in (ε, δ) is kept by three filters at once: sums of ε and δ, Gaussian DP (the sum of μ²) and
+zCDP (the sum of ρ, with the δ of each entry added up apart). An entry is admitted if *one* filter
+admits everything so far and the entry. Which one it is may depend on results, which costs a part of
+δ for each way of counting. The very first entry,
+which cannot depend on results, may also take the whole limit. Proof: docs/proofs/ledger.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, Measure
+from discreet.accounting.profiles import root_up
+from discreet.errors import PrivacyError
+from discreet.validate import choice, number
+
+__all__ = ["Limits", "Loss", "Totals", "largest"]
+
+_MEASURES = ("pure", "approximate", "zcdp", "gdp")
+_MOST = Fraction(10) ** 50
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Privacy loss of one release: a measure with its exact total (ε, ρ or μ²), and a δ."""
+
+    measure: Measure
+    total: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no cost."""
+        choice("measure", self.measure, _MEASURES)
+        object.__setattr__(self, "total", Fraction(self.total))
+        object.__setattr__(self, "delta", Fraction(self.delta))
+        if not 0 < self.total <= _MOST:
+            raise ValueError(f"a loss must be positive and finite; got {float(self.total)!r}.")
+        if not 0 <= self.delta < 1 or (self.delta > 0 and self.measure != "approximate"):
+            raise ValueError(f"a loss in {self.measure!r} cannot have δ = {float(self.delta)!r}.")
+
+    @classmethod
+    def of(cls, budget: Budget, measure: Measure) -> Self:
+        """Return the loss of a release that spends a whole budget in a measure."""
+        delta = Fraction(budget.delta) if measure == "approximate" else Fraction(0)
+        return cls(measure, budget.total(measure), delta)
+
+    def grouped(self, size: int) -> Loss:
+        """Return the loss for ``size`` differing rows where this one is for one (group privacy).
+
+        μ and ε grow by the factor, ρ and μ² by its square, and δ by 1 + e^ε + … + e^((size−1)ε).
+        """
+        if size == 1:
+            return self
+        factor = size if self.measure in ("pure", "approximate") else size * size
+        delta = self.delta
+        if delta:
+            epsilon = conversions.round_up(self.total)
+            if epsilon * size > 700:
+                raise PrivacyError(f"nothing is known of {size} rows at ε = {epsilon:g}.")
+            growth = math.fsum(math.exp(k * epsilon) for k in range(size)) * (1 + 2.0**-45)
+            delta = delta * Fraction(growth)
+            if delta >= 1:
+                raise PrivacyError(f"{size} rows at ε = {epsilon:g} leave no δ below 1.")
+        return Loss(self.measure, self.total * factor, delta)
+
+    @property
+    def squared_mu(self) -> Fraction | None:
+        """μ² of Gaussian DP, or None if no μ is known."""
+        if self.measure == "gdp":
+            return self.total
+        if self.measure == "pure":
+            return Fraction(conversions.mu_from_pure(conversions.round_up(self.total))) ** 2
+        return None
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ of zCDP; of (ε, δ) that of ε, with δ apart."""
+        if self.measure == "gdp":
+            return self.total / 2
+        if self.measure == "zcdp":
+            return self.total
+        return Fraction(conversions.rho_from_pure(conversions.round_up(self.total)))
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the loss as texts of exact numbers."""
+        return {"measure": self.measure, "total": str(self.total), "delta": str(self.delta)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> Self:
+        """Read what `to_dict` wrote."""
+        measure: Measure = data["measure"]  # type: ignore[assignment]
+        return cls(measure, Fraction(data["total"]), Fraction(data["delta"]))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Exact sums over entries, in every measure that a filter adds up.
+
+    ``epsilon`` sums the entries that are pure or (ε, δ), ``squared_mu`` those with a μ;
+    ``not_summed`` and ``not_gaussian`` count the others.
+    """
+
+    entries: int = 0
+    epsilon: Fraction = Fraction(0)
+    squared_mu: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    not_summed: int = 0
+    not_gaussian: int = 0
+
+    def plus(self, loss: Loss, sign: int = 1) -> Totals:
+        """Return the totals with one more entry; with ``sign=-1`` without it."""
+        mu = loss.squared_mu
+        summed = loss.measure in ("pure", "approximate")
+        return Totals(
+            entries=self.entries + sign,
+            epsilon=self.epsilon + sign * (loss.total if summed else Fraction(0)),
+            squared_mu=self.squared_mu + sign * (Fraction(0) if mu is None else mu),
+            rho=self.rho + sign * loss.rho,
+            delta=self.delta + sign * loss.delta,
+            not_summed=self.not_summed + sign * (not summed),
+            not_gaussian=self.not_gaussian + sign * (mu is None),
+        )
+
+    def at(self, delta: float) -> float:
+        """Return the ε of these totals at a δ: the least of all measures that cover them."""
+        if not self.entries:
+            return 0.0
+        found = [math.inf]
+        if not self.not_summed and self.delta <= delta:
+            found.append(conversions.round_up(self.epsilon))
+        if not self.not_gaussian and delta > 0:
+            found.append(conversions.epsilon_from_mu(root_up(self.squared_mu), delta))
+        rest = float(Fraction(delta) - self.delta) * (1 - 2.0**-50)
+        if rest > 0:
+            found.append(conversions.epsilon_from_rho(conversions.round_up(self.rho), rest))
+        return min(found)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the totals as texts of exact numbers."""
+        return {name: str(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> Self:
+        """Read what `to_dict` wrote."""
+        counts = {name: int(data[name]) for name in ("entries", "not_summed", "not_gaussian")}
+        sums = {name: Fraction(value) for name, value in data.items() if name not in counts}
+        return cls(**counts, **sums)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A limit in (ε, δ) as the totals of three filters; fixed when a data set is created.
+
+    Parameters
+    ----------
+    budget : Budget
+        The most that all entries together may spend.
+    gaussian_delta, squared_mu
+        Part of δ of the Gaussian DP filter, and its total of μ²; 0 if it has none.
+    zcdp_delta, rho, delta
+        Part of δ for converting ρ of the zCDP filter, its total of ρ, and the part for the δ of
+        entries known by (ε, δ) only.
+    whole_squared_mu, whole_rho
+        μ² and ρ at all of δ, for a first entry that takes the whole limit.
+
+    Privacy
+    -------
+    ``gaussian_delta + zcdp_delta + delta`` is at most δ. Entries that `admits` allows, each chosen
+    in view of the earlier ones, are (ε, δ)-DP together (docs/proofs/ledger.md).
+    """
+
+    budget: Budget
+    gaussian_delta: float
+    squared_mu: Fraction
+    zcdp_delta: float
+    rho: Fraction
+    delta: Fraction
+    whole_squared_mu: Fraction
+    whole_rho: Fraction
+
+    @classmethod
+    def of(cls, budget: Budget, gaussian_share: float) -> Self:
+        """Divide δ: this share for Gaussian DP, half of the rest for ρ, half for entries' own δ."""
+        share = number("gaussian_share", gaussian_share, least=0.0, most=1.0)
+        of_gaussian = _down(Fraction(budget.delta) * Fraction(share))
+        half = (Fraction(budget.delta) - Fraction(of_gaussian)) / 2 if share < 1 else Fraction(0)
+        of_zcdp = _down(half)
+        squared_mu = rho = Fraction(0)
+        if of_gaussian:
+            squared_mu = Fraction(conversions.mu_from_epsilon(budget.epsilon, of_gaussian)) ** 2
+        if of_zcdp:
+            rho = Fraction(conversions.rho_from_epsilon(budget.epsilon, of_zcdp))
+        whole = (Fraction(0), Fraction(0))
+        if not budget.pure:
+            whole = (budget.total("gdp"), budget.total("zcdp"))
+        return cls(budget, of_gaussian, squared_mu, of_zcdp, rho, half, *whole)
+
+    def admits(self, before: Totals, loss: Loss) -> bool:
+        """Return True if an entry may follow those before."""
+        return self.holds(before.plus(loss)) or (before.entries == 0 and self._whole(loss))
+
+    def _whole(self, loss: Loss) -> bool:
+        """Return True if one release alone keeps the limit."""
+        if loss.measure == "approximate":
+            return loss.total <= self.budget.epsilon and loss.delta <= self.budget.delta
+        most = {"gdp": self.whole_squared_mu, "zcdp": self.whole_rho}
+        return loss.delta == 0 and loss.total <= most.get(loss.measure, self.budget.epsilon)
+
+    def holds(self, totals: Totals) -> bool:
+        """Return True if one of the filters admits all entries of these totals."""
+        gaussian = not totals.not_gaussian and totals.squared_mu <= self.squared_mu
+        summed = not totals.not_summed and totals.epsilon <= Fraction(self.budget.epsilon)
+        return gaussian or (totals.delta <= self.delta and (summed or totals.rho <= self.rho))
+
+    def spent(self, totals: Totals) -> float:
+        """Return the ε of these totals at the limit's δ; at most its ε while the limit is kept."""
+        least = totals.at(self.budget.delta)
+        return min(least, self.budget.epsilon) if self.holds(totals) else least
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the limit as texts of exact numbers."""
+        numbers = {name: getattr(self, name) for name in _LIMIT_FIELDS}
+        texts = {name: str(Fraction(value)) for name, value in numbers.items()}
+        budget = self.budget
+        return texts | {
+            "epsilon": repr(budget.epsilon),
+            "budget_delta": repr(budget.delta),
+            "relation": str(budget.relation),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> Self:
+        """Read what `to_dict` wrote."""
+        budget = Budget(float(data["epsilon"]), float(data["budget_delta"]), data["relation"])
+        exact = {name: Fraction(data[name]) for name in _LIMIT_FIELDS}
+        return cls(
+            budget,
+            float(exact["gaussian_delta"]),
+            exact["squared_mu"],
+            float(exact["zcdp_delta"]),
+            exact["rho"],
+            exact["delta"],
+            exact["whole_squared_mu"],
+            exact["whole_rho"],
+        )
+
+
+_LIMIT_FIELDS = (
+    "gaussian_delta", "squared_mu", "zcdp_delta", "rho", "delta", "whole_squared_mu", "whole_rho",
+)  # fmt: skip
+
+
+def _down(exact: Fraction) -> float:
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
+
+
+def largest(fits: Callable[[Loss], bool], measure: Measure, budget: Budget) -> float:
+    """Find the largest ε, rounded down to four digits, of a release that fits, or 0.
+
+    The release composes in ``measure`` and has the δ and relation of ``budget``.
+    """
+
+    def at(epsilon: float) -> bool:
+        return epsilon > 0 and fits(Loss.of(replace(budget, epsilon=epsilon), measure))
+
+    low, high = 0.0, budget.epsilon
+    while at(high) and high < 1e6:
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if at(middle) else (low, middle)
+    if low <= 1e-9:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(low)) - 3)
+    rounded = float(f"{math.floor(low / unit * (1 + 1e-12)) * unit:.4g}")
+    return rounded if at(rounded) else float(f"{rounded - unit:.4g}")

@@ -1,0 +1,192 @@
+"""A ledger in an SQLite file, or in memory.
+
+Writing transactions start with ``BEGIN IMMEDIATE`` and end when the file system reports that the
+write-ahead log is on disk (``synchronous=EXTRA``): one ``fsync`` per charge. A process that is
+killed leaves a log that the next one reads up to the last complete transaction. Every transaction
+has a connection of its own; idle ones are kept for the next, and closed before a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import LedgerError
+from discreet.ledger.places import check_folder
+from discreet.ledger.store import Transaction
+
+__all__ = ["MemoryStore", "SqliteStore"]
+
+PATIENCE = 60.0
+"""Seconds to wait for other writers."""
+
+_PROBLEMS = {
+    sqlite3.SQLITE_FULL: "the disk is full. Make room and try again",
+    sqlite3.SQLITE_READONLY: "it cannot be written to. Ask for write access to the file and its "
+    "folder",
+    sqlite3.SQLITE_PERM: "it cannot be written to. Ask for write access to the file and its folder",
+    sqlite3.SQLITE_BUSY: f"others have kept it locked for {PATIENCE:g} seconds. Try again",
+    sqlite3.SQLITE_CORRUPT: "it is damaged (truncated, or overwritten in part). Restore a backup, "
+    "and enter what was spent since",
+    sqlite3.SQLITE_NOTADB: "it is not a ledger, or it is damaged. Restore a backup",
+    sqlite3.SQLITE_CANTOPEN: "it, or a file beside it, cannot be opened",
+    sqlite3.SQLITE_IOERR: "reading or writing failed",
+}
+
+
+def _translated(name: str, error: sqlite3.Error) -> LedgerError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_ERROR and "no such table" in str(error):
+        code = sqlite3.SQLITE_NOTADB
+    problem = _PROBLEMS.get(code, f"the database failed ({error})")
+    return LedgerError(f"{name}: {problem}. Nothing was charged.")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, *, write: bool) -> Iterator[Transaction]:
+    def run(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return connection.execute(statement, values).fetchall()
+
+    try:
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        yield Transaction(run)
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):  # a journal remains that the next process rolls back
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        raise
+
+
+_IDLE: dict[tuple[str, int, int], list[sqlite3.Connection]] = {}
+"""Idle connections of this process by path, device and inode: a file put in the place of another
+is another key."""
+
+
+def _close_idle() -> None:
+    """Close idle connections: SQLite's must not be carried into a forked process."""
+    while _IDLE:
+        for connection in _IDLE.popitem()[1]:
+            connection.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_close_idle)
+
+
+class SqliteStore:
+    """A ledger in a file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(os.path.abspath(path))
+        self.name = os.fspath(path)
+
+    def create(self, identity: str) -> None:
+        """Make the file, complete or not at all, if there is none."""
+        if self._path.exists():
+            return
+        folder = self._path.parent
+        if not folder.is_dir():
+            raise LedgerError(f"{self.name}: there is no folder {folder}.")
+        check_folder(os.fspath(folder))
+        part = folder / f".{self._path.name}.{uuid.uuid4().hex}.part"
+        try:
+            with closing(_connect(part, "rwc")) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                with _transaction(connection, write=True) as transaction:
+                    transaction.start(identity)
+            with suppress(FileExistsError):  # another process was first
+                os.link(part, self._path)
+        except sqlite3.Error as error:
+            raise _translated(self.name, error) from error
+        except OSError as error:
+            raise LedgerError(f"{self.name}: {error.strerror}.") from error
+        finally:
+            with suppress(FileNotFoundError):
+                part.unlink()
+
+    @contextmanager
+    def begin(self, *, write: bool = False) -> Iterator[Transaction]:
+        """Run a block as one transaction."""
+        if not self._path.exists():
+            raise LedgerError(
+                f"{self.name}: there is no such ledger. Make it with `discreet ledger create` or "
+                "Ledger.create, or correct the path."
+            )
+        if self._path.is_file() and self._path.stat().st_size == 0:
+            raise LedgerError(f"{self.name} is empty: it was truncated. Restore a backup.")
+        if write:
+            check_folder(os.fspath(self._path.parent))
+        found = self._path.stat()
+        key = (os.fspath(self._path), found.st_dev, found.st_ino)
+        try:
+            connection = _take(key) or _connect(self._path, "rw")
+            try:
+                with _transaction(connection, write=write) as transaction:
+                    yield transaction
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise _translated(self.name, error) from error
+        _IDLE.setdefault(key, []).append(connection)
+
+
+def _take(key: tuple[str, int, int]) -> sqlite3.Connection | None:
+    try:
+        return _IDLE[key].pop()
+    except (KeyError, IndexError):  # none, or another thread was faster
+        return None
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+class MemoryStore:
+    """A ledger in the memory of one process, shared by its threads and refused elsewhere."""
+
+    def __init__(self, *, elsewhere: bool = False) -> None:
+        self.name = "in memory"
+        self._process = -1 if elsewhere else os.getpid()
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False
+        )
+
+    def create(self, identity: str) -> None:
+        """Make the tables if there are none."""
+        with self._lock, _transaction(self._connection, write=True) as transaction:
+            if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
+                transaction.start(identity)
+
+    @contextmanager
+    def begin(self, *, write: bool = False) -> Iterator[Transaction]:
+        """Run a block as one transaction."""
+        if os.getpid() != self._process:
+            raise LedgerError(
+                "This ledger is in the memory of another process, where this fit would go "
+                "unnoticed. Use a file, which processes share: Ledger('visits.sqlite'); or run "
+                'with n_jobs=1 or inside joblib.parallel_config(backend="threading").'
+            )
+        with self._lock:
+            try:
+                with _transaction(self._connection, write=write) as transaction:
+                    yield transaction
+            except sqlite3.Error as error:
+                raise _translated(self.name, error) from error

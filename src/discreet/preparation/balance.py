@@ -1,0 +1,89 @@
+"""Noisy total weight of each class, which class weights and the size of an objective follow from.
+
+Proof: docs/proofs/unit.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from discreet.accounting.budget import Budget, Measure
+from discreet.core import Account, Curator, Gaussian, L2Norm
+from discreet.core.noise import Noise
+from discreet.preparation.steps import Mechanism
+from discreet.preparation.whitening import Centre
+from discreet.rows import RowWeights, as_rows
+from discreet.validate import FloatArray
+
+__all__ = ["Balance"]
+
+SHARES = (0.005, 0.05)
+PRECISION = 100.0
+"""Smallest and largest share of the budget for the balance; in between, that at which the noise in
+a class's frequency is about 0.01."""
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A part of the budget for the total weight of the rows of each class.
+
+    It is a part of a preparation that transforms no row: it has a ``share`` and a ``mechanism``.
+    """
+
+    share: float
+    name: ClassVar[str] = "class balance"
+
+    @classmethod
+    def of(cls, budget: Budget, size: int) -> Balance:
+        """Return the part for a table of this many units; every argument is public."""
+        least, most = SHARES
+        if budget.pure:
+            return cls(most)
+        share = (PRECISION / (size * budget.to_gdp().mu)) ** 2
+        return cls(min(max(share, least), most))
+
+    def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
+        """Return the mechanism of one sum, as for every step that asks for one."""
+        return Centre().mechanism(measure, total)
+
+    @property
+    def condition(self) -> str:
+        """Statement of what its privacy rests on."""
+        return (
+            f"the total weight of each class was released with noise, for {100 * self.share:.3g} % "
+            "of the budget; the size of the objective and balanced class weights follow from it"
+        )
+
+    @staticmethod
+    def measure(
+        codes: NDArray[Any],
+        n_classes: int,
+        weights: RowWeights | None,
+        account: Account,
+        part: int,
+        mechanism: Gaussian | L2Norm,
+        noise: Noise,
+    ) -> FloatArray:
+        """Release the total weight of the rows of each class, of which they have the codes.
+
+        Privacy
+        -------
+        One noisy second moment of rows that are 1 in the column of their class and 0 elsewhere:
+        L2 sensitivity 1 under add/remove and √2 under replace, for units.
+        """
+        n_rows = len(codes)
+        ones, starts = np.ones(n_rows, dtype=np.float32), np.arange(n_rows + 1)
+        table = sp.csr_array((ones, codes.astype(np.int32), starts), shape=(n_rows, n_classes))
+        rows = as_rows(table, np.zeros(n_rows), fit_intercept=False, row_norm=1.0, weights=weights)
+        curator = Curator(rows, account, noise)
+        curator.open_reserved(part)
+        noisy = curator.square_sum(mechanism=mechanism)
+        least = max(1.0, math.sqrt(curator.n_rows))
+        return np.clip(noisy.values, least, curator.n_rows)

@@ -1,0 +1,230 @@
+"""Privacy units: whose row a row is, and the weights that make a unit count once.
+
+Neighbouring data sets differ in one unit with all of its rows. Where the weights of each unit's
+rows add up to at most 1, every weighted sum has the sensitivity for units that the plain sum has
+for single rows. Proof: docs/proofs/unit.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from numbers import Number
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core.bits import Bits
+from discreet.errors import PrivacyError
+from discreet.rows.bounds import UNIT_ROUNDOFF, WEIGHT_STEPS
+from discreet.validate import FloatArray, integer
+
+Codes = NDArray[np.signedinteger[Any]]
+
+_NO_CODES: Codes = np.empty(0, dtype=np.int32)
+
+_DENSE = 4
+"""Integers within a range of this many times the number of rows are looked up, not sorted."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """Weights of rows, checked and never written to again: rows share them.
+
+    Attributes
+    ----------
+    values : ndarray
+        From 0 to 1, in multiples of 2^-30; no entries if all are 1.
+    size : int
+        Public bound on their sum: the number of units.
+    grouped : bool
+        True if rows may share a unit; False if each row is one.
+    codes : ndarray
+        The unit of each row, as a number below ``size``; no entries if it is not known here, or if
+        each row is a unit.
+    """
+
+    values: FloatArray
+    size: int
+    grouped: bool = False
+    codes: Codes = field(default_factory=lambda: _NO_CODES)
+
+    @classmethod
+    def of(
+        cls,
+        values: FloatArray,
+        size: int,
+        *,
+        grouped: bool = True,
+        codes: Codes = _NO_CODES,
+    ) -> Self:
+        """Round weights down to their grid, in place, and check their sum."""
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError("weights must be numbers from 0 to 1.")
+        values *= WEIGHT_STEPS
+        np.floor(values, out=values)
+        values /= WEIGHT_STEPS
+        if values.sum() > size * (1 + 1e-9):
+            raise PrivacyError("The weights of the rows add up to more than public_size.")
+        return cls(values, size, grouped, codes)
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The unit of each row: ``codes`` from 0 to ``count`` − 1, each of which occurs."""
+
+    codes: Codes
+    count: int
+
+    @classmethod
+    def of(cls, ids: Any, n_rows: int) -> Self:
+        """Return the units that ids name, one id per row; equal ids are one unit.
+
+        Ids may be any hashable values, of one kind: an id that appears as 1 and as "1" would be
+        two units, so numbers and texts together are refused, and so are missing ids. Messages show
+        no id.
+        """
+        values = _one_per_row(ids, n_rows)
+        codes, count = _coded(values)
+        kind: type[np.signedinteger[Any]] = np.int32 if n_rows < 2**31 else np.int64
+        return cls(codes.astype(kind, copy=False), count)
+
+    def weights(self, rows_per_unit: int = 1, factors: FloatArray | None = None) -> RowWeights:
+        """Return min(1/k, 1/m) for each row of a unit of m rows, times factors from 0 to 1.
+
+        Privacy
+        -------
+        On their grid, the weights of a unit add up to at most 1, whatever m is.
+        """
+        k = integer("rows_per_unit", rows_per_unit, remedy="1 makes each unit count once.")
+        sizes = np.bincount(self.codes, minlength=self.count)
+        values = (1.0 / np.maximum(sizes, k))[self.codes]
+        if factors is not None:
+            values *= factors
+        return RowWeights.of(values, self.count, codes=self.codes)
+
+    def draw(self, bits: Bits) -> NDArray[np.intp]:
+        """Draw one row of each unit at random, in the order of the table.
+
+        Privacy
+        -------
+        Which row of a unit is drawn depends on bits of that unit alone. So the drawn rows of
+        neighbouring data sets, for the same bits, differ in one row.
+        """
+        order = np.argsort(self.codes, kind="stable")
+        sizes = np.bincount(self.codes, minlength=self.count)
+        shares = (bits.words(self.count) >> np.uint64(11)) * UNIT_ROUNDOFF
+        at = np.minimum((shares * sizes).astype(np.intp), sizes - 1)
+        return np.sort(order[np.cumsum(sizes) - sizes + at])
+
+    def take(self, index: NDArray[np.intp]) -> Units:
+        """Return the units of the named rows, numbered anew."""
+        found, codes = np.unique(self.codes[index], return_inverse=True)
+        return Units(np.asarray(codes, dtype=self.codes.dtype), len(found))
+
+
+def scaled_weights(weights: ArrayLike, n_rows: int) -> FloatArray | None:
+    """Return public weights of rows, divided by the largest; None if all are the same."""
+    given, name = np.asarray(weights), "sample_weight"
+    if given.shape != (n_rows,):
+        raise ValueError(f"{name} must be one-dimensional, with one number for each row of X.")
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers; its type is {given.dtype}.")
+    values = given.astype(np.float64)
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError(f"{name} must be finite numbers of at least 0; some are not.")
+    largest = values.max(initial=0.0)
+    if not largest > 0:
+        raise ValueError(f"{name} must have a number above 0; all weights are zero.")
+    np.divide(values, largest, out=values)
+    return None if values.min() == 1.0 else values
+
+
+def _one_per_row(ids: Any, n_rows: int) -> NDArray[Any]:
+    """Return ids as an array, after checks of form: objects if they came as a sequence."""
+    missing = getattr(ids, "isna", None) or getattr(ids, "is_null", None)
+    mask = np.ma.getmask(ids) if isinstance(ids, np.ma.MaskedArray) else None
+    if (missing is not None and np.asarray(missing()).any()) or (mask is not None and mask.any()):
+        raise ValueError(_MISSING)
+    if hasattr(ids, "to_numpy"):
+        ids = ids.to_numpy()
+    if isinstance(ids, np.ndarray):
+        values = np.asarray(ids)
+    elif isinstance(ids, str | bytes) or not np.iterable(ids):
+        raise ValueError(f"groups must be a sequence of ids; got {type(ids).__name__}.")
+    else:  # an array made of a list could turn 1 and "1" into the same text
+        listed = list(ids)
+        values = np.empty(len(listed), dtype=object)
+        for at, value in enumerate(listed):
+            values[at] = value
+    if values.ndim != 1 or len(values) != n_rows:
+        raise ValueError("groups must be one-dimensional, with one id for each row of X.")
+    return values
+
+
+_MISSING = (
+    "groups has missing ids (None, NaN or NaT): it is not known whose rows these are. Leave these "
+    "rows out, or give each an id of its own if they belong to different people."
+)
+
+
+def _coded(values: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Return the number of each row's id among all ids, and how many there are."""
+    if values.dtype.kind in "biu" and values.size:
+        low, high = int(values.min()), int(values.max())
+        if high - low < _DENSE * values.size:
+            signed = values.dtype.kind == "i"
+            wide: Any = values.astype(np.int64 if signed else np.uint64)
+            wide -= wide.dtype.type(low)
+            offsets = wide.astype(np.intp, copy=False)
+            present = np.zeros(high - low + 1, dtype=bool)
+            present[offsets] = True
+            numbers = np.cumsum(present, dtype=np.int32 if values.size < 2**31 else np.int64)
+            return numbers[offsets] - numbers.dtype.type(1), int(numbers[-1])
+    if values.dtype.kind in "fc" and np.isnan(values).any():
+        raise ValueError(_MISSING)
+    if values.dtype.kind in "mM" and np.isnat(values).any():
+        raise ValueError(_MISSING)
+    if values.dtype.kind in "biufcmM":
+        found, codes = np.unique(values, return_inverse=True)
+        return codes, len(found)
+    return _coded_objects(values.tolist())
+
+
+def _coded_objects(values: list[Any]) -> tuple[NDArray[Any], int]:
+    """Return the same for hashable objects, numbered in the order of their first appearance."""
+    try:
+        numbers: dict[Hashable, int] = dict(zip(dict.fromkeys(values), itertools.count()))
+    except TypeError:
+        raise ValueError("groups must be hashable ids, such as numbers or texts.") from None
+    if any(_is_missing(value) for value in numbers):
+        raise ValueError(_MISSING)
+    if len({_family(value) for value in numbers}) > 1:
+        raise ValueError(
+            "groups mixes kinds of ids, such as numbers and texts: an id that appears as 1 and as "
+            "'1' would count as two people. Convert all ids to one type, for example to text."
+        )
+    codes = np.fromiter((numbers[value] for value in values), dtype=np.int64, count=len(values))
+    return codes, len(numbers)
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, tuple | frozenset):
+        return any(_is_missing(entry) for entry in value)
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value != value)  # NaN
+
+
+def _family(value: Any) -> Any:
+    """Return the kind of an id: values of different kinds are never equal."""
+    if isinstance(value, tuple):
+        return ("tuple", *(_family(entry) for entry in value))
+    if isinstance(value, Number | np.bool_):
+        return "number"
+    for kind in (str, bytes):
+        if isinstance(value, kind):
+            return kind.__name__
+    return type(value).__name__

@@ -1,0 +1,275 @@
+"""Costs, totals and the three filters of a limit."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from discreet.accounting import conversions
+from discreet.core import Budget, Relation
+from discreet.errors import PrivacyError
+from discreet.ledger.losses import Limits, Loss, Totals, largest
+from discreet.ledger.settings import Settings
+
+LIMIT = Budget(3.0, 1e-6, "add_remove")
+FIT = Budget(0.5, 1e-6, "add_remove")
+LOSSES = {
+    "gdp": Loss("gdp", Fraction(0.01)),
+    "zcdp": Loss("zcdp", Fraction(0.01)),
+    "pure": Loss("pure", Fraction(0.1)),
+    "approximate": Loss("approximate", Fraction(0.1), Fraction(1e-8)),
+}
+
+
+def sum_of(losses):
+    totals = Totals()
+    for loss in losses:
+        totals = totals.plus(loss)
+    return totals
+
+
+def test_losses_in_every_measure():
+    assert LOSSES["gdp"].squared_mu == Fraction(0.01)
+    assert LOSSES["gdp"].rho == Fraction(0.01) / 2
+    assert LOSSES["zcdp"].squared_mu is None
+    assert LOSSES["zcdp"].rho == Fraction(0.01)
+    mu = -2 * norm.ppf(1 / (1 + math.exp(0.1)))
+    assert float(LOSSES["pure"].squared_mu) == pytest.approx(mu**2, rel=1e-9)
+    for name in ("pure", "approximate"):
+        assert float(LOSSES[name].rho) == pytest.approx(0.1 * math.tanh(0.05))
+    assert LOSSES["approximate"].squared_mu is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "grouped"),
+    [
+        (LOSSES["gdp"], (Fraction(0.01) * 9, 0)),
+        (LOSSES["zcdp"], (Fraction(0.01) * 9, 0)),
+        (LOSSES["pure"], (Fraction(0.1) * 3, 0)),
+        (LOSSES["approximate"], (Fraction(0.1) * 3, 1e-8 * (1 + math.exp(0.1) + math.exp(0.2)))),
+    ],
+)
+def test_group_privacy(loss, grouped):
+    three = loss.grouped(3)
+    assert three.total == grouped[0]
+    assert float(three.delta) == pytest.approx(grouped[1], rel=1e-9)
+    assert three.delta >= Fraction(grouped[1]) * (1 - Fraction(1, 2**50))
+    assert loss.grouped(1) == loss
+
+
+def test_group_privacy_of_a_pair_of_normals():
+    # μ-GDP for one row: three rows are means 3μ apart, which is what the bound says.
+    mu = 0.4
+    loss = Loss("gdp", Fraction(mu) ** 2).grouped(3)
+    assert math.sqrt(loss.total) == pytest.approx(3 * mu)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("gdp", 0.0, 0.0),
+        ("gdp", math.inf, 0.0),
+        ("zcdp", 0.1, 1e-6),
+        ("gdp", 0.1, 1e-6),
+        ("pure", 0.1, 1e-6),
+        ("pure", -1.0, 0.0),
+        ("approximate", 1.0, 1.0),
+        ("profile", 1.0, 0.0),
+    ],
+)
+def test_no_costs(wrong):
+    with pytest.raises((ValueError, OverflowError)):
+        Loss(*wrong)
+
+
+def test_a_group_without_a_guarantee_is_refused():
+    with pytest.raises(PrivacyError, match="no δ below 1"):
+        Loss("approximate", Fraction(5), Fraction(1e-3)).grouped(4)
+    with pytest.raises(PrivacyError, match="nothing is known"):
+        Loss("approximate", Fraction(500), Fraction(1e-3)).grouped(4)
+
+
+@given(st.lists(st.sampled_from(sorted(LOSSES)), max_size=20), st.randoms())
+def test_totals_are_sums_and_entries_can_leave_again(names, random):
+    totals = sum_of(LOSSES[name] for name in names)
+    assert Totals.from_dict(totals.to_dict()) == totals
+    assert totals.rho == sum((LOSSES[name].rho for name in names), Fraction(0))
+    random.shuffle(names)
+    for name in names:
+        totals = totals.plus(LOSSES[name], sign=-1)
+    assert totals == Totals()
+
+
+def test_the_parts_of_delta_do_not_exceed_it():
+    for share in (0.0, 0.3, 0.75, 1.0):
+        limits = Limits.of(LIMIT, share)
+        parts = Fraction(limits.gaussian_delta) + Fraction(limits.zcdp_delta) + limits.delta
+        assert parts <= Fraction(LIMIT.delta)
+        assert float(parts) == pytest.approx(LIMIT.delta)
+        assert Limits.from_dict(limits.to_dict()) == limits
+        if limits.squared_mu:
+            mu = math.sqrt(limits.squared_mu)
+            assert conversions.epsilon_from_mu(mu, limits.gaussian_delta) <= 3.0 * (1 + 1e-12)
+        if limits.rho:
+            assert conversions.epsilon_from_rho(float(limits.rho), limits.zcdp_delta) <= 3.0
+
+
+def admitted(limits, loss, totals=None):
+    """Count the entries that follow one another until one is refused, or a thousand are not."""
+    totals, count = totals or Totals(), 0
+    while count < 1000 and limits.admits(totals, loss):
+        totals, count = totals.plus(loss), count + 1
+    return count, totals
+
+
+def test_ten_fits_cost_the_root_of_ten():
+    loss = Loss.of(FIT, "gdp")
+    ten = sum_of([loss] * 10)
+    assert ten.at(1e-6) == pytest.approx(
+        conversions.epsilon_from_mu(math.sqrt(10) * FIT.to_gdp().mu, 1e-6)
+    )
+    assert 3.1 < ten.at(1e-6) / 0.5 < 3.7
+
+
+@pytest.mark.parametrize("share", [0.0, 0.75, 1.0])
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_no_filter_exceeds_the_limit(share, name):
+    limits = Limits.of(LIMIT, share)
+    count, totals = admitted(limits, LOSSES[name])
+    assert totals.at(LIMIT.delta) <= LIMIT.epsilon or count == 0
+    assert count == 0 or limits.spent(totals) <= LIMIT.epsilon
+    if name == "gdp":  # 1 % of the number of fits that a fixed number would allow is lost at most
+        most = LIMIT.to_gdp().mu ** 2 / 0.01
+        floor = {0.0: 0.8, 0.75: 0.97, 1.0: 0.99}[share]
+        assert floor * most - 1 <= count <= most
+
+
+def test_leaving_gaussian_dp_needs_the_zcdp_limit_for_all_entries():
+    limits = Limits.of(LIMIT, 0.75)
+    _, full = admitted(limits, LOSSES["gdp"])
+    assert not limits.admits(full, LOSSES["zcdp"])  # all of μ² is spent: that is more than ρ
+    half = sum_of([LOSSES["gdp"]] * (full.entries // 2))
+    assert limits.admits(half, LOSSES["zcdp"])
+    count, after = admitted(limits, LOSSES["zcdp"], half)
+    assert count > 0
+    assert after.rho <= limits.rho < after.rho + Fraction(0.01)
+    assert after.rho - half.rho == Fraction(0.01) * count
+
+
+def test_a_delta_of_its_own_is_counted_apart():
+    limits = Limits.of(LIMIT, 0.75)
+    loss = Loss("approximate", Fraction(1, 1000), Fraction(3e-8))
+    count, totals = admitted(limits, loss)
+    assert count == 4  # of 1.25e-7
+    assert totals.delta <= limits.delta
+
+
+def test_the_first_entry_may_take_the_whole_limit():
+    limits = Limits.of(FIT, 0.75)
+    for measure in ("gdp", "zcdp", "approximate"):
+        loss = Loss.of(FIT, measure)
+        count, totals = admitted(limits, loss)
+        assert count == 1
+        assert limits.spent(totals) == pytest.approx(FIT.epsilon)
+        assert limits.spent(totals) <= FIT.epsilon
+        tiny = Loss("gdp", Fraction(1, 10**6))
+        assert not limits.admits(totals, tiny)
+        assert not limits.admits(sum_of([tiny]), loss)  # no longer the first
+        more = Budget(FIT.epsilon * (1 + 1e-9), FIT.delta, "add_remove")
+        assert not limits.admits(Totals(), Loss.of(more, measure))
+    assert not limits.admits(Totals(), Loss("approximate", Fraction(0.1), Fraction(1.1e-6)))
+
+
+def test_a_few_large_pairs_are_added_up():
+    limits = Limits.of(LIMIT, 0.75)
+    loss = Loss("approximate", Fraction(1), Fraction(1e-8))
+    count, totals = admitted(limits, loss)
+    assert count == 3
+    assert limits.spent(totals) == 3.0
+    assert not limits.admits(totals, LOSSES["pure"])
+    assert not limits.admits(totals, LOSSES["gdp"])
+    heavy = Loss("approximate", Fraction(1), Fraction(1e-7))
+    assert admitted(limits, heavy)[0] == 1  # of 1.25e-7 for δ
+    assert not limits.admits(sum_of([loss, LOSSES["gdp"]]), loss)  # a μ is no (ε, δ)
+
+
+def test_pure_limits_add_up_pure_entries():
+    limits = Limits.of(Budget(1.0, 0.0, "add_remove"), 0.75)
+    count, totals = admitted(limits, Loss("pure", Fraction(1, 4)))
+    assert count == 4
+    assert limits.spent(totals) == 1.0
+    for name in ("gdp", "zcdp", "approximate"):
+        assert not limits.admits(Totals(), LOSSES[name])
+
+
+def test_the_adaptive_choice_of_a_filter_is_paid_for():
+    """An analyst who chooses the filter by the results stays within δ.
+
+    After one Gaussian answer the analyst goes on with a Gaussian that takes the rest of μ², or with
+    one in zCDP that takes the rest of ρ, whichever leaks more. The δ of that strategy is an
+    integral over the first answer; with the whole of δ for each filter it could exceed δ.
+    """
+    limits = Limits.of(LIMIT, 0.5)
+    first = 0.4 * float(limits.rho) * 2  # μ² of the first answer
+    rest = float(limits.squared_mu) - first
+    rho = float(limits.rho) - first / 2
+    loss = np.linspace(-12, 12, 4001) * math.sqrt(first) + first / 2
+    weight = norm.pdf(loss, first / 2, math.sqrt(first)) * (loss[1] - loss[0])
+    worse = [
+        max(
+            conversions.delta_from_mu(math.sqrt(rest), e),
+            conversions.delta_from_rho(rho, e),
+        )
+        if e > 0
+        else 1.0
+        for e in LIMIT.epsilon - loss
+    ]
+    assert float(weight @ np.array(worse)) <= LIMIT.delta
+
+
+@pytest.mark.parametrize("measure", ["gdp", "zcdp", "approximate", "pure"])
+def test_the_largest_epsilon_fits_and_a_larger_one_does_not(measure):
+    limits = Limits.of(LIMIT, 0.5)
+    spent = sum_of([Loss.of(FIT, "gdp")] * 5)
+    delta = {"approximate": 1e-8, "pure": 0.0}.get(measure, 1e-6)
+    asked = Budget(2.9, delta, "add_remove")
+    found = largest(lambda loss: limits.admits(spent, loss), measure, asked)
+    if measure == "pure":  # by its ρ, as the earlier entries are not pure
+        assert found > 0
+    fits = Loss.of(Budget(found, delta, "add_remove"), measure)
+    assert limits.admits(spent, fits)
+    more = Loss.of(Budget(found * 1.002, delta, "add_remove"), measure)
+    assert not limits.admits(spent, more)
+    _, full = admitted(limits, LOSSES["gdp"])
+    assert largest(lambda loss: limits.admits(full, loss), measure, asked) < 0.4
+
+
+@pytest.mark.parametrize(
+    ("settings", "entry", "steps"),
+    [
+        (("add_remove", "row", None), ("add_remove", "row"), 1),
+        (("replace_one", "row", None), ("replace_one", "row"), 1),
+        (("replace_one", "row", None), ("add_remove", "row"), 2),
+        (("add_remove", "row", None), ("replace_one", "row"), None),
+        (("add_remove", "patient", 3), ("add_remove", "row"), 3),
+        (("replace_one", "patient", 3), ("add_remove", "row"), 6),
+        (("replace_one", "patient", 1), ("replace_one", "row"), None),
+        (("add_remove", "patient", None), ("add_remove", "row"), None),
+        (("add_remove", "patient", None), ("add_remove", "patient"), 1),
+        (("add_remove", "patient", 3), ("add_remove", "patient"), 1),
+        (("add_remove", "row", None), ("add_remove", "patient"), None),
+        (("replace_one", "patient", 3), ("add_remove", "patient"), 2),
+    ],
+)
+def test_relations_and_units_are_converted_by_rule_or_refused(settings, entry, steps):
+    relation, unit, rows = settings
+    made = Settings(None, Relation(relation), unit, rows, False)
+    if steps is None:
+        with pytest.raises(PrivacyError):
+            made.group(Relation(entry[0]), entry[1])
+    else:
+        assert made.group(Relation(entry[0]), entry[1]) == steps
