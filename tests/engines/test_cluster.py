@@ -129,6 +129,6 @@ def test_blocks_stay_where_they_are(data, client):
     X, y = data
     table = open_table(da.from_array(X, chunks=(2500, D)), y)
     rows = table.rows()
-    where = client.who_has([*distributed.futures_of([part.value for part in rows.parts])])
+    where = client.who_has([part.value for part in rows.parts])
     assert all(len(workers) == 1 for workers in where.values())
     assert len({workers[0] for workers in where.values()}) == 2

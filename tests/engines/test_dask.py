@@ -319,7 +319,8 @@ class OtherRows(_Planted):
 
     def _ask(self, task, blocks):
         if self.asked >= self.after:
-            blocks = [dask.delayed(_reread)(blocks[0], self.marks.key), *blocks[1:]]
+            first = dask.delayed(_reread)(blocks[0], self.marks.key)
+            blocks = [first, *blocks[1:]]
         return super()._ask(task, blocks)
 
     def wrong(self, answers):
