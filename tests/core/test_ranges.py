@@ -16,6 +16,7 @@ from discreet.core.ranges import (
     select_bounds_from_counts,
     tail_share,
 )
+from discreet.core.rows import Counts
 from discreet.errors import PrivacyError
 
 SMALL = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
@@ -239,3 +240,35 @@ def test_what_the_proof_does_not_cover_is_refused():
     for n_rows in (0, 2**32, True):
         with pytest.raises(ValueError, match="n_rows"):
             select_bounds(np.zeros(1), n_rows, 0.9, good, noise(0))
+
+
+class Asked(ExponentialMechanism):
+    """A mechanism that takes the best score and records what it was asked."""
+
+    def select(self, scores, *, sensitivity, noise):
+        self.seen.append((scores, sensitivity))
+        return int(np.argmax(scores))
+
+
+def test_weights_are_scored_in_units_of_rows():
+    """Counts of weights 1 score like counts of rows; fractions add up; rounding is paid for."""
+    values, unit = np.random.default_rng(6).lognormal(size=300), 2**30
+    whole = cell_counts(values)
+    fractions = cell_counts(np.repeat(values, 4), weights=np.full(1200, unit / 4))
+    assert np.array_equal(fractions, whole * unit)
+    mechanism = Asked(1.0, monotone=False)
+    object.__setattr__(mechanism, "seen", [])
+    ends = [
+        select_bounds_from_counts(counts, 300, 0.9, mechanism, noise(0), of)
+        for counts, of in ((whole, 1), (fractions, unit))
+    ]
+    assert ends[0] == ends[1]
+    candidates = ranges.norm_candidates()
+    norms = cell_counts(values, candidates)
+    for counts in (Counts(norms, 1), Counts(norms * unit, unit)):
+        settings = (candidates, 300, mechanism, noise(0))
+        ranges.select_median_norm(counts, *settings, replaced=True)
+    for first, second in ((0, 2), (1, 3), (4, 5)):  # low, high and the median
+        (scores, exact), (others, rounded) = mechanism.seen[first], mechanism.seen[second]
+        assert np.array_equal(scores, others)
+        assert (exact, rounded) == (1.0, 1.0 + 301 * 2.0**-49)

@@ -1,5 +1,6 @@
 """Weights of rows: every sum takes each row's part times its weight, once."""
 
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -153,3 +154,13 @@ def test_batches_of_weighted_rows_are_refused_before_anything_is_charged():
             order="pass",
         )
     assert curator.spent_share == 0
+
+
+def test_squares_of_roots_are_at_most_the_weights():
+    """In rational numbers, with the rounding of a product with a scale (summation.md, part 2)."""
+    weights = np.floor(np.random.default_rng(2).random(2000) * 2**30) / 2**30
+    rows = as_rows(np.ones((2000, 1)), np.ones(2000), weights=weights, public_size=2000)
+    roots = rows.weighted_roots(0, np.ones(2000))
+    for weight, root in zip(weights, roots, strict=True):
+        lifted = Fraction(float(root)) * (1 + Fraction(1, 2**53)) ** 3
+        assert lifted**2 <= Fraction(float(weight))

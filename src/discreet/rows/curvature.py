@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -197,9 +197,9 @@ def perturbed_gradient(
     """
     values, error = rows.certified_sum(weights, rest, loss, clip)
     at = vector("weights", weights, values.size)
-    if math.isinf(error):
-        return (values + ridge * at) + linear, math.inf
     gradient = (values + ridge * at) + linear
+    if math.isinf(error):
+        return gradient, math.inf
     if rest is not None:
         gradient += ridge * rest
     terms = [float(np.linalg.norm(term)) for term in (values, ridge * at, linear)]
@@ -210,15 +210,9 @@ def perturbed_gradient(
 
 def allowance(data: RowData, loss: Loss, clip: float, weights: float, terms: float) -> float:
     """Bound the rounding of a gradient, from public numbers and the sizes that are given."""
-    return certificate_allowance(
-        loss,
-        clip=clip,
-        weights=weights,
-        terms=terms,
-        size=data.public_size,
-        n_features=data.n_features,
-        block_rows=data.table.block_rows,
-    )
+    table: Any = {"n_features": data.n_features, "block_rows": data.table.block_rows}
+    table |= {"size": data.public_size, "clip": clip}
+    return certificate_allowance(loss, weights=weights, terms=terms, **table)
 
 
 def accurate_margins(

@@ -36,6 +36,10 @@ MAPPED_ENTRIES = 2**17
 SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'agd', 'gd', 'newton' or 'outpert'."
 
 
+Own = tuple[FloatArray, int]
+"""Weights of rows, without entries if all are 1, and the public size."""
+
+
 class Point(NamedTuple):
     """Weights, and the margins of all rows at them."""
 
@@ -104,9 +108,8 @@ class RowData:
     map : AffineMap
         The map that rows go through, the identity by default.
     public_size : int
-        Public bound on the total weight of the rows of the whole table, of which this may be a
-        sample or a partition: without weights, their number. That of a neighbour is at most one
-        more.
+        Public bound on the total weight (without weights, number) of the rows of the whole table,
+        of which this may be a part. That of a neighbour is at most one more.
     scales : ndarray
         s of each row; no entries if no row is scaled.
     norm_bounds : ndarray
@@ -144,15 +147,14 @@ class RowData:
         cls,
         table: Table,
         targets: FloatArray,
-        weights: FloatArray,
-        *,
+        own: Own,
         fit_intercept: bool,
         row_norm: float | None,
-        public_size: int,
     ) -> Self:
         """Return the rows of a table, scaled down to ``row_norm`` where they are longer.
 
-        Each norm is that of the scaled row with its constant (docs/proofs/summation.md, part 2).
+        ``own`` are the weights and the public size. Each norm is that of the scaled row with its
+        constant (docs/proofs/summation.md, part 2).
         """
         norms, scales = table.norms(), np.empty(0)
         if row_norm is not None:
@@ -165,8 +167,8 @@ class RowData:
             short = norms < 2.0**30  # for others the constant changes nothing
             _add_constant(norms, True if short.all() else short)
         identity = AffineMap.identity(row_norm)
-        public = (fit_intercept, row_norm, identity, public_size)
-        return cls(table, targets, *public, scales, norms, weights)
+        public = (fit_intercept, row_norm, identity, own[1])
+        return cls(table, targets, *public, scales, norms, own[0])
 
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None

@@ -103,13 +103,13 @@ def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weig
 
 
 @kernel
-def dense_descent(table, arrays, order, loss, numbers, path):
+def descent(table, arrays, order, loss, numbers, path):
     """Descend over the batches that are the rows of ``order``; weights are updated in place.
 
-    ``table`` has the array of X, ``arrays`` are (targets, norms, scales), ``loss`` is (code,
+    ``table`` has the array of X, or those of a CSR matrix and its number of columns (one branch of
+    each ``if`` is compiled); ``arrays`` are (targets, norms, scales), ``loss`` is (code,
     parameter), ``numbers`` are public, ``path`` has the weights and their sum.
     """
-    (X,) = table
     targets, norms, scales = arrays
     code, parameter = loss
     clip, steps, alpha, radius, noise, grid, magnitude, intercept = numbers
@@ -119,38 +119,21 @@ def dense_descent(table, arrays, order, loss, numbers, path):
     total = np.empty(weights.size)
     for t in range(order.shape[0]):
         rows = order[t]
-        dense_margins(X, rows, weights, scales, intercept, margins)
+        if len(table) == 1:
+            dense_margins(table[0], rows, weights, scales, intercept, margins)
+        else:
+            indptr, indices, data, n_columns = table
+            sparse_margins(
+                indptr, indices, data, rows, weights, n_columns, scales, intercept, margins
+            )
         constant = batch_slopes(
             code, parameter, margins, rows, targets, norms, scales, clip, work, factors
         )
-        for j in range(total.size):
-            total[j] = 0.0
-        dense_sum(X, rows, factors, total)
-        if intercept:
-            total[-1] = constant
-        take_step(total, noise, t, grid, magnitude, b, steps[t], alpha, radius, weights, sums)
-
-
-@kernel
-def sparse_descent(table, arrays, order, loss, numbers, path):
-    """Descend as `dense_descent` does, for X in CSR: ``table`` has its arrays and columns."""
-    indptr, indices, data, n_columns = table
-    targets, norms, scales = arrays
-    code, parameter = loss
-    clip, steps, alpha, radius, noise, grid, magnitude, intercept = numbers
-    weights, sums = path
-    b = order.shape[1]
-    margins, factors, work = np.empty(b), np.empty(b), np.empty((3, b))
-    total = np.empty(weights.size)
-    for t in range(order.shape[0]):
-        rows = order[t]
-        sparse_margins(indptr, indices, data, rows, weights, n_columns, scales, intercept, margins)
-        constant = batch_slopes(
-            code, parameter, margins, rows, targets, norms, scales, clip, work, factors
-        )
-        for j in range(total.size):
-            total[j] = 0.0
-        sparse_sum(indptr, indices, data, rows, factors, total)
+        total[:] = 0.0
+        if len(table) == 1:
+            dense_sum(table[0], rows, factors, total)
+        else:
+            sparse_sum(indptr, indices, data, rows, factors, total)
         if intercept:
             total[-1] = constant
         take_step(total, noise, t, grid, magnitude, b, steps[t], alpha, radius, weights, sums)

@@ -84,8 +84,7 @@ def descend(
             arrays = (data.targets[rows], data.norm_bounds[rows], scales)
             drawn = integers[updates] if len(integers) else integers
             numbers = (clip, steps[updates], *penalty, drawn, *scaling, data.fit_intercept)
-            kernel = KERNELS.sparse_descent if len(source) > 1 else KERNELS.dense_descent
-            kernel(source, arrays, at, (code, parameter), numbers, tuple(path))
+            KERNELS.descent(source, arrays, at, (code, parameter), numbers, tuple(path))
         for t, rows in enumerate(() if code else index):  # calls the derivative for each batch
             batch, room = data.take(rows), np.empty(rows.size)
             total = clipped_sum(batch, room, loss, clip, batch.norm_bounds, missing=path.weights)

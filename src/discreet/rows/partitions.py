@@ -186,7 +186,6 @@ class PartitionedRows:
     n_features: int = 0
     n_parameters: int = 0
     dense: bool = True
-
     gradient_sum = _asked("gradient_sum", _sum)
     line_losses = _asked("line_losses", _sum)
     corner_gradient = _asked("corner_gradient", _sum)
@@ -257,16 +256,9 @@ def partitioned_rows(
     fit_intercept: bool = True,
     row_norm: float | None = None,
 ) -> PartitionedRows:
-    """Make rows of the blocks that an engine holds.
+    """Make rows of the blocks that an engine holds: handles of `Block`s with ids 0, 1, … in order.
 
-    Parameters
-    ----------
-    engine : Engine
-        Holds and runs.
-    blocks : sequence of handles
-        Of `Block`s with ids 0, 1, … in this order, each with its part of the table.
-    public_size, fit_intercept, row_norm
-        As for `as_rows`; the public size is that of the whole table.
+    Settings are those of `as_rows`; the public size is that of the whole table.
     """
     if not len(blocks):
         raise ValueError("a table in partitions needs at least one partition.")
@@ -289,8 +281,7 @@ class Threads:
             return [(futures[future], future.result()) for future in as_completed(futures)]
 
     def derive(self, task: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-        with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(task, parts))
+        return [task(part) for part in parts]
 
     def release(self, parts: Sequence[Any]) -> None:
         """Nothing to do: partitions go when nobody holds them."""

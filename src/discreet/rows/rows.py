@@ -68,26 +68,22 @@ def check_weights(
     weights: ArrayLike | None, n_rows: int, public_size: int | None
 ) -> tuple[FloatArray, int]:
     """Return weights on their grid, without entries if there are none, and the public size."""
-    if public_size is not None:
-        public_size = integer("public_size", public_size, least=0)
+    if weights is not None and public_size is None:
+        raise ValueError("rows with weights need a public bound on their sum; pass public_size.")
+    size = n_rows if public_size is None else integer("public_size", public_size, least=0)
     if weights is None:
-        size = n_rows if public_size is None else public_size
         if size < n_rows:
             raise ValueError(f"public_size must be at least the number of rows, {n_rows}.")
         return np.empty(0), size
-    if public_size is None:
-        raise ValueError("rows with weights need a public bound on their sum; pass public_size.")
     own = np.array(weights, dtype=np.float64)
     if own.shape != (n_rows,):
         raise ValueError("weights must have one number for each row.")
     if not ((own >= 0) & (own <= 1)).all():
         raise ValueError("weights must be numbers from 0 to 1.")
-    own *= WEIGHT_STEPS
-    np.floor(own, out=own)
-    own /= WEIGHT_STEPS
-    if own.sum() > public_size * (1 + 1e-9):
+    own = np.floor(own * WEIGHT_STEPS) / WEIGHT_STEPS
+    if own.sum() > size * (1 + 1e-9):
         raise PrivacyError("The weights of the rows add up to more than public_size.")
-    return own, public_size
+    return own, size
 
 
 class Rows(RowData):
@@ -154,9 +150,8 @@ class Rows(RowData):
     def within_reach(self) -> Self:
         """Return the rows without those that are scaled down by more than 2^-500.
 
-        Such a row counts as a constant: no loss, no gradient, no curvature. Its products with
-        weights could overflow before they are scaled. There are none in sensible units; then these
-        are the rows themselves.
+        Such a row counts as a constant: its products with weights could overflow before they are
+        scaled. There are none in sensible units; then these are the rows themselves.
 
         *Privacy.* Whether a row counts depends on that row and public arguments alone, and a
         constant is a convex function within every bound on gradients and curvature. The number of
@@ -186,9 +181,8 @@ class Rows(RowData):
                 factors *= self.scales
             values = self.table.columns(index).scaled(factors, largest=LARGEST_ENTRY)
         table = DenseTable(values) if self.table.dense else SparseTable(values)
-        size, constant = self.public_size, self.fit_intercept
-        settings: Any = {"fit_intercept": constant, "row_norm": None, "public_size": size}
-        return self.of(table, self.targets, self.weights, **settings)
+        own = (self.weights, self.public_size)
+        return self.of(table, self.targets, own, self.fit_intercept, None)
 
     # Numbers of single rows (private)
 
@@ -199,8 +193,7 @@ class Rows(RowData):
     def norms(self, at: slice = slice(None)) -> FloatArray:
         """Return upper bounds on the norms of rows, without a constant feature (private).
 
-        They are above the true norms by a few roundings, and computed from each row alone. A
-        constant feature is taken out of them again, which rounds short ones.
+        They are computed from each row alone. Taking the constant out again rounds short ones.
         """
         bounds = self.norm_bounds[at]
         if self.fit_intercept:
@@ -336,6 +329,5 @@ def as_rows(
         )
     targets = check_targets(y, X.shape[0])
     table = SparseTable(X) if sparse else DenseTable(np.asarray(X))
-    own, size = check_weights(weights, X.shape[0], public_size)
-    settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm, "public_size": size}
-    return Rows.of(table, targets, own, **settings)
+    own = check_weights(weights, X.shape[0], public_size)
+    return Rows.of(table, targets, own, fit_intercept, row_norm)

@@ -76,7 +76,7 @@ def carried_back(data: RowData, sums: FloatArray, factor: float) -> Sum:
 
     ``factor`` bounds the norm of a row's part; for mapped rows, what a row is multiplied by.
     """
-    table, size = data.table, data.public_size
+    size, table = data.public_size, data.table
     if data.map.is_identity:
         error = gradient_error(size, table.block_rows, factor)
         return Sum(sums[:, : data.n_parameters].ravel(), error)
@@ -166,9 +166,7 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
 
     Row i contributes c_i = (u_ik·x_i, t_ik) over outputs k. Its slopes are scaled by one factor so
     that ‖t_i‖ ≤ clip/N_i: the computed norm is lifted by 1 + 4(K + 8)u, which outweighs its own
-    rounding and that of the factor. As for one output, |u_ik|·‖x_i‖ ≤ |t_ik|·β_i/(1 + u), so
-    ‖c_i‖ ≤ clip. Each of the K·p entries is summed in blocks like the p entries for one output, so
-    it has error at most γ·Σ_i |c_i| entrywise and the same bound γ·n·clip in L2 norm.
+    rounding and that of the factor. The rest is as for one output, for all K·p entries together.
     """
     table, count = data.table, loss.n_outputs
     shape = (count, table.n_features + 1)

@@ -156,8 +156,7 @@ def sum_blocks(
 ) -> FloatArray:
     """Add up ``block_sum(start, stop)`` over blocks of rows, pairwise, in parts.
 
-    The additions are those of one binary tree over all blocks, whatever the number of threads: the
-    same bits, and a depth of log2(blocks) + 1 (docs/proofs/summation.md, part 3).
+    One binary tree over all blocks, whatever the threads: the same bits (summation.md, part 3).
     """
 
     def part(first: int, last: int) -> list[Node]:
