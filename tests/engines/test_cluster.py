@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from discreet import Accountant, LogisticRegression, PrivacyError
+from discreet import Ledger, LogisticRegression, PrivacyError
 from discreet.engines import open_table
 from discreet.errors import EngineError
 
@@ -67,12 +67,12 @@ def test_a_fit_goes_on_when_a_worker_is_killed(data, client):
     whole = fit(LogisticRegression(**settings), lazy, y)
     np.testing.assert_allclose(whole.coef_, expected.coef_, rtol=1e-9)
     killer = Killer(client)
-    accountant = Accountant()
-    model = LogisticRegression(progress=killer, accountant=accountant, **settings)
+    ledger = Ledger().create("rows")
+    model = LogisticRegression(progress=killer, ledger=ledger, **settings)
     fit(model, lazy, y)
     assert killer.killed is not None
     assert killer.calls > KILLED_AT
-    assert accountant.fits == 1
+    assert ledger.entries == 1
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
 
 
@@ -84,12 +84,12 @@ def unstable(block):
 def test_a_source_that_gives_other_rows_is_refused(data, client):
     X, y = data
     lazy = da.from_array(X, chunks=(2500, D)).map_blocks(unstable, dtype=float)
-    killer, accountant = Killer(client), Accountant()
-    settings = {"classes": [0, 1], "progress": killer, "accountant": accountant}
+    killer, ledger = Killer(client), Ledger().create("rows")
+    settings = {"classes": [0, 1], "progress": killer, "ledger": ledger}
     with pytest.raises(PrivacyError, match="other rows"):
         fit(LogisticRegression(**settings), lazy, y)
     assert killer.killed is not None
-    assert accountant.fits == 1
+    assert ledger.entries == 1
 
 
 def test_rows_that_cannot_be_read_again_stop_the_fit(data, client):
@@ -129,6 +129,6 @@ def test_blocks_stay_where_they_are(data, client):
     X, y = data
     table = open_table(da.from_array(X, chunks=(2500, D)), y)
     rows = table.rows()
-    where = client.who_has([*distributed.futures_of([part.value for part in rows.parts])])
+    where = client.who_has([part.value for part in rows.parts])
     assert all(len(workers) == 1 for workers in where.values())
     assert len({workers[0] for workers in where.values()}) == 2

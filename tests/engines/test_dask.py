@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from discreet import (
-    Accountant,
     Bounds,
     Centre,
     HuberRegressor,
+    Ledger,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
@@ -192,11 +192,11 @@ class TestRefusals:
         ],
     )
     def test_settings(self, unread, model, kind, text):
-        accountant = Accountant()
-        model.set_params(accountant=accountant, data_norm=1.0)
+        ledger = Ledger().create("rows")
+        model.set_params(ledger=ledger, data_norm=1.0)
         with pytest.raises(kind, match=text):
             model.fit(unread, unread[:, 0])
-        assert accountant.fits == 0
+        assert ledger.entries == 0
 
     def test_targets_that_do_not_fit(self, unread):
         with pytest.raises(ValueError, match="X has 20 and y 7"):
@@ -223,13 +223,13 @@ class TestRefusals:
         bad[4321, 2] = np.nan
         labels = y.astype(object)
         labels[17] = f"{SECRET}"
-        accountant = Accountant()
+        ledger = Ledger().create("rows")
         for table, target in ((bad, y), (X, labels)):
             lazy = da.from_array(table, chunks=(1700, D))
             with pytest.raises(ValueError, match=r"finite|classes") as caught:
-                quiet_fit(logistic(accountant=accountant), lazy, da.from_array(target, chunks=1700))
+                quiet_fit(logistic(ledger=ledger), lazy, da.from_array(target, chunks=1700))
             assert str(SECRET) not in str(caught.value)
-        assert accountant.fits == 0
+        assert ledger.entries == 0
 
     def test_errors_of_a_source_are_withheld(self, data):
         def fail(block):
@@ -319,7 +319,8 @@ class OtherRows(_Planted):
 
     def _ask(self, task, blocks):
         if self.asked >= self.after:
-            blocks = [dask.delayed(_reread)(blocks[0], self.marks.key), *blocks[1:]]
+            first = dask.delayed(_reread)(blocks[0], self.marks.key)
+            blocks = [first, *blocks[1:]]
         return super()._ask(task, blocks)
 
     def wrong(self, answers):
@@ -359,11 +360,11 @@ class TestPlantedFaults:
         "engine", [Twice, Missing, TwiceForAnother, Renamed, Forged, EarlierQuestion, OtherRows]
     )
     def test_wrong_answers_are_refused_and_the_budget_is_spent(self, monkeypatch, data, engine):
-        accountant = Accountant()
+        ledger = Ledger().create("rows")
         with pytest.raises(PrivacyError):
-            self.fit(monkeypatch, data, engine, accountant=accountant)
+            self.fit(monkeypatch, data, engine, ledger=ledger)
         assert engine.asked == engine.after + 1  # at the first wrong answer
-        assert accountant.fits == 1
+        assert ledger.entries == 1
 
     def test_an_earlier_version_is_refused(self, monkeypatch, data):
         monkeypatch.setattr(EarlierVersion, "after", 2)

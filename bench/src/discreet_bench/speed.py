@@ -302,7 +302,7 @@ def _apart(how: str, path: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
-def cluster(n: int = 1_000_000, d: int = 30) -> Iterator[Line]:
+def cluster(n: int = 2_000_000, d: int = 30) -> Iterator[Line]:
     """Fit the default on a Dask cluster of two processes, and in this one with two threads."""
     import dask.array as da
     from distributed import Client, LocalCluster
@@ -310,7 +310,7 @@ def cluster(n: int = 1_000_000, d: int = 30) -> Iterator[Line]:
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     model = LogisticRegression(1.0, 1e-8, classes=[0, 1], random_state=0)
     with LocalCluster(**settings) as made, Client(made):
-        lazy = da.random.default_rng(0).normal(size=(n, d), chunks=(n // 8, d)).astype(np.float32)
+        lazy = da.random.default_rng(0).normal(size=(n, d), chunks=(n // 4, d)).astype(np.float32)
         lazy = lazy.persist()
         labels = (lazy[:, 0] + lazy[:, 1] > 0).astype(int).persist()
         X, y = lazy.compute(), labels.compute()

@@ -32,8 +32,9 @@ __all__ = ["Answer", "Held", "Marks", "Part", "Task", "count_rows", "lost", "mar
 Task = Callable[[Any], Any]
 """A small function that can be pickled, of the content of a block."""
 
-BYTES_PER_ROW = 32
-"""What is made of a row and kept beside the table: norm, scale, target and margin."""
+SHARED = 4
+"""A block that is derived counts as this part of the bytes that it was made of. It shares the table
+with up to as many others, but a cluster that took it for small would move it."""
 
 
 class Part(NamedTuple):
@@ -56,8 +57,9 @@ class Answer(NamedTuple):
 class Held:
     """A block on a worker.
 
-    ``content`` is a `Block`, or what tasks made of it (private); ``size`` the number of bytes that
-    a cluster should count. The mark stays that of the source.
+    ``content`` is a `Block`, or what tasks made of it (private); ``size`` is the number of bytes of
+    the source, of which a block that is ``shared`` counts a part. The mark stays that of the
+    source.
     """
 
     id: int
@@ -65,6 +67,7 @@ class Held:
     content: Any
     size: int
     problem: str | None = None
+    shared: int = 1
 
     @classmethod
     def read(cls, id: int, key: bytes, make: Callable[[], Block]) -> Held:
@@ -84,9 +87,7 @@ class Held:
         if self.problem is not None:
             return self
         content, problem = _tried(lambda: task(self.content))
-        rows = getattr(content, "rows", None)
-        size = 0 if rows is None else BYTES_PER_ROW * rows.n_rows
-        return replace(self, content=content, size=size, problem=problem)
+        return replace(self, content=content, shared=SHARED, problem=problem)
 
     def answer(self, task: Task) -> Answer:
         """Return the result of ``task`` for the content."""
@@ -96,7 +97,7 @@ class Held:
         return Answer(self.id, self.mark, result, problem)
 
     def __sizeof__(self) -> int:
-        return self.size + 256
+        return self.size // self.shared + 256
 
     def __repr__(self) -> str:
         return f"<block {self.id}>"  # a cluster may show it

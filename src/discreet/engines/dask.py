@@ -7,9 +7,9 @@ it has the same rows (`discreet.engines.blocks`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import repeat
 from typing import Any
 
 import dask
@@ -17,7 +17,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.delayed import Delayed, delayed
-from distributed import futures_of, get_client
+from distributed import get_client
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
@@ -29,19 +29,22 @@ __all__ = ["DaskEngine", "header_of", "open_table", "predicted"]
 
 @dataclass(frozen=True, eq=False)
 class DaskEngine:
-    """Ask blocks that are persisted by a scheduler: a `distributed` client, or ``"threads"``."""
+    """Ask blocks on the workers of a `distributed` client, or in this process if it is None.
 
-    scheduler: Any
+    A block is a future, or a `Delayed` that was computed. A task goes to each block by itself, so
+    that the only thing a scheduler looks for is the worker that has the block.
+    """
+
+    client: Any
     marks: Marks = field(default_factory=Marks)
 
     def open(self, blocks: Sequence[Delayed]) -> tuple[list[Part], int]:
         """Read the blocks once; return those that have rows, and the number of rows."""
-        kept = self._persist(blocks)
+        kept = self._computed(blocks) if self.client is None else self.client.compute(list(blocks))
         sizes = self.marks.open(self._ask(count_rows, kept))
         filled = [kept[id] for id, size in sorted(sizes.items()) if size]
         if len(filled) < len(kept):
-            number = delayed(Held.numbered, pure=False)
-            filled = self._persist([number(block, id) for id, block in enumerate(filled)])
+            filled = self._each(Held.numbered, filled, range(len(filled)))
         return [Part(*each) for each in enumerate(filled)], sum(sizes.values())
 
     def map(self, task: Task, parts: Sequence[Part]) -> list[tuple[int, Any]]:
@@ -50,36 +53,37 @@ class DaskEngine:
 
     def derive(self, task: Task, parts: Sequence[Part]) -> list[Part]:
         """Make new blocks, which stay on the workers; problems show in the next answer."""
-        make, shared = delayed(Held.derived, pure=False), _once(task)
-        kept = self._persist([make(part.value, shared) for part in parts])
+        kept = self._each(Held.derived, [part.value for part in parts], repeat(task))
         return [Part(part.id, value) for part, value in zip(parts, kept, strict=True)]
 
     def release(self, parts: Sequence[Part]) -> None:
         """Do nothing: a cluster forgets blocks when the last handle of them is gone."""
 
-    def _ask(self, task: Task, blocks: Sequence[Delayed]) -> Iterable[Answer]:
+    def _ask(self, task: Task, blocks: Sequence[Any]) -> Iterable[Answer]:
+        answers = self._each(Held.answer, blocks, repeat(task))
         try:
-            if self.scheduler == "threads":
-                ask, shared = delayed(Held.answer, pure=False), _once(task)
-                answers = dask.compute(*(ask(each, shared) for each in blocks), scheduler="threads")
-            else:
-                submit = partial(self.scheduler.submit, Held.answer, pure=False)  # no graph: sooner
-                asked = [submit(*futures_of(block), task) for block in blocks]
-                answers = self.scheduler.gather(asked)
+            if self.client is None:
+                return list(dask.compute(*answers, scheduler="threads"))
+            return list(self.client.gather(answers))
         except Exception as error:  # tasks raise nothing: a source, or the cluster itself
             raise lost("Dask", error) from None
-        return list(answers)
 
-    def _persist(self, blocks: Sequence[Delayed]) -> list[Delayed]:
+    def _each(
+        self, method: Callable[..., Any], blocks: Sequence[Any], arguments: Iterable[Any]
+    ) -> list[Any]:
+        """Call a method of each block with an argument, where the block is."""
+        pairs = zip(blocks, arguments, strict=False)
+        if self.client is None:
+            call = delayed(method, pure=False, traverse=False)
+            return self._computed([call(*pair) for pair in pairs])
+        return [self.client.submit(method, *pair, pure=False) for pair in pairs]
+
+    @staticmethod
+    def _computed(blocks: Sequence[Delayed]) -> list[Delayed]:
         try:
-            return list(dask.persist(*blocks, scheduler=self.scheduler))
+            return list(dask.persist(*blocks, scheduler="threads"))
         except Exception as error:
             raise lost("Dask", error) from None
-
-
-def _once(task: Task) -> Delayed:
-    """Return a task as one object of a graph, which each worker fetches once."""
-    return delayed(task, pure=False, traverse=False)
 
 
 def header_of(X: Any) -> Any:
@@ -96,7 +100,7 @@ def open_table(X: Any, y: Any) -> BlockTable:
     header = header_of(X)
     types = header.dtypes if hasattr(header, "dtypes") else [header.dtype]
     single = all(dtype == np.float32 for dtype in types)
-    engine, read = DaskEngine(_scheduler()), delayed(_read, pure=False)
+    engine, read = DaskEngine(_client()), delayed(_read, pure=False)
     about = (header.shape[1], "float32" if single else "float64")
     tables = _parts(X)
     pairs = zip(tables, _targets(X, y, len(tables)), strict=True)
@@ -126,12 +130,12 @@ def _read(id: int, key: bytes, X: Any, y: Any, width: int, dtype: str) -> Held:
     return Held.read(id, key, make)
 
 
-def _scheduler() -> Any:
-    """Return the active client of a cluster, or the threads of this process."""
+def _client() -> Any:
+    """Return the active client of a cluster, if there is one."""
     try:
         return get_client()
     except ValueError:
-        return "threads"
+        return None
 
 
 def _is_frame(X: Any) -> bool:
