@@ -110,6 +110,7 @@ def test_the_parts_of_delta_do_not_exceed_it():
         parts = Fraction(limits.gaussian_delta) + Fraction(limits.zcdp_delta) + limits.delta
         assert parts <= Fraction(LIMIT.delta)
         assert float(parts) == pytest.approx(LIMIT.delta)
+        assert limits.gaussian_delta == pytest.approx(share * LIMIT.delta)
         assert Limits.from_dict(limits.to_dict()) == limits
         if limits.squared_mu:
             mu = math.sqrt(limits.squared_mu)
