@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, compress
 from pathlib import Path
@@ -26,15 +26,13 @@ from discreet.tables.columns import (
     Ignored,
     Numeric,
     Ordinal,
-    check_bounds,
     check_text,
-    check_texts,
     nearest,
     quoted,
     repeated,
 )
+from discreet.tables.declarations import FileFormat, FrozenMapping, Spent, Target
 from discreet.tables.toml import from_plain, key_text, to_plain, toml_text
-from discreet.validate import check_fields, choice, flag, number
 
 if TYPE_CHECKING:
     from discreet.tables.reading import Encoded, EncodedBlock
@@ -52,195 +50,6 @@ Schema of a table, for discreet: what may be known about each column.
 The names of the columns are public. What was not known was estimated from the rows, within the
 budget under [spent]. Keep that part: every model that is fitted to the same rows adds to it, and
 its privacy card counts both."""
-
-
-class _FrozenMapping(Mapping[str, Any]):
-    """A mapping that cannot be changed, and whose order counts.
-
-    (`types.MappingProxyType` is no substitute: it can be neither pickled nor copied.)
-    """
-
-    def __init__(self, items: Mapping[str, Any]) -> None:
-        self._items = dict(items)
-
-    def __getitem__(self, key: str) -> Any:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and list(self.items()) == list(other.items())
-
-    def __repr__(self) -> str:
-        return repr(self._items)
-
-
-@dataclass(frozen=True)
-class FileFormat:
-    """Form of a text file.
-
-    Parameters
-    ----------
-    delimiter : str
-        The character between two cells.
-    encoding : str
-        The character encoding.
-    header : bool
-        True if the first line holds the names of the columns.
-    missing : sequence of str
-        The texts that mean a missing cell. In a categorical column a text that is listed among its
-        values is a value. Spaces around a text do not count.
-    quote : str
-        The character around cells that hold a delimiter; "" if there is none.
-    names : sequence of str
-        For a file without a header: the names of all its columns from left to right, the target's
-        among them. If left out, they are the schema's columns in order, and the target is last.
-    """
-
-    delimiter: str = ","
-    encoding: str = "utf-8"
-    header: bool = True
-    missing: tuple[str, ...] = ("",)
-    quote: str = '"'
-    names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self, flag, "header")
-        check_fields(self, check_text, "delimiter", "quote", "encoding")
-        check_fields(self, check_texts, "missing")
-        check_fields(self, check_texts, "names", stripped=False)
-        for name, empty in (("delimiter", ""), ("quote", " or empty")):
-            value = getattr(self, name)
-            if len(value) > 1 or value in ("\n", "\r") or not (value or empty):
-                raise ValueError(f"{name} must be one character{empty}; got {value!r}.")
-        if self.delimiter == self.quote:
-            raise ValueError(f"delimiter and quote must differ; both are {self.quote!r}.")
-        try:
-            "".encode(self.encoding)
-        except LookupError:
-            known = 'one that Python knows, like "utf-8" or "latin-1"'
-            raise ValueError(f"encoding must be {known}; got {self.encoding!r}.") from None
-        if self.names and self.header:
-            raise ValueError("names is for files without a header; write header = false too.")
-
-
-@dataclass(frozen=True)
-class Target:
-    """The column to predict: one of several classes, or a number between public bounds.
-
-    Parameters
-    ----------
-    column : str
-        Its name.
-    classes : mapping of str to sequence of str, or sequence of str, optional
-        The label of each class and the cell texts that mean it; or just the texts, if they are the
-        labels. Public knowledge. Spaces around a text do not count.
-    other : str, optional
-        The label of every cell that is missing or whose text is not listed. If None, such a cell
-        is refused.
-    low, high : float, optional
-        Instead of classes: bounds of a numeric target. Numbers outside are clipped to them.
-    invalid : {"refuse", "middle"}
-        Treatment of a missing cell or a text in a numeric target: an error, or the middle of the
-        bounds.
-    """
-
-    column: str
-    classes: Mapping[str, tuple[str, ...]] | Sequence[str] | None = None
-    other: str | None = None
-    low: float | None = None
-    high: float | None = None
-    invalid: str = "refuse"
-
-    def __post_init__(self) -> None:
-        check_fields(self, check_text, "column")
-        check_fields(self, check_text, "other", optional=True)
-        check_fields(self, choice, "invalid", known=("refuse", "middle"))
-        bounded = self.low is not None or self.high is not None
-        if self.classes is None:
-            if not bounded:
-                raise ValueError(
-                    'fill in classes = ["…", "…"], or low and high for a numeric target (public '
-                    "knowledge, e.g. from the codebook)."
-                )
-            if self.other is not None:
-                raise ValueError("other is the label of a class; a numeric target has none.")
-            low, high = check_bounds(self)
-            if math.isinf(high - low):
-                raise ValueError(f"low = {low:g} and high = {high:g} are too far apart.")
-            return
-        if bounded:
-            raise ValueError("give classes, or low and high, but not both.")
-        if self.invalid != "refuse":
-            raise ValueError("invalid is for numeric targets; classes have other.")
-        object.__setattr__(self, "classes", _FrozenMapping(_checked_classes(self.classes)))
-        if len(self.labels) < 2:
-            raise ValueError(f"there must be two classes at least; got {quoted(self.labels)}.")
-
-    @property
-    def is_classification(self) -> bool:
-        """True if the target is one of several classes."""
-        return self.classes is not None
-
-    @property
-    def texts(self) -> Mapping[str, Sequence[str]]:
-        """The cell texts that mean each class; empty for a numeric target."""
-        return self.classes if isinstance(self.classes, Mapping) else {}
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels in sorted order; the code of a class is its index here."""
-        return tuple(sorted({*(self.classes or ()), self.other} - {None}))
-
-
-def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
-    """Return labels and the texts that mean them; no text means two."""
-    if not isinstance(classes, Mapping):
-        classes = {text: (text,) for text in check_texts("classes", classes)}
-    checked = {}
-    for label, texts in classes.items():
-        checked[check_text("the label of a class", label)] = check_texts(f"class {label!r}", texts)
-        if not checked[label]:
-            raise ValueError(f"class {label!r} needs the texts that mean it, one at least.")
-    if twice := repeated(chain.from_iterable(checked.values())):
-        raise ValueError(f"{quoted(twice)} must not mean more than one class.")
-    return checked
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Privacy budget that was spent on the data to make the schema.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee of the estimates.
-    relation : {"add_remove", "replace_one"}
-        Relation of neighbouring data sets in that guarantee.
-    what : sequence of str
-        List of the estimates.
-    secure : bool
-        False if a seed was fixed: the estimates then protect nobody.
-    """
-
-    epsilon: float
-    delta: float
-    relation: str
-    what: tuple[str, ...] = ()
-    secure: bool = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, number, "epsilon", least=0.0)
-        check_fields(self, number, "delta", least=0.0, most=1.0)
-        check_fields(self, choice, "relation", known=("add_remove", "replace_one"))
-        check_fields(self, flag, "secure")
-        if isinstance(self.what, str):
-            raise ValueError(f"what must be a list of texts; got {self.what!r}.")
-        object.__setattr__(self, "what", tuple(check_text("what", text) for text in self.what))
 
 
 @dataclass(frozen=True)
@@ -265,7 +74,7 @@ class Schema:
     spent: Spent | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _FrozenMapping(self.columns))
+        object.__setattr__(self, "columns", FrozenMapping(self.columns))
         for name, each in self.columns.items():
             check_text("the name of a column", name)
             if not isinstance(each, Column):
