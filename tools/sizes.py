@@ -25,7 +25,12 @@ RINGS: dict[str, tuple[str, ...]] = {
     "2. accounting: arithmetic without rows": ("accounting",),
     "3. sums over rows: rows, objectives": ("rows", "objectives"),
     "4. methods on exact rows": ("exact",),
-    "5. budgets of several releases": ("preparation", "tuning", "estimators/scoring.py"),
+    "5. budgets of several releases": (
+        "preparation",
+        "tuning",
+        "estimators/scoring.py",
+        "estimators/people.py",
+    ),
     "6. cells of tables": ("tables",),
     "checks and errors, used by all": ("validate.py", "errors.py"),
 }
