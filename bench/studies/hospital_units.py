@@ -4,7 +4,17 @@ UCI's "Diabetes 130-US hospitals" has 101,766 visits of 71,518 patients. The tar
 readmission. Columns have public bounds or public categories, without diagnosis codes; 80 % of the
 patients are for the fit. Run with the path of ``diabetic_data.csv`` (or ``.csv.xz``):
 
-    python -m bench.studies.hospital_units diabetic_data.csv.xz --seeds 5
+    python -m bench.studies.hospital_units diabetic_data.csv.xz --seeds 8
+
+Area under the curve, mean of 8 splits (3 for the default), δ = 1e-9:
+
+| unit | ε = 0.1 | ε = 0.3 | ε = 1 | ε = 3 |
+|---|---:|---:|---:|---:|
+| rows, default | 0.672 | 0.677 | 0.679 | 0.679 |
+| people, default | 0.651 | 0.670 | 0.670 | 0.671 |
+| people, public bounds | 0.657 | 0.676 | 0.680 | 0.685 |
+
+A fit with groups takes 1.02 times the time of one without, and 12.3 bytes more per row.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from discreet.core import Curator, Guarantee
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.scoring import score_classifier, score_regressor
-from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
+from discreet.preparation import Balance, Bounds, Centre, Radius, Scale, Spread, Whiten
 from discreet.rows import Units
 from discreet.solvers import GD, names, resolve
 from discreet.tuning import tune
@@ -515,3 +515,23 @@ def test_class_weights_of_no_noise_balance_exactly():
     weights = ClassWeights.of("balanced", np.array([0, 1]), codes)
     assert weights.factors(np.array([3.0, 1.0])).tolist() == [1 / 3, 1.0]
     assert weights.factors(np.array([0.0, 9.0])).max() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("solver", "delta"), [("gd", 1e-6), ("agd", 1e-6), ("amp", 1e-6), ("sgd", 1e-6), ("objpert", 0)]
+)
+def test_the_balance_is_measured_well_enough_in_every_measure(solver, delta, monkeypatch):
+    """Noise deviates by about 0.01 of the rows: 0.1 is ten deviations, below 1e-20."""
+    totals = []
+    measure = Balance.measure
+
+    def noted(*args):
+        totals.append(measure(*args))
+        return totals[-1]
+
+    monkeypatch.setattr(Balance, "measure", staticmethod(noted))
+    big, y = np.tile(X, (20, 1)), np.tile(Y, 20)
+    model = logistic(solver=solver, delta=delta, data_norm=2.0, class_weight="balanced").fit(big, y)
+    np.testing.assert_allclose(totals[0] / len(y), np.bincount(y) / len(y), atol=0.1)
+    assert model.guarantee_.recompute() <= 1.0 + 1e-6
+    assert dict(model.guarantee_.split)["class balance"] <= 0.1
