@@ -52,7 +52,7 @@ def test_schema_and_table_are_written_and_fit_together(tmp_path):
     with pytest.warns(UserWarning, match="checksum"):
         result = run(*given, "--schema", str(schema), "--table", str(table))
     assert result.exit_code == 0
-    X, y = read(table, Schema.read(schema))
+    X, y, _ = read(table, Schema.read(schema))
     assert X.shape == (2, 4)
     assert y.tolist() == [1, 0]
     again = run(*given, "--schema", str(schema))

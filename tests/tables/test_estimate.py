@@ -72,7 +72,7 @@ class TestPrivateDraft:
         path.write_text("\n".join(["age,kind,label", *lines, f"{odd},{odd},{odd}"]) + "\n")
         for target in ("label", "age"):
             schema = private(path, target=target)
-            X, y = read(path, schema)
+            X, y, _ = read(path, schema)
             assert X.shape[0] == 3001
             assert np.isfinite(y).all()
 

@@ -299,7 +299,7 @@ def test_sparse_where_it_is_smaller(categories, wide):
         (lambda: Target("y", {"a": ["1"], "b": ["1"]}), "'1' must not mean more than one class"),
         (lambda: Target("y", {"a": ["1"], "b": []}), "class 'b' needs the texts"),
         (lambda: Spent(-1, 0, "add_remove"), "epsilon must be .*>= 0; got -1"),
-        (lambda: Spent(1, 2, "add_remove"), "delta must be .*<= 1; got 2"),
+        (lambda: Spent(1, 2, "add_remove"), "delta must be .*between 0 and 1; got 2"),
         (lambda: Spent(1, 0, "both"), "relation must be"),
     ],
 )

@@ -285,12 +285,12 @@ def measure_table(how: str, path: Path) -> dict[str, float]:
     model(*read(short, schema))  # imports and compiles
     if how == "memory":
         with peak_memory() as peak:
-            X, y = read(path, schema)
+            X, y, _ = read(path, schema)
             model(X, y)
         size = X.shape[0] * min(4 * schema.width, 8 * schema.groups + 4)
         return {"growth": peak.mebibytes * 2**20 / size}
     reading = (lambda: read(path, schema)) if how == "discreet" else (lambda: pd.read_csv(path))
-    X, y = read(path, schema)
+    X, y, _ = read(path, schema)
     return {"read": seconds(reading), "fit": seconds(lambda: model(X, y))}
 
 

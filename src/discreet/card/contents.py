@@ -223,8 +223,10 @@ def _before(
     """Return what was spent besides the fit, if it adds up with it, and the total."""
     if not spent or not guarantee.private:
         return [], None
-    if any(Relation.parse(each.relation) is not guarantee.relation for each in spent):
-        return [], None
+    by_row = guarantee.unit == "row"
+    for each in spent:
+        if Relation.parse(each.relation) is not guarantee.relation or (each.unit is None) != by_row:
+            return [], None
     before = [(each.epsilon, each.delta) for each in spent]
     epsilon, delta = map(sum, zip((guarantee.epsilon, guarantee.delta), *before, strict=True))
     return before, (epsilon, delta)
@@ -243,11 +245,15 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
     sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
     if spent and total is None:
         each = "; ".join(
-            f"{_budget_text(item.epsilon, item.delta)} for {Relation.parse(item.relation).text}"
-            for item in spent
+            f"{_budget_text(item.epsilon, item.delta)} for {_neighbours_of(item)}" for item in spent
         )
-        sentence += f" Estimating the schema cost more, under another relation: {each}."
+        sentence += f" Estimating the schema cost more, under another relation or unit: {each}."
     return sentence
+
+
+def _neighbours_of(spent: Any) -> str:
+    text = Relation.parse(spent.relation).text
+    return text if spent.unit is None else text.replace("row", "person with all of their rows", 1)
 
 
 def _budget_text(epsilon: float, delta: float) -> str:
@@ -346,7 +352,7 @@ def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | 
         stop = "" if what.endswith("…") else "."
         blocks.append(Paragraph(f"Estimated for the schema: {what}{stop}"))
     if spent and guarantee.private and total is None:
-        apart = "The schema was estimated under another relation"
+        apart = "The schema was estimated under another relation or for another unit"
         blocks.append(Paragraph(f"{apart}, so the two guarantees cannot be added up."))
     blocks.append(Paragraph("Every other use of the same rows adds to this."))
     if guarantee.earlier_fits:

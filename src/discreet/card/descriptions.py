@@ -122,6 +122,8 @@ def describe_schema(schema: Any) -> list[Block]:
         bounds = f"{target.low:g} to {target.high:g}" if target.low is not None else "no bounds"
         said = f"labels {listed(target.labels)}" if target.is_classification else bounds
         rows.insert(0, (shown(target.column, 60), "target", said))
+    if schema.unit is not None:
+        rows.insert(0, (shown(schema.unit, 60), "unit", "whose row a row is; never a feature"))
     counted = "" if schema.spent is None else " (the cost of estimating them is counted above)"
     blocks: list[Block] = [
         Paragraph(f"The schema, with all its bounds and lists of values{counted}:"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 from functools import partial
@@ -38,6 +39,7 @@ def fit(
     target: Annotated[
         str | None, typer.Option(help="Column to predict, if the schema has no target.")
     ] = None,
+    unit: options.Unit = None,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -56,6 +58,14 @@ def fit(
         typer.Option(
             help="Bound on the norm of a row: rows of a larger norm are scaled down to it. By "
             "default the schema's, for solvers that need one."
+        ),
+    ] = None,
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL=NUMBER",
+            help='Weight of a class, a public number; give the option once per class. Or "balanced"'
+            ": classes count alike, by a noisy count of them that the fit pays for.",
         ),
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit a constant term.")] = True,
@@ -101,11 +111,19 @@ def fit(
         table = table.with_target(target)
     if table.target is None:
         raise Problem(Exit.USAGE, f"{schema} names no target: pass --target COLUMN.")
+    table = options.with_unit(table, unit)
     if table.spent is not None and table.spent.relation != relation:
         raise Problem(
             Exit.USAGE,
             f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "
             f"add up only under the same relation. Pass --relation {table.spent.relation}.",
+        )
+    if table.spent is not None and table.spent.unit != table.unit:
+        drafted = "rows" if table.spent.unit is None else f"people by {table.spent.unit!r}"
+        raise Problem(
+            Exit.USAGE,
+            f"{schema} was estimated for {drafted}; its guarantee and the model's add up only for "
+            "the same unit. Draft the schema again with the unit of the fit (--unit).",
         )
     steps: list[Any] = []
     if table.unbounded:
@@ -117,6 +135,7 @@ def fit(
     model = _estimator(
         table,
         loss,
+        class_weight,
         epsilon=epsilon,
         delta=delta,
         relation=str(relation),
@@ -134,13 +153,13 @@ def fit(
     model.check_settings()  # now, before a long file is read
     start = time.perf_counter()
     with screen.bar(f"reading {options.name_of(files)}") as bar:
-        X, y = open_table(
+        X, y, groups = open_table(
             files, table, memory=memory, folder=temp_folder, as_labels=False, progress=bar
         )
     assert y is not None
     read_in = time.perf_counter() - start
     with screen.bar("fitting (share of the budget spent)") as bar:
-        model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y)
+        model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y, groups=groups)
     model.set_params(progress=None)
     if table.target.is_classification:  # it was fitted to codes, which need far less memory
         model.rename_classes(table.target.labels)
@@ -148,6 +167,8 @@ def fit(
     discreet.save(Pipeline([("table", encoder), ("model", model)]), output)
     seconds = time.perf_counter() - start
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
+    if table.unit is not None:  # how many rows the people have is not public
+        shape = f"the rows of all people, {X.shape[1]:,} encoded columns,"
     screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
     guarantee, spent, text = model.guarantee_, table.spent, str(model.guarantee_)
     charged = None
@@ -165,7 +186,8 @@ def fit(
         screen.result(
             {
                 "model": os.fspath(output),
-                "rows": X.shape[0],
+                "rows": X.shape[0] if table.unit is None else None,
+                "unit": table.unit,
                 "columns": X.shape[1],
                 "seconds": round(seconds, 3),
                 "guarantee": guarantee.to_dict(),
@@ -176,7 +198,9 @@ def fit(
         )
 
 
-def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
+def _estimator(
+    table: Any, loss: str | None, class_weight: list[str] | None, **settings: Any
+) -> Any:
     """Make the estimator for the schema's target and a loss."""
     import discreet
 
@@ -188,7 +212,10 @@ def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
             name: partial(discreet.LinearSVC, loss=name) for name in ("huber", "hinge", "sigmoid")
         }
         settings["classes"] = list(range(len(table.target.labels)))
+        settings["class_weight"] = _class_weight(class_weight, table.target.labels)
     else:
+        if class_weight:
+            raise Problem(Exit.USAGE, "--class-weight is for targets with classes.")
         kind = "numbers"
         estimators = {"squared": discreet.LinearRegression, "huber": discreet.HuberRegressor}
         settings["target_bounds"] = (table.target.low, table.target.high)
@@ -200,3 +227,24 @@ def _estimator(table: Any, loss: str | None, **settings: Any) -> Any:
         f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
         "discreet fit --help.",
     )
+
+
+def _class_weight(given: list[str] | None, labels: tuple[str, ...]) -> Any:
+    """Return the weights of classes by their codes, "balanced", or None."""
+    if not given or given == ["balanced"]:
+        return given[0] if given else None
+    weights: dict[int, float] = {}
+    for text in given:
+        label, equals, value = text.rpartition("=")
+        try:
+            weight = float(value)
+        except ValueError:
+            equals, weight = "", 0.0
+        if not equals or label not in labels or not 0 <= weight < math.inf:
+            raise Problem(
+                Exit.USAGE,
+                f"--class-weight {text!r} must be LABEL=NUMBER, with a number of at least 0 and "
+                f"one of the labels {', '.join(map(repr, labels))}; or balanced, alone.",
+            )
+        weights[labels.index(label)] = weight
+    return weights

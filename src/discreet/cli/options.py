@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +49,21 @@ Delta = Annotated[
     typer.Option(
         help="δ: roughly the probability that the guarantee of ε fails. Keep it well below 1 / "
         "number of rows."
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column that says whose row a row is: people are then protected with all of their "
+        "rows, and each counts once. By default the schema's unit.",
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        help="Predict the second of two classes if its probability is above this; by default the "
+        "class of the higher score."
     ),
 ]
 OutputFile = Annotated[
@@ -179,6 +195,31 @@ def complete_solvers(incomplete: str) -> list[str]:
     from discreet.solvers import names
 
     return [name for name in names() if name.startswith(incomplete)]
+
+
+def with_unit(schema: Any, unit: str | None) -> Any:
+    """Return a schema with the unit that an option names, or as it is."""
+    if unit is None:
+        return schema
+    try:
+        return schema.with_unit(unit)
+    except ValueError as error:
+        raise Problem(Exit.USAGE, f"--unit: {error}") from None
+
+
+def at_threshold(estimator: Any, threshold: float | None) -> Any:
+    """Return a model that predicts the second class where its probability is above a threshold."""
+    from discreet.estimators.classifiers import LogisticRegression
+
+    if threshold is None:
+        return estimator
+    if not 0 < threshold < 1:
+        raise Problem(Exit.USAGE, f"--threshold must be between 0 and 1; got {threshold:g}.")
+    if not isinstance(estimator, LogisticRegression) or len(estimator.classes_) != 2:
+        raise Problem(Exit.USAGE, "--threshold is for logistic models of two classes.")
+    shifted = copy.copy(estimator)
+    shifted.intercept_ = estimator.intercept_ - estimator.link_.score(threshold)
+    return shifted
 
 
 def load_model(path: Path) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 from discreet.core import Budget, Relation
+from discreet.statement import neighbours
 
 __all__ = ["evaluate", "predict"]
 
@@ -33,6 +34,7 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add a column of probabilities per class.")
     ] = False,
+    threshold: options.Threshold = None,
     id_column: Annotated[
         str | None,
         typer.Option("--id", help="Column of the table to write beside each prediction."),
@@ -56,13 +58,14 @@ def predict(
     if probabilities and not hasattr(estimator, "predict_proba"):
         kind = type(estimator).__name__
         raise Problem(Exit.USAGE, f"a {kind} has no probabilities; leave out --probabilities.")
+    decided = options.at_threshold(estimator, threshold)
     extra = [] if id_column is None else [id_column]
     names = [*extra, "prediction"]
     if probabilities:
         names += [f"probability {label}" for label in estimator.classes_]
     with screen.bar(f"predicting {options.name_of(files)}") as bar:
         blocks = encoder.schema.batches(files, extra=extra, progress=bar)
-        rows = _rows(estimator, blocks, probabilities)
+        rows = _rows(estimator, decided, blocks, probabilities)
         if as_json and output is None:
             screen.result([dict(zip(names, row, strict=True)) for row in rows], "")
         elif output is None:
@@ -76,11 +79,13 @@ def predict(
             screen.result({"predictions": str(output)}, f"Predictions: {output}")
 
 
-def _rows(estimator: Any, blocks: Iterator[Any], probabilities: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    estimator: Any, decided: Any, blocks: Iterator[Any], probabilities: bool
+) -> Iterator[tuple[Any, ...]]:
     """Yield the identifier of each row if there is one, its prediction, and probabilities."""
     for block in blocks:
         columns = [each.to_pylist() for each in block.extra.values()]
-        columns.append(estimator.predict(block.X).tolist())
+        columns.append(decided.predict(block.X).tolist())
         if probabilities:
             columns += estimator.predict_proba(block.X).T.tolist()
         yield from zip(*columns, strict=True)
@@ -94,6 +99,8 @@ def evaluate(
         typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
     ] = None,
     relation: options.RelationName = Relation.ADD_REMOVE,
+    unit: options.Unit = None,
+    threshold: options.Threshold = None,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
     ledger: options.LedgerPlace = None,
@@ -115,7 +122,8 @@ def evaluate(
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
     encoder, estimator = options.load_table_model(model)
-    schema = encoder.schema
+    schema = options.with_unit(encoder.schema, unit)
+    estimator = options.at_threshold(estimator, threshold)
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
     charged = None
@@ -128,21 +136,24 @@ def evaluate(
             "counted. Pass --epsilon.",
         )
     with screen.bar(f"reading {options.name_of(files)}") as bar:
-        X, y = open_table(
+        X, y, groups = open_table(
             files, schema, memory=memory, folder=temp_folder, as_labels=False, progress=bar
         )
     if budget is None:
         screen.warn("Not private", _EXACT)
-    scores, measures = _score(estimator, X, y, schema.target, budget, charged)
+    scores, measures = _score(estimator, (X, y, groups), schema.target, budget, charged)
     guarantee, of_classes = scores.guarantee, schema.target.is_classification
     how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
-    table = Table(title=f"Evaluation on {X.shape[0]:,} rows ({how})", show_header=False)
+    size, counted = X.shape[0], "rows"
+    if groups is not None:
+        size, counted = int(groups.max(initial=-1)) + 1, "people, each counted once"
+    table = Table(title=f"Evaluation on {size:,} {counted} ({how})", show_header=False)
     table.add_column(justify="left")
     table.add_column(justify="right")
     for name, value in measures.items():
         table.add_row(name, f"{value:.4f}" if of_classes else f"{value:.6g}")
     data: dict[str, Any] = {
-        "rows": X.shape[0],
+        "rows" if groups is None else "people": size,
         **{name.replace(" ", "_"): None if np.isnan(v) else v for name, v in measures.items()},
         "private": guarantee is not None,
         "guarantee": guarantee and guarantee.to_dict(),
@@ -153,24 +164,26 @@ def evaluate(
     if guarantee is not None:
         screen.note(
             f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
-            f"{guarantee.relation.text}; the number of rows is treated as public. Its ε adds to "
+            f"{neighbours(guarantee)}; {guarantee.public[0]} is treated as public. Its ε adds to "
             "that of every other release about the same rows."
         )
 
 
 def _score(
-    estimator: Any, X: Any, y: Any, target: Any, budget: Budget | None, ledger: Any
+    estimator: Any, rows: tuple[Any, Any, Any], target: Any, budget: Budget | None, ledger: Any
 ) -> tuple[Any, dict[str, float]]:
     """Score a model on encoded rows; with a budget, through noisy counts or sums."""
     from discreet.estimators.scoring import score_classifier, score_regressor
 
+    X, y, groups = rows
     if not target.is_classification:
-        scores = score_regressor(estimator, X, y, (target.low, target.high), budget, ledger)
+        bounds = (target.low, target.high)
+        scores = score_regressor(estimator, X, y, bounds, budget, ledger, groups)
         return scores, {
             "mean absolute error": scores.mean_absolute_error,
             "root mean squared error": scores.root_mean_squared_error,
         }
-    scores = score_classifier(estimator, X, estimator.classes_[y], budget, ledger)
+    scores = score_classifier(estimator, X, estimator.classes_[y], budget, ledger, groups)
     measures = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
     hits = np.diag(scores.counts)
     with np.errstate(invalid="ignore", divide="ignore"):

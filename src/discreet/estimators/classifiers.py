@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -155,6 +155,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                 f"labels must be {len(self.classes_)} different ones, one per class, in sorted "
                 f"order; got {labels!r}."
             )
+        if isinstance(self.class_weight, Mapping):
+            names = dict(zip(self.classes_.tolist(), labels, strict=True))
+            self.class_weight = {names[old]: w for old, w in self.class_weight.items()}
         self.classes, self.classes_ = list(labels), new
         return self
 
@@ -273,6 +276,13 @@ class Link:
         most = max(self.slope, 0.5)
         second, first = np.minimum(expit(shrunk), most), np.minimum(expit(-shrunk), most)
         return second / (second + first)
+
+    def score(self, probability: float) -> float:
+        """Return the score at which the second class has this probability, between 0 and 1."""
+        most, less = max(self.slope, 0.5), min(probability, 1.0 - probability)
+        tail = most * less / (1.0 - less) if less < 1.0 - most else less
+        distance = math.sqrt(1 + math.pi * self.noise / 8) * float(logit(tail))
+        return distance if probability < 0.5 else -distance
 
 
 @dataclass(eq=False, repr=False)

@@ -3,7 +3,7 @@
     from discreet.tables import Schema
 
     schema = Schema.read("visits.toml")
-    X, y = schema.open("visits.csv")  # or a folder, a pandas or polars table, a DuckDB relation, …
+    X, y, groups = schema.open("visits.csv")  # or a folder, a pandas table, a DuckDB relation, …
 
 A `Schema` says what everybody may know: bounds, categories, the target. `schema.open`,
 `schema.batches` and `schema.transformer()` encode rows by it alone. `draft` writes a skeleton of

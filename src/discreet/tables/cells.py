@@ -44,9 +44,9 @@ def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> Flo
     """
     pa = arrow()
     markers = list(markers)
-    array = _plain(cells)
+    array = plain_array(cells)
     if pa.types.is_dictionary(array.type):
-        array = _plain(array.cast(array.type.value_type))
+        array = plain_array(array.cast(array.type.value_type))
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     if _is_text(array.type):
@@ -102,13 +102,13 @@ class Lookup:
     def codes(self, cells: Any, where: str) -> NDArray[np.int32]:
         """Return the index of each cell in the list, or `MISSING` or `UNLISTED`."""
         pa = arrow()
-        array = _plain(cells)
+        array = plain_array(cells)
         if pa.types.is_null(array.type):
             return np.full(len(array), MISSING, dtype=np.int32)
         try:
             if not pa.types.is_dictionary(array.type):
                 array = array.dictionary_encode()
-            distinct = _plain(array.dictionary)
+            distinct = plain_array(array.dictionary)
             last = self._last  # blocks often have the dictionary of the block before
             if last is None or not distinct.equals(last[0]):
                 last = distinct, np.append(self._codes_of(distinct), np.int32(MISSING))
@@ -165,7 +165,7 @@ class Lookup:
         return np.asarray(codes[found.to_numpy(zero_copy_only=False)])
 
 
-def _plain(cells: Any) -> pa.Array:
+def plain_array(cells: Any) -> pa.Array:
     """Return one array of a type that Arrow can compute with."""
     pa = arrow()
     array = cells
@@ -225,6 +225,11 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | 
 
 def _is_number_text(text: str) -> bool:
     return re.fullmatch(_NUMBER, text, re.ASCII) is not None
+
+
+def as_number(text: str) -> float | None:
+    """Return the number that a text is, or None."""
+    return float(text) if _is_number_text(text) else None
 
 
 def _whole_text(text: str) -> str | None:

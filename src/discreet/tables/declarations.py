@@ -185,6 +185,8 @@ class Spent:
         List of the estimates.
     secure : bool
         False if a seed was fixed: the estimates then protect nobody.
+    unit : str, optional
+        The column by which people with all of their rows are protected; None: single rows are.
     """
 
     epsilon: float
@@ -192,9 +194,11 @@ class Spent:
     relation: str
     what: tuple[str, ...] = ()
     secure: bool = True
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, number, "epsilon", least=0.0)
+        check_fields(self, check_text, "unit", optional=True)
         check_fields(self, number, "delta", least=0.0, most=1.0)
         check_fields(self, choice, "relation", known=("add_remove", "replace_one"))
         check_fields(self, flag, "secure")

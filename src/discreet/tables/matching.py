@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """Columns that are read: those that the schema uses, the target if asked for, and extra ones.
+    """Columns that are read: those that the schema uses, target and unit if asked for, extra ones.
 
     While ``drafting`` a schema, advice must not refer to it.
     """
@@ -43,12 +43,18 @@ class Request:
     target: bool
     extra: tuple[str, ...] = ()
     drafting: bool = False
+    unit: bool = False
 
     @property
     def needed(self) -> list[str]:
         """Names of the columns that are encoded."""
-        own = self.schema.target
-        return [*self.schema.used, *([own.column] if own is not None and self.target else ())]
+        target, unit = self.schema.target, self.schema.unit
+        names = list(self.schema.used)
+        if target is not None and self.target:
+            names.append(target.column)
+        if unit is not None and self.unit:
+            names.append(unit)
+        return names
 
     @property
     def block_rows(self) -> int:

@@ -23,6 +23,7 @@ from discreet.tables.block_file import FileArray, memory_limit
 from discreet.tables.cells import arrow
 from discreet.tables.columns import check_texts
 from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows, moved
+from discreet.tables.ids import IdCodes
 from discreet.tables.matching import Piece, Request, naming
 from discreet.tables.schema import Schema
 from discreet.tables.sources import Source, source
@@ -46,22 +47,26 @@ class Encoded(NamedTuple):
 
     X has one row for each record and one column for each of ``schema.feature_names``. y has the
     target: from `read` indices in ``schema.target.labels``, from ``schema.open`` the labels
-    themselves; in both the numbers of a numeric target.
+    themselves; in both the numbers of a numeric target. groups has the person of each row, as a
+    number for each id of the schema's unit, and is None if it has no unit: ``fit`` takes all three.
     """
 
     X: NDArray[Any] | sp.csr_array
     y: NDArray[Any] | None
+    groups: NDArray[np.int32] | None = None
 
 
 class EncodedBlock(NamedTuple):
     """Some records in turn: encoded rows, labels or numbers of the target, and other columns.
 
-    ``extra`` has the columns that were asked for as Arrow arrays, as the source holds them.
+    ``extra`` has the columns that were asked for as Arrow arrays, as the source holds them;
+    ``groups`` the numbers of ids, where they are read.
     """
 
     X: NDArray[Any] | sp.csr_array
     y: NDArray[Any] | None
     extra: dict[str, Any]
+    groups: NDArray[np.int32] | None = None
 
 
 def read(
@@ -90,7 +95,7 @@ def read(
     sparse : bool or "auto"
         Return X as a CSR matrix; "auto": if that is smaller, which depends on the schema alone.
     target : bool
-        Read the target. If False, the file may lack it, and y is None.
+        Read the target and the unit. If False, the file may lack them, and y and groups are None.
     progress : callable, optional
         Called with the share of the file that was read, between 0 and 1.
 
@@ -110,7 +115,8 @@ def read(
     is read as a whole or refused with a message that shows no cell.
     """
     encoder = Encoder(schema, sparse, dtype)
-    return _collected(source(path), encoder, target, progress, as_labels=False)
+    request = Request(schema, target, unit=target)
+    return _collected(source(path), encoder, request, progress, as_labels=False)
 
 
 def open_table(
@@ -128,9 +134,10 @@ def open_table(
 
     Unless ``as_labels``, y has indices in ``schema.target.labels``, which need less memory.
     """
-    encoder, target = Encoder(schema, sparse, dtype), schema.target is not None
+    encoder = Encoder(schema, sparse, dtype)
+    request = Request(schema, schema.target is not None, unit=True)
     places: Any = {"limit": memory_limit(memory), "folder": folder}
-    return _collected(source(data), encoder, target, progress, as_labels=as_labels, **places)
+    return _collected(source(data), encoder, request, progress, as_labels=as_labels, **places)
 
 
 def blocks(
@@ -187,7 +194,7 @@ def batches(
 def _collected(
     found: Source,
     encoder: Encoder,
-    target: bool,
+    request: Request,
     progress: Progress,
     *,
     as_labels: bool = True,
@@ -195,12 +202,14 @@ def _collected(
     folder: str | os.PathLike[str] | None = None,
 ) -> Encoded:
     """Encode a source into arrays: in memory up to a limit, in files beyond it."""
-    schema = encoder.schema
+    schema, target, unit = encoder.schema, request.target, encoder.schema.unit
     rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
     labels: GrowingArray | FileArray = GrowingArray(encoder.target_dtype(as_labels))
+    ids: GrowingArray | FileArray = GrowingArray(np.int32)
+    grouped = unit is not None and request.unit
     each = rows.row_bytes(schema.groups) + encoder.target_dtype(as_labels).itemsize
-    request, expected = Request(schema, target), found.n_rows or 0
-    in_files = False
+    each += np.dtype(np.int32).itemsize * grouped
+    expected, in_files = found.n_rows or 0, False
     encoding = _encoded(found, encoder, request, progress, as_labels=as_labels, keep=False)
     try:
         with closing(encoding) as encoded:
@@ -208,6 +217,7 @@ def _collected(
                 if not in_files and max(rows.n_rows, expected) * each > limit:
                     rows.move_to_files(folder, expected, schema.groups)
                     labels = moved(labels, folder, expected * target)
+                    ids = moved(ids, folder, expected * grouped)
                     in_files = True
                 block = next(encoded, None)
                 if block is None:
@@ -215,12 +225,15 @@ def _collected(
                 rows.append(block.X)
                 if block.y is not None:
                     labels.append(block.y)
+                if block.groups is not None:
+                    ids.append(block.groups)
                 del block
         arrow().default_memory_pool().release_unused()  # memory for the fit
-        return Encoded(rows.finish(), labels.finish() if target else None)
+        y = labels.finish() if target else None
+        return Encoded(rows.finish(), y, ids.finish() if grouped else None)
     finally:
-        rows.close()
-        labels.close()
+        for array in (rows, labels, ids):
+            array.close()
 
 
 def _encoded(
@@ -233,20 +246,23 @@ def _encoded(
     keep: bool = True,
 ) -> Generator[EncodedBlock, None, None]:
     """Encode one block while the next is read; unless ``keep``, a block replaces the one before."""
-    own = request.schema.target
+    own, unit = request.schema.target, request.schema.unit if request.unit else None
+    ids = None if unit is None else IdCodes(unit, request.schema.file.missing)
     out: NDArray[Any] | None = None
     texts = np.array(own.labels if own is not None and own.is_classification else ())
     with closing(_ahead(found.pieces(request))) as pieces:
         for piece in _shown(pieces, progress):
-            y = None
+            y, groups = None, None
             with naming(piece.where):
                 if own is not None and request.target:
                     y = encoder.encode_target(piece.columns.pop(own.column))
                     y = texts[y] if as_labels and own.is_classification else y
+                if ids is not None:
+                    groups = ids.codes(piece.columns.pop(ids.column))
                 X = encoder.encode(piece.columns, out)
             if isinstance(X, np.ndarray) and not keep:
                 out = X if out is None or len(X) > len(out) else out
-            yield EncodedBlock(X, y, piece.extra)
+            yield EncodedBlock(X, y, piece.extra, groups)
 
 
 def _ahead(pieces: Generator[Piece, None, None]) -> Generator[Piece, None, None]:

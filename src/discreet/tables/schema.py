@@ -59,19 +59,23 @@ class Schema:
     Parameters
     ----------
     columns : mapping of str to Column
-        Every column of the table but the target, in the table's order.
+        Every column of the table but the target and the unit, in the table's order.
     target : Target, optional
         The column to predict.
     file : FileFormat
         Form of text files.
     spent : Spent, optional
         Cost of making this schema from the data; None if it is public knowledge alone.
+    unit : str, optional
+        The column that says whose row a row is, such as "patient_nbr". Fits then protect people
+        with all of their rows. It is never encoded.
     """
 
     columns: Mapping[str, Column]
     target: Target | None = None
     file: FileFormat = field(default_factory=FileFormat)
     spent: Spent | None = None
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", FrozenMapping(self.columns))
@@ -87,23 +91,38 @@ class Schema:
             raise ValueError(
                 f"{self.target.column!r} is the target and also a column; take it out of columns."
             )
+        self._check_unit()
         if twice := repeated(self.feature_names):
             raise ValueError(
                 f"two encoded columns would be called {quoted(twice)}; rename a column or a value."
             )
         if odd := set(self.file_names).symmetric_difference(self._all_names):
             raise ValueError(
-                "the file's names must be those of all columns and the target; these are in one "
+                "the file's names must be those of all columns, target and unit; these are in one "
                 f"but not the other: {quoted(sorted(odd))}."
             )
 
+    def _check_unit(self) -> None:
+        if self.unit is None:
+            return
+        check_text("unit", self.unit)
+        other = "is also a column: take it out of columns. Ids are not features."
+        if self.target is not None and self.target.column == self.unit:
+            other = "is also the target: name another column."
+        elif self.unit not in self.columns:
+            other = "has no place in a file without a header: list all names in [file]."
+            if self.file.header or self.file.names:
+                return
+        raise ValueError(f"unit = {self.unit!r} says whose row a row is, but {other}")
+
     @property
     def _all_names(self) -> tuple[str, ...]:
-        return (*self.columns, *(() if self.target is None else (self.target.column,)))
+        target = () if self.target is None else (self.target.column,)
+        return (*self.columns, *target, *(() if self.unit is None else (self.unit,)))
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """Names of all columns, the target among them, in the order of a file without a header."""
+        """Names of all columns with target and unit, in the order of a file without a header."""
         return self.file.names or self._all_names
 
     @property
@@ -173,12 +192,37 @@ class Schema:
         """
         if self.target is not None and self.target.column == name:
             return self
+        old = None if self.target is None else self.target.column
+        columns, file = self._without(name, old, "was the target")
+        return replace(
+            self, columns=columns, target=_as_target(name, self.columns[name]), file=file
+        )
+
+    def with_unit(self, name: str) -> Schema:
+        """Return the same schema with one of its columns as the unit.
+
+        Parameters
+        ----------
+        name : str
+            The column. If the schema has another unit, that column is ignored from now on.
+        """
+        if self.unit == name:
+            return self
+        columns, file = self._without(name, self.unit, "was the unit")
+        return replace(self, columns=columns, unit=name, file=file)
+
+    def _without(
+        self, name: str, old: str | None, reason: str
+    ) -> tuple[dict[str, Column], FileFormat]:
+        """Return all columns but one, and ``old`` among them as ignored; and the file's form."""
         if name not in self.columns:
-            raise ValueError(f"there is no column {name!r}; {nearest(name, self.file_names)}")
-        was_target = Ignored("was the target")
-        columns = {k: self.columns.get(k, was_target) for k in self.file_names if k != name}
+            if name in self.file_names:
+                raise ValueError(f"{name!r} is the target or the unit; name another column.")
+            raise ValueError(f"there is no column {name!r}; {nearest(name, self.columns)}")
+        known = {**self.columns, **({} if old is None else {old: Ignored(reason)})}
+        columns = {k: known[k] for k in self.file_names if k in known and k != name}
         file = self.file if self.file.header else replace(self.file, names=self.file_names)
-        return Schema(columns, _as_target(name, self.columns[name]), file, self.spent)
+        return columns, file
 
     def transformer(
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
@@ -225,7 +269,8 @@ class Schema:
         Returns
         -------
         Encoded
-            X, and y with the target's labels or numbers (None if the schema has no target).
+            X; y with the target's labels or numbers (None if the schema has no target); groups with
+            the person of each row (None if it has no unit). ``fit`` takes all three in this order.
 
         Raises
         ------
@@ -236,7 +281,8 @@ class Schema:
 
         Notes
         -----
-        *Privacy.* X and y are the rows: hand them to an estimator, show them to nobody.
+        *Privacy.* X, y and groups are the rows: hand them to an estimator, show them to nobody.
+        Leaving groups out of ``fit`` protects single rows instead of people.
         """
         from discreet.tables.reading import open_table
 
@@ -292,6 +338,8 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data (dicts, lists, texts, numbers) without what has its default value."""
         plain: dict[str, Any] = {"version": VERSION}
+        if self.unit is not None:
+            plain["unit"] = self.unit
         for name in ("file", "target", "spent"):
             part = getattr(self, name)
             if part is not None and part != FileFormat():
@@ -317,7 +365,7 @@ class Schema:
             times.
         """
         _check_version(data, name)
-        known = ("file", "target", "columns", "spent")
+        known = ("unit", "file", "target", "columns", "spent")
         problems = [
             f"{key!r} is not a part of a schema; {nearest(str(key), known)}"
             for key in data
@@ -341,7 +389,7 @@ class Schema:
             problems.append("[columns] must hold one table for each column, [columns.NAME].")
         if not problems:
             try:
-                return cls(columns, **parts)
+                return cls(columns, **parts, unit=data.get("unit"))
             except ValueError as problem:
                 problems.append(str(problem))
         if len(problems) > 1:

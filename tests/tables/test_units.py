@@ -1,0 +1,169 @@
+"""The unit of a schema: whose row each row is, and never a feature."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.errors import TableError
+from discreet.tables import Categorical, FileFormat, Ignored, Numeric, Schema, Target
+from discreet.tables.ids import IdCodes
+from discreet.tables.reading import read
+
+COLUMNS = {"age": Numeric(0, 100), "note": Ignored()}
+SCHEMA = Schema(COLUMNS, Target("paid", ["no", "yes"]), unit="id")
+TEXT = "age,id,note,paid\n1,b,,no\n2,a,,yes\n3, b ,,no\n4,c,,yes\n"
+
+
+def write(path: Path, text: str = TEXT) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_the_unit_is_read_but_no_feature(tmp_path: Path) -> None:
+    X, y, groups = SCHEMA.open(write(tmp_path / "t.csv"))
+    assert X.shape == (4, 1)
+    assert y.tolist() == ["no", "yes", "no", "yes"]
+    assert groups.dtype == np.int32
+    assert groups.tolist() == [0, 1, 0, 2]  # spaces around a text do not count
+    assert "id" not in " ".join(SCHEMA.feature_names)
+    assert Schema({"age": Numeric(0, 1)}).open({"age": [1.0]}).groups is None
+    assert read(tmp_path / "t.csv", SCHEMA).groups.tolist() == [0, 1, 0, 2]
+
+
+def test_a_unit_may_lie_in_several_blocks_and_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, 5_000, 200_000)  # several blocks of each file
+    paid = rng.choice(["no", "yes"], ids.size)
+    table = pa.table({"age": np.ones(ids.size), "id": ids, "note": paid, "paid": paid})
+    for part, start in enumerate((0, 120_000)):
+        pq.write_table(table.slice(start, 120_000), tmp_path / f"{part}.parquet")
+    for memory in (None, 0):
+        groups = SCHEMA.open(tmp_path, memory=memory, folder=tmp_path.parent).groups
+        assert groups.max() + 1 == np.unique(ids).size
+        _, first = np.unique(groups, return_index=True)
+        np.testing.assert_array_equal(ids[first][groups], ids)  # a one-to-one map
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([7, 8, 7], pa.int8()),
+        pa.array([7.0, 8.0, 7.0]),
+        pa.array(["x", "y", "x"], pa.large_string()),
+        pa.array(["x", "y", "x"]).dictionary_encode(),
+        pa.array([True, False, True]),
+        pa.array([1, 2, 1], pa.date32()),
+        pa.array([1, 2, 1], pa.timestamp("ns")),
+    ],
+    ids=str,
+)
+def test_ids_of_any_type(values: pa.Array, tmp_path: Path) -> None:
+    table = pa.table({"age": [1.0, 2.0, 3.0], "id": values, "paid": ["no", "yes", "no"]})
+    schema = Schema({"age": Numeric(0, 9)}, SCHEMA.target, unit="id")
+    assert schema.open(table).groups.tolist() == [0, 1, 0]
+    feather.write_feather(table, tmp_path / "t.feather")
+    assert schema.open(tmp_path / "t.feather").groups.tolist() == [0, 1, 0]
+
+
+def test_numbers_of_different_width_are_one_id_and_texts_beside_numbers_are_refused(
+    tmp_path: Path,
+) -> None:
+    codes = IdCodes("id", ())
+    assert codes.codes(pa.array([3, 4], pa.int64())).tolist() == [0, 1]
+    assert codes.codes(pa.array([4.0, 3.0, 5.0])).tolist() == [1, 0, 2]
+    rows = {"age": [1.0, 2.0], "paid": ["no", "yes"]}
+    schema = Schema({"age": Numeric(0, 9)}, SCHEMA.target, unit="id")
+    pq.write_table(pa.table({**rows, "id": [1, 2]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({**rows, "id": ["1", "2"]}), tmp_path / "b.parquet")
+    with pytest.raises(TableError, match="'id' holds texts here, but numbers"):
+        schema.open(tmp_path)
+
+
+SECRET = "81726354"
+
+
+@pytest.mark.parametrize("missing", ["", "?", "-1", "nan"])
+def test_missing_ids_are_refused_without_a_cell(tmp_path: Path, missing: str) -> None:
+    text = f"age,id,note,paid\n1,{SECRET},,no\n2,{missing},,yes\n"
+    schema = Schema(COLUMNS, SCHEMA.target, FileFormat(missing=("", "?", "-1", "nan")), unit="id")
+    path = write(tmp_path / "visits.csv", text)
+    with pytest.raises(TableError, match=r"visits\.csv: column 'id': an id is missing") as error:
+        schema.open(path)
+    assert SECRET not in str(error.value)
+    for values in ([1.0, None], [1.0, np.nan], [1.0, -1.0], [1, -1], [None, None]):
+        with pytest.raises(TableError, match="an id is missing"):
+            schema.open({"age": [1.0, 2.0], "note": [1, 2], "id": values, "paid": ["no", "yes"]})
+
+
+def test_a_table_to_predict_needs_no_unit(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv.gz"
+    path.write_bytes(gzip.compress(b"age,note\n1,x\n2,y\n"))
+    (block,) = SCHEMA.batches(path)
+    assert block.X.shape == (2, 1)
+    assert block.groups is None
+    assert read(path, SCHEMA, target=False).groups is None
+    assert SCHEMA.transformer().fit_transform({"age": [1], "note": [2]}).shape == (1, 1)
+    with pytest.raises(TableError, match="lacks columns of the schema: 'paid', 'id'"):
+        SCHEMA.open(path)
+    (block,) = SCHEMA.batches(write(tmp_path / "t.csv"), extra=["id"])
+    assert block.extra["id"].to_pylist() == ["b", "a", " b ", "c"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "target", "unit", "problem"),
+    [
+        (COLUMNS, SCHEMA.target, "age", "'age' .* is also a column"),
+        (COLUMNS, SCHEMA.target, "note", "'note' .* is also a column"),
+        (COLUMNS, SCHEMA.target, "paid", "'paid' .* is also the target"),
+        (COLUMNS, SCHEMA.target, 3, "unit must be a text"),
+    ],
+)
+def test_a_unit_is_nothing_else(columns, target, unit, problem) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Schema(columns, target, unit=unit)
+    plain = Schema(columns, target).to_dict() | {"unit": unit}
+    with pytest.raises(TableError, match=problem):
+        Schema.from_dict(plain)
+
+
+def test_files_without_a_header_name_all_columns(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"list all names in \[file\]"):
+        Schema(COLUMNS, SCHEMA.target, FileFormat(header=False), unit="id")
+    names = ("id", "age", "note", "paid")
+    schema = Schema(COLUMNS, SCHEMA.target, FileFormat(header=False, names=names), unit="id")
+    found = schema.open(write(tmp_path / "t.csv", "u,1,,no\nv,2,,yes\nu,3,,no\n"))
+    assert found.groups.tolist() == [0, 1, 0]
+    assert found.X[:, 0].tolist() == pytest.approx([0.01, 0.02, 0.03])
+
+
+def test_schema_files_keep_the_unit(tmp_path: Path) -> None:
+    text = SCHEMA.to_toml()
+    assert 'version = 1\nunit = "id"\n' in text
+    assert Schema.from_toml(text) == SCHEMA
+    assert Schema.from_dict(SCHEMA.to_dict()) == SCHEMA
+
+
+def test_a_column_becomes_the_unit() -> None:
+    columns = {**COLUMNS, "id": Categorical(["a", "b"]), "house": Ignored(), "n": Numeric(0, 9)}
+    schema = Schema(columns, SCHEMA.target).with_unit("id")
+    assert schema.unit == "id"
+    assert list(schema.columns) == ["age", "note", "house", "n"]
+    assert schema.with_unit("id") is schema
+    other = schema.with_unit("house")
+    assert other.unit == "house"
+    assert other.columns["id"] == Ignored("was the unit")
+    assert schema.with_target("age").unit == "id"
+    assert "id" not in schema.with_target("age").columns
+    with pytest.raises(ValueError, match="is the target or the unit"):
+        schema.with_unit("paid")
+    with pytest.raises(ValueError, match="is the target or the unit"):
+        schema.with_target("id")
+    with pytest.raises(ValueError, match="no column 'hous'"):
+        schema.with_unit("hous")
