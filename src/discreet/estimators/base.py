@@ -28,7 +28,7 @@ from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
 from discreet.estimators.inputs import check_table, check_target
 from discreet.objectives import L2, Loss, Problem
-from discreet.preparation import FittedStep, Radius, Scale, Step, check_steps, pipeline
+from discreet.preparation import FeatureMap, FittedStep, Radius, Scale, Step, check_steps, pipeline
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
 from discreet.validate import FloatArray, flag, function, number
 
@@ -88,6 +88,9 @@ class PrivateLinearModel(BaseEstimator):
     progress: Callable[[Progress], None] | None = None
 
     coef_: FloatArray = field(init=False)
+    features_: FeatureMap = field(init=False)
+    prepared_coef_: FloatArray = field(init=False)
+    prepared_intercept_: FloatArray = field(init=False)
     guarantee_: Guarantee = field(init=False)
     trace_: tuple[TraceEntry, ...] = field(init=False)
     preparation_: tuple[FittedStep, ...] = field(init=False)
@@ -228,6 +231,7 @@ class PrivateLinearModel(BaseEstimator):
             earlier_fits=earlier_fits,
         )
         self.preparation_ = fitted
+        self.features_ = pipeline.features_of(fitted)
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
         self._note(solutions[0], method.steps)
@@ -313,20 +317,27 @@ class PrivateLinearModel(BaseEstimator):
                 stacklevel=4,
             )
 
-    def _split_intercept(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Split weights of shape (n_models, p) into coefficients and intercepts."""
-        if self.fit_intercept:
-            return weights[:, :-1].copy(), weights[:, -1].copy()
-        return weights, np.zeros(len(weights))
+    def _set_weights(
+        self, weights: FloatArray, scale: float = 1.0, centre: float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Keep the weights of prepared rows, (n_models, p), times ``scale`` plus ``centre``.
+
+        Returns coefficients and intercepts on the features of X: released numbers carried through
+        the affine map of the preparation, without its clips.
+        """
+        constants = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
+        slopes = weights[:, :-1] if self.fit_intercept else weights
+        slopes, constants = slopes * scale, constants * scale + centre
+        self.prepared_coef_, self.prepared_intercept_ = slopes, constants
+        return pipeline.linear_weights(self.preparation_, slopes, constants)
 
     def _margins(self, X: Any, *, by_row: bool = False) -> FloatArray:
-        """Return scores of shape (n_rows, n_models); rows are transformed as they were in fit.
+        """Return scores of shape (n_rows, n_models), linear in the features of X.
 
         With ``by_row``, each score depends on its row and the model alone, to the last bit.
         """
-        coefficients = np.atleast_2d(self.coef_)
-        steps, norm = self.preparation_, self.row_norm_
-        return pipeline.margins(steps, X, coefficients, norm, by_row=by_row) + self.intercept_
+        weights, constants = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        return pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: sparse input works."""

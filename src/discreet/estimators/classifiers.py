@@ -76,14 +76,15 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         weights = self._fit_models(settings, method, X, target_of, n_models, public)
         if multinomial:
             weights = weights.reshape(len(classes), -1)
-        self.coef_, self.intercept_ = self._split_intercept(weights)
+        self.coef_, self.intercept_ = self._set_weights(weights)
         self.classes_, self.multinomial_ = classes, multinomial
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: shape (n_samples,) for two classes, else (n_samples, n_classes).
 
-        With two classes, a positive score is for the second.
+        They are ``X @ coef_.T + intercept_`` (with the features of X, where these are not its
+        columns). With two classes, a positive score is for the second.
         """
         check_is_fitted(self, "coef_")
         scores = self._margins(self._read_new(X))
@@ -222,7 +223,7 @@ class LogisticRegression(LinearClassifier):
     alpha : float, default=1e-4
         Strength of the penalty.
     data_norm : float, optional
-        Public bound on a row's L2 norm: rows are clipped to it, in fit and in predict.
+        Public bound on a row's L2 norm: rows are clipped to it in fit. Predictions clip no row.
     fit_intercept : bool, default=True
         Whether to fit a constant term.
     preparation : sequence of steps, optional
@@ -241,7 +242,13 @@ class LogisticRegression(LinearClassifier):
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        Shape (1, n_features) and (1,) for two classes, else one row per class.
+        Shape (1, n_features) and (1,) for two classes, else one row per class, in units of X:
+        ``decision_function(X)`` is ``X @ coef_.T + intercept_``.
+    features_ : FeatureMap
+        Map from X to the columns that ``coef_`` belongs to. These are the columns of X unless
+        `Bounds` or ``features`` made others; then ``features_.transform(X)`` takes the place of X.
+    prepared_coef_, prepared_intercept_ : ndarray
+        The weights of prepared rows, as the solver found them.
     classes_ : ndarray
         The labels.
     guarantee_ : Guarantee
@@ -253,7 +260,7 @@ class LogisticRegression(LinearClassifier):
     trace_ : tuple
         One entry per iteration, safe to publish.
     preparation_ : tuple
-        The fitted steps of the preparation; ``coef_`` belongs to rows after them.
+        The fitted steps of the preparation; ``prepared_coef_`` belongs to rows after them.
     link_ : Link
         Map from scores of two classes to probabilities.
     n_features_in_, feature_names_in_
@@ -292,8 +299,9 @@ class LogisticRegression(LinearClassifier):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of shape (n_samples, n_classes).
 
-        With two classes, scores are corrected for clipping and noise if the solver states both
-        (`Link`); one-vs-rest scores are normalised.
+        They are functions of `decision_function` alone. With several classes and one model: its
+        softmax. One-vs-rest: sigmoids, divided by their sum. With two classes: ``link_``, a sigmoid
+        that is corrected for clipping and noise if the solver states both (`Link`).
         """
         scores = self.decision_function(X)
         if self.multinomial_:

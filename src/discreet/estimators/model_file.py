@@ -29,7 +29,8 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, LogisticRegression
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
 from discreet.files import replacing
-from discreet.preparation import FITTED_STEPS, STEPS, Step, from_dict, to_dict
+from discreet.preparation import FITTED_STEPS, STEPS, FittedBounds, Step, from_dict, to_dict
+from discreet.preparation.pipeline import features_of
 from discreet.solvers import Solver, resolve
 
 __all__ = ["StoredSolver", "load", "save"]
@@ -73,11 +74,22 @@ class _Solver(_Entry):
     left_out: list[str]
 
 
-class _Fitted(_Entry):
-    """Fitted attributes. A regressor has one row of coefficients."""
+class _Weights(_Entry):
+    """One row of coefficients and one intercept per model."""
 
     coef: list[list[Number]]
     intercept: list[Number]
+
+
+class _Fitted(_Entry):
+    """Fitted attributes. A regressor has one row of coefficients.
+
+    ``prepared`` are the weights of prepared rows, None where no step but `Bounds` prepared them.
+    """
+
+    coef: list[list[Number]]
+    intercept: list[Number]
+    prepared: _Weights | None
     classes: _Labels | None
     columns: Annotated[int, Meta(ge=1)]
     names: list[str] | None
@@ -329,10 +341,13 @@ def _fitted(estimator: Any) -> _Fitted:
     }
     columns, names = state.pop("n_features_in"), state.pop("feature_names_in", None)
     state.pop("guarantee")
-    for name in ("coef", "intercept"):
+    state.pop("features")  # made of the fitted steps
+    for name in ("coef", "intercept", "prepared_coef", "prepared_intercept"):
         array = np.asarray(state[name])
         if array.dtype != np.float64 or not np.isfinite(array).all():
             raise ValueError(f"{name}_ must be finite double-precision numbers to be saved.")
+    slopes, constants = state.pop("prepared_coef"), state.pop("prepared_intercept")
+    prepared = any(not isinstance(step, FittedBounds) for step in state["preparation"])
     unknown = sorted(f"{name}_" for name in set(state) - set(_Fitted.__struct_fields__))
     if unknown:
         raise TypeError(f"the model has attributes that a file cannot hold: {unknown}.")
@@ -340,6 +355,7 @@ def _fitted(estimator: Any) -> _Fitted:
     return _Fitted(
         coef=np.atleast_2d(state["coef"]).tolist(),
         intercept=np.atleast_1d(state["intercept"]).tolist(),
+        prepared=_Weights(slopes.tolist(), constants.tolist()) if prepared else None,
         classes=_stored_labels(state["classes"]) if "classes" in state else None,
         columns=int(columns),
         names=None if names is None else [str(name) for name in names],
@@ -392,6 +408,9 @@ def _restored(stored: _Estimator) -> Any:
     for step in estimator.preparation_:
         if not step.accepts(columns):
             raise ValueError(f"the fitted step {step.name!r} is not for {columns:,} columns.")
+    if any(isinstance(step, FittedBounds) for step in estimator.preparation_[1:]):
+        raise ValueError("bounds can only be the first of the fitted steps.")
+    estimator.features_ = features_of(estimator.preparation_)
     estimator.solver_, estimator.row_norm_ = fitted.solver, fitted.row_norm
     classifies = isinstance(estimator, LinearClassifier)
     if {fitted.classes is not None, fitted.multinomial is not None} != {classifies}:
@@ -404,13 +423,18 @@ def _restored(stored: _Estimator) -> Any:
     if fitted.classes is not None:
         estimator.multinomial_, estimator.classes_ = fitted.multinomial, _labels(fitted.classes)
         n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
-    coef = fitted.coef
-    if [len(row) for row in coef] != [columns] * n_models or len(fitted.intercept) != n_models:
-        raise ValueError(f"coef must have the shape {(n_models, columns)}, intercept {n_models}.")
-    if classifies:
-        estimator.coef_, estimator.intercept_ = np.array(coef), np.array(fitted.intercept)
-    else:
-        estimator.coef_, estimator.intercept_ = np.array(coef[0]), fitted.intercept[0]
+    prepared = fitted.prepared or _Weights(fitted.coef, fitted.intercept)
+    for stored_weights in (_Weights(fitted.coef, fitted.intercept), prepared):
+        coef, intercept = stored_weights.coef, stored_weights.intercept
+        if [len(row) for row in coef] != [columns] * n_models or len(intercept) != n_models:
+            raise ValueError(
+                f"coef must have the shape {(n_models, columns)}, intercept {n_models}."
+            )
+    estimator.coef_, estimator.intercept_ = np.array(fitted.coef), np.array(fitted.intercept)
+    estimator.prepared_coef_ = np.array(prepared.coef)
+    estimator.prepared_intercept_ = np.array(prepared.intercept)
+    if not classifies:
+        estimator.coef_, estimator.intercept_ = estimator.coef_[0], fitted.intercept[0]
     return estimator
 
 

@@ -60,17 +60,12 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             target = (self._clipped(target) - centre) / scale
             public = ("the bounds of the target",)
         weights = self._fit_models(settings, method, X, lambda _: target, 1, public)
-        coefficients, intercepts = self._split_intercept(weights)
-        self.coef_ = coefficients[0] * scale
-        self.intercept_ = float(intercepts[0] * scale + centre)
+        coefficients, intercepts = self._set_weights(weights, scale, centre)
+        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the predicted target of each row, clipped to ``target_bounds`` if given.
-
-        Rows are transformed and clipped as in the fit: for rows of a norm far above most, larger
-        norms no longer change the prediction.
-        """
+        """Return ``X @ coef_ + intercept_``, clipped to ``target_bounds`` if given."""
         check_is_fitted(self, "coef_")
         return self._clipped(self._margins(self._read_new(X))[:, 0])
 
@@ -138,11 +133,11 @@ accountant, progress
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Coefficients in the target's own units. If ``preparation_`` is not empty, they belong to
-        prepared rows: use `predict`, which is then not ``X @ coef_ + intercept_``.
+        Coefficients in units of X and of the target: `predict` is ``X @ coef_ + intercept_``,
+        clipped to ``target_bounds``.
     intercept_ : float
-        Constant term, for the same rows as ``coef_``.
-    guarantee_, trace_, preparation_
+        Constant term.
+    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_
         As in `LogisticRegression`.
 
     Notes
@@ -173,7 +168,8 @@ accountant, progress, target_bounds
 
     Attributes
     ----------
-    coef_, intercept_, guarantee_, trace_, preparation_
+    coef_, intercept_, features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, \
+preparation_
         As in `LinearRegression`.
 
     Notes

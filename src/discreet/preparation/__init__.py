@@ -4,11 +4,13 @@ Each step is defined beside its fitted form: `steps` has those that choose among
 `whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
 """
 
+from discreet.preparation.features import FeatureMap
 from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
     FITTED_STEPS,
     STEPS,
     Bounds,
+    FittedBounds,
     FittedStep,
     Radius,
     RowNorms,
@@ -25,6 +27,8 @@ __all__ = [
     "WIDEST",
     "Bounds",
     "Centre",
+    "FeatureMap",
+    "FittedBounds",
     "FittedStep",
     "Radius",
     "RowNorms",

@@ -1,14 +1,16 @@
-"""Run the steps of a preparation: in a fit, on the budget of the model, and in prediction.
+"""Run the steps of a preparation in a fit, on the budget of the model, and score new rows.
 
 A fit divides its budget before it reads a row, asks the curator for what each step needs (noisy
 bounds, a median norm, noisy moments) and hands the model rows that were transformed by it. What was
-released is kept in ``preparation_``, and prediction transforms new rows in the same way.
+released is kept in ``preparation_``. Prediction clips nothing: the weights of prepared rows are
+carried over to features of X, once, after the fit.
 
 Proof: docs/proofs/preparation.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -22,6 +24,7 @@ from discreet.core import Account, Curator
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
+from discreet.preparation.features import FeatureMap
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
@@ -72,6 +75,11 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
         )
     if data_norm is not None and not all(isinstance(step, Bounds) for step in steps):
         number("data_norm", data_norm, least=NORMS[0], most=NORMS[1])
+    if "bounds" in kinds[1:]:
+        raise ValueError(
+            "Bounds must be the first step of a preparation: the columns that it makes are those "
+            "that the model is linear in."
+        )
     known = data_norm is not None
     for step in steps:
         if step.bounded and not known:
@@ -174,9 +182,8 @@ def transform(
 
 def _is_affine(steps: Sequence[Step]) -> bool:
     """Return whether the steps after `Bounds` are one `AffineMap`: `Radius` can only come first."""
-    kinds = [type(step) for step in steps]
-    later = kinds[1:] if kinds[:1] == [Bounds] else kinds
-    return bool(later) and Bounds not in later and Radius not in later[1:]
+    later = [type(step) for step in steps if not isinstance(step, Bounds)]
+    return bool(later) and Radius not in later[1:]
 
 
 def model_norm(steps: Sequence[Step], data_norm: float | None) -> float | None:
@@ -194,53 +201,59 @@ def model_norm(steps: Sequence[Step], data_norm: float | None) -> float | None:
     return norm
 
 
-def margins(
-    steps: Sequence[FittedStep],
+def features_of(steps: Sequence[FittedStep]) -> FeatureMap:
+    """Return the map from X to the features that a model after these steps is linear in."""
+    bounds = [step for step in steps if isinstance(step, FittedBounds)]
+    return FeatureMap(bounds[0] if bounds else None)
+
+
+def linear_weights(
+    steps: Sequence[FittedStep], weights: FloatArray, constants: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights and constants on features that do what these do on prepared rows.
+
+    ``weights`` has the shape (n_models, n_features). The steps after `Bounds`, without the clips
+    that protect rows in a fit, are one affine map, whose adjoint is applied to released numbers:
+    post-processing.
+    """
+    later = [step for step in steps if not isinstance(step, FittedBounds)]
+    if not later:
+        return weights.copy(), constants.copy()
+    affine = AffineMap.to_norm(math.inf, weights.shape[1])
+    for step in later:
+        affine = step.without_clip(affine)
+    carried = affine.adjoint(np.column_stack([weights, constants]))
+    return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
+
+
+def linear_scores(
+    features: FeatureMap,
     X: Any,
     weights: FloatArray,
-    row_norm: float | None,
+    constants: FloatArray,
     *,
     by_row: bool = False,
 ) -> FloatArray:
-    """Return products of new rows with weights, as the fit would have transformed the rows.
+    """Return the linear scores of new rows, of shape (n_rows, n_models).
 
-    The weights, of shape (n_models, n_features), are those of transformed rows, which are clipped
-    to ``row_norm``. With ``by_row`` each row's products are computed from that row and public
-    numbers alone, to the last bit; else by matrix products, which are faster and round a row by
-    its position. The result has the shape (n_rows, n_models).
+    With ``by_row`` each row's scores are computed from that row and public numbers alone, to the
+    last bit; else by matrix products, which are faster and round a row by its position.
     """
-    carried = np.column_stack([weights, np.zeros(len(weights))])
-    bounds = [step for step in steps if isinstance(step, FittedBounds)]
-    if row_norm is None and list(steps[: len(bounds)]) == bounds:
-        affine: AffineMap | None = None
-        for step in steps[len(bounds) :]:
-            affine = step.affine_map(affine, X.shape[1])
-            if affine is None:
-                break
-        if affine is not None:
-            steps, carried, row_norm = bounds, affine.adjoint(carried), affine.row_norm
+    carried = np.column_stack([weights, constants])
     parts = []
-    for block in _blocks(steps, X):
+    for block in _blocks(features, X):
         if by_row:
             # C-contiguous: which kernel is used must not depend on the number of rows
             own = block if sp.issparse(block) else np.ascontiguousarray(block)
-            rows = as_rows(own, np.zeros(block.shape[0]), row_norm=row_norm)
+            rows = as_rows(own, np.zeros(block.shape[0]))
             parts.append(np.column_stack([rows.margins(vector) for vector in carried]))
-            continue
-        products = np.asarray(block @ carried[:, :-1].T, dtype=np.float64)
-        if row_norm is not None:
-            norms = as_rows(block, np.zeros(block.shape[0]), fit_intercept=False).norms()
-            products *= (row_norm / np.maximum(norms, row_norm))[:, None]
-        parts.append(products + carried[:, -1])
+        else:
+            parts.append(np.asarray(block @ weights.T, dtype=np.float64) + constants)
     return np.concatenate(parts)
 
 
-def _blocks(steps: Sequence[FittedStep], X: Any) -> Iterator[Any]:
-    """Yield new rows, transformed block by block: no copy of the whole table."""
-    height = max(1, BLOCK_ENTRIES // X.shape[1])
+def _blocks(features: FeatureMap, X: Any) -> Iterator[Any]:
+    """Yield the features of new rows, block by block: no copy of the whole table."""
+    height = max(1, BLOCK_ENTRIES // features.width(X.shape[1]))
     for start in range(0, X.shape[0], height):
-        given = block = X[start : start + height]
-        for step in steps:
-            own = block is not given and not sp.issparse(block)
-            block = step.apply(block, in_place=own)
-        yield block
+        yield features.transform(X[start : start + height])
