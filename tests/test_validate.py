@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +32,24 @@ def test_what_is_not_a_finite_number_is_refused(value):
 )
 def test_bounds_are_open_or_closed(rules, good, bad):
     assert validate.number("x", good, **rules) == good
-    with pytest.raises(ValueError, match=r"a finite number and (>=|<=|>|<) 1; got"):
+    with pytest.raises(ValueError, match=r"a finite number (>=|<=|>|<) 1; got"):
         validate.number("x", bad, **rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        ({"least": 0.0, "most": 1.0}, "between 0 and 1"),
+        ({"least": 0.0, "below": 1.0}, ">= 0 and < 1"),
+        ({"above": 0.0, "most": 1.0}, "> 0 and <= 1"),
+        ({"above": 0.0, "below": 1.0}, "> 0 and < 1"),
+        ({"least": 1e-100, "most": 1e100}, "between 1e-100 and 1e+100"),
+    ],
+)
+def test_two_bounds_read_well(rules, text):
+    message = re.escape(f"x must be a finite number {text}; got -2.")
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        validate.number("x", -2, **rules)
 
 
 @pytest.mark.parametrize("value", [0, 0.0, -1])
@@ -71,6 +88,21 @@ def test_vectors_are_new_finite_arrays():
         validate.vector("w", [[1.0]])
     with pytest.raises(ValueError, match="NaN or infinite"):
         validate.vector("w", [math.nan])
+    assert validate.vector("w", [0.5], above=0.0) == [0.5]
+    with pytest.raises(ValueError, match="w must have entries > 0 only"):
+        validate.vector("w", [0.5, 0.0], above=0.0)
+
+
+def test_square_matrices_are_new_finite_arrays():
+    given = np.eye(2)
+    found = validate.square_matrix("m", given)
+    assert found is not given
+    assert np.array_equal(found, given)
+    for wrong in (np.ones(4), np.ones((2, 3)), np.ones((1, 1, 1))):
+        with pytest.raises(ValueError, match="m must be a square matrix; its shape is"):
+            validate.square_matrix("m", wrong)
+    with pytest.raises(ValueError, match="m must be finite"):
+        validate.square_matrix("m", [[math.nan]])
 
 
 def test_fields_of_frozen_dataclasses_are_stored_as_plain_numbers():

@@ -24,6 +24,7 @@ __all__ = [
     "integer",
     "number",
     "positive",
+    "square_matrix",
     "vector",
 ]
 
@@ -62,13 +63,18 @@ def number(
             found = math.inf
     if math.isfinite(found) and least <= found <= most and above < found < below:
         return found
-    bounds = [
-        f"{word} {bound:g}"
-        for word, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
-        if math.isfinite(bound)
-    ]
-    allowed = " and ".join(["a finite number", *bounds]) if bounds else "a finite number"
-    raise ValueError(f"{name} must be {allowed}; got {display(value)}.{_after(remedy)}")
+    if math.isfinite(least) and math.isfinite(most):
+        allowed = f" between {least:g} and {most:g}"
+    else:
+        bounds = [
+            f" {word} {bound:g}"
+            for word, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
+            if math.isfinite(bound)
+        ]
+        allowed = " and".join(bounds)
+    raise ValueError(
+        f"{name} must be a finite number{allowed}; got {display(value)}.{_after(remedy)}"
+    )
 
 
 def positive(name: str, value: Any, *, most: float = math.inf, remedy: str = "") -> float:
@@ -108,7 +114,9 @@ def function(name: str, value: Any) -> Callable[..., Any]:
     return value  # type: ignore[no-any-return]
 
 
-def vector(name: str, value: ArrayLike, size: int | None = None) -> FloatArray:
+def vector(
+    name: str, value: ArrayLike, size: int | None = None, *, above: float = -math.inf
+) -> FloatArray:
     """Return a new one-dimensional float64 array of finite numbers, of ``size`` if it is given."""
     array = np.array(value, dtype=np.float64)
     if array.ndim != 1 or size not in (None, array.size):
@@ -116,7 +124,17 @@ def vector(name: str, value: ArrayLike, size: int | None = None) -> FloatArray:
         raise ValueError(f"{name} must be an array {shape}; its shape is {array.shape}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite; it has NaN or infinite entries.")
+    if not (array > above).all():
+        raise ValueError(f"{name} must have entries > {above:g} only.")
     return array
+
+
+def square_matrix(name: str, value: ArrayLike) -> FloatArray:
+    """Return a new square float64 array of finite numbers."""
+    array = np.array(value, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise ValueError(f"{name} must be a square matrix; its shape is {array.shape}.")
+    return vector(name, array.ravel()).reshape(array.shape)
 
 
 def check_fields(

@@ -152,7 +152,8 @@ def test_releases_lie_on_the_public_grid_and_pay_for_it(mechanism):
     noisy, scale = mechanism.release(value, sensitivity=1.0, magnitude=10.0, noise=noise(1))
     grid = 2.0 ** grid_exponent(mechanism.resolution(mechanism.scale(1.0), 3)[0], 10.0)
     assert np.array_equal(noisy / grid, np.rint(noisy / grid))
-    assert scale >= mechanism.scale(1.0 + mechanism.rounding(3) * grid)
+    steps = 3 if isinstance(mechanism, Laplace) else math.sqrt(3)  # L1 or L2 norm
+    assert scale >= mechanism.scale(1.0 + steps * grid)
 
 
 def test_values_beyond_the_magnitude_are_cut_not_refused():
@@ -187,9 +188,9 @@ def test_parameters_become_doubles(narrow):
 
 @pytest.mark.parametrize("value", [1e-12, 1e12])
 def test_extreme_parameters_are_refused_when_made(value):
-    with pytest.raises(ValueError, match=">= 1e-09 and <= 1e"):
+    with pytest.raises(ValueError, match="between 1e-09 and 1e"):
         Gaussian(value)
-    with pytest.raises(ValueError, match=">= 1e-09 and <= 1e"):
+    with pytest.raises(ValueError, match="between 1e-09 and 1e"):
         Laplace(value)
 
 

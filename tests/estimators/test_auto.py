@@ -313,6 +313,6 @@ def test_budgets_too_extreme_for_a_step_are_refused_before_anything_is_spent(row
         preparation=[Radius(share=1e-6)],
         accountant=spent,
     )
-    with pytest.raises(ValueError, match="epsilon must be a finite number and >= 1e-09"):
+    with pytest.raises(ValueError, match="epsilon must be a finite number between 1e-09"):
         model.fit(X, score > 0)
     assert spent.fits == 0

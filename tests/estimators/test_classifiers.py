@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from discreet import (
     AGD,
@@ -309,3 +310,24 @@ def test_a_loss_that_is_not_convex_goes_to_solvers_that_take_it():
         assert model.fit(X, y).score(X, y) > 0.8
     with pytest.raises(NotSupported, match="convex loss"):
         model.set_params(solver="outpert", data_norm=1.0).fit(X, y)
+
+
+def test_classes_can_be_renamed_after_a_fit_to_codes():
+    codes = np.repeat([0, 1, 2], 200)
+    X = np.eye(3)[codes]
+    settings = {"epsilon": 5.0, "delta": 1e-6, "random_state": 0}
+    texts = np.array(["blue", "green", "red"])
+    with pytest.warns(PrivacyLeakWarning, match="random_state"):
+        model = LogisticRegression(classes=[0, 1, 2], **settings).fit(X, codes)
+    with pytest.warns(PrivacyLeakWarning, match="random_state"):
+        direct = LogisticRegression(classes=texts, **settings).fit(X, texts[codes])
+    before = model.predict(X)
+    assert model.rename_classes(("blue", "green", "red")) is model
+    assert np.array_equal(model.predict(X), texts[before])
+    assert np.array_equal(model.predict(X), direct.predict(X))
+    assert model.get_params()["classes"] == ["blue", "green", "red"]
+    for wrong in (["a", "b"], ["b", "a", "c"], ["a", "a", "b"]):
+        with pytest.raises(ValueError, match="labels must be 3 different ones"):
+            model.rename_classes(wrong)
+    with pytest.raises(NotFittedError):
+        LogisticRegression().rename_classes([0, 1])

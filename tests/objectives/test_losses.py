@@ -147,7 +147,7 @@ def test_one_corner_means_slopes_of_one_sign(loss, a, b):
 
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
 def test_bad_fields_are_refused_with_a_remedy(value):
-    with pytest.raises(ValueError, match=r"smoothing must be a finite number and > 0.*Use 0\.1"):
+    with pytest.raises(ValueError, match=r"smoothing must be a finite number > 0.*Use 0\.1"):
         HuberHinge(value)
-    with pytest.raises(ValueError, match=r"threshold must be a finite number and > 0.*Use 1\.0"):
+    with pytest.raises(ValueError, match=r"threshold must be a finite number > 0.*Use 1\.0"):
         Huber(value)

@@ -19,6 +19,7 @@ from discreet import (
     solvers,
 )
 from discreet.accounting.composition import delta_with_gaussian
+from discreet.estimators.classifiers import label_codes
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
 from discreet.solvers.gd import GD
 from discreet.solvers.objpert import ObjPert
@@ -345,7 +346,8 @@ def test_labels_are_coded_by_the_declared_classes():
         (np.array([True, False, True, False]), [0, 1]),
     ):
         estimator = LogisticRegression(classes=declared)
-        classes, codes = estimator._encode(y, estimator._declared_classes())
+        classes = estimator._declared_classes()
+        codes = label_codes(y, classes)
         assert np.array_equal(classes[codes], y)
         assert np.array_equal(classes, np.unique(declared))
     for y, declared in (
@@ -358,7 +360,7 @@ def test_labels_are_coded_by_the_declared_classes():
     ):
         estimator = LogisticRegression(classes=declared)
         with pytest.raises(ValueError, match="not in classes"):
-            estimator._encode(y, estimator._declared_classes())
+            label_codes(y, estimator._declared_classes())
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])

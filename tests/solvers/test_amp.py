@@ -119,7 +119,7 @@ def test_after_a_preparation_everything_together_keeps_the_budget(solver):
     problem = Problem(LOGISTIC, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(ADD)
     models = account.reserve([("centre", 0.05)], solver.composes)
-    assert solver.plan(problem, models) == models
+    assert solver.plan(problem, models).spends == models
     before = account.open_reserved(0).total
     solver.solve(problem, Curator(rows, account, Noise(SeededBits(0))), models)
     (use,) = account.guarantee(secure=False).mechanisms

@@ -143,7 +143,7 @@ def run_after(share, budget, loss=None, n_models=1, solver=None, seed=0, prepare
     problem = Problem(loss, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(budget)
     models = account.reserve([("centre", share)], solver.composes)
-    assert solver.plan(problem, models, n_models) == models
+    assert solver.plan(problem, models, n_models).spends == models
     noise = Noise(SeededBits(seed))
     centre = Curator(rows, account, noise)
     _, total = centre.open_reserved(0)

@@ -46,7 +46,7 @@ def test_published_noise_is_held_to_its_claim():
     """It is for n² rounds; with more of them it does not hold."""
     problem = make_problem(20)
     few = RRPSGD(calibration="published", max_rounds=400)
-    assert few.plan(problem, BUDGET) == BUDGET
+    assert few.plan(problem, BUDGET).spends == BUDGET
     many = RRPSGD(calibration="published", max_rounds=10**6)
     mechanism = many._mechanism(problem, BUDGET, 1)
     true = mechanism.epsilon(10**6, 1e-6)
@@ -54,7 +54,7 @@ def test_published_noise_is_held_to_its_claim():
     with pytest.raises(PrivacyError, match=f"{true:.4g}"):
         many.plan(problem, BUDGET)
     unsafe = RRPSGD(calibration="published", max_rounds=10**6, unsafe=True)
-    assert unsafe.plan(problem, BUDGET).epsilon == pytest.approx(true, rel=1e-6)
+    assert unsafe.plan(problem, BUDGET).spends.epsilon == pytest.approx(true, rel=1e-6)
 
 
 def test_tight_noise_is_enough_and_not_more():

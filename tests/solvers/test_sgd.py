@@ -47,11 +47,11 @@ def test_the_published_constant_of_sgd_and_its_truth(iterations, multiplier, tru
     assert plan.mechanism.noise_multiplier == pytest.approx(multiplier, rel=1e-3)
     assert plan.mechanism.epsilon(iterations, budget.delta) == pytest.approx(true, rel=5e-3)
     if true <= 0.1:
-        assert solver.plan(problem_of(n), budget) == budget
+        assert solver.plan(problem_of(n), budget).spends == budget
         return
     with pytest.raises(PrivacyError, match="do not keep the promise"):
         solver.plan(problem_of(n), budget)
-    assert insisted.plan(problem_of(n), budget).epsilon == pytest.approx(true, rel=5e-3)
+    assert insisted.plan(problem_of(n), budget).spends.epsilon == pytest.approx(true, rel=5e-3)
 
 
 def test_unsafe_runs_state_the_true_epsilon():
@@ -74,7 +74,7 @@ def test_the_published_constant_of_sgd_adv_by_hand():
     assert plan.mechanism.noise_multiplier == pytest.approx(19.287, rel=1e-3)
     spent = plan.mechanism.epsilon(200, 1e-6)
     assert spent < 0.2  # what advanced composition wastes
-    assert solver.plan(problem_of(10_000), budget) == budget
+    assert solver.plan(problem_of(10_000), budget).spends == budget
     twice = solver._plan(problem_of(10_000), Budget(1.0, 1e-6, "replace_one"), 1)
     assert twice.mechanism.noise_multiplier == pytest.approx(2 * 19.287, rel=1e-3)
 

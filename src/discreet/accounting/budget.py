@@ -8,10 +8,10 @@ under the second, so every number in this package names the relation it holds fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Self
 
 from discreet.accounting import conversions
 from discreet.errors import NotSupported
@@ -35,31 +35,32 @@ _PURE = (
 
 
 class Relation(StrEnum):
-    """Relation between neighbouring data sets."""
+    """Relation between neighbouring data sets.
 
-    ADD_REMOVE = "add_remove"
-    REPLACE_ONE = "replace_one"
+    ``rows_changed`` is the number of clipped terms of a sum that differ between neighbouring data
+    sets, ``text`` their difference, for people.
+    """
 
-    @property
-    def rows_changed(self) -> int:
-        """Number of clipped terms of a sum that differ between neighbouring data sets."""
-        return 1 if self is Relation.ADD_REMOVE else 2
+    rows_changed: int
+    text: str
 
-    @property
-    def text(self) -> str:
-        """Difference between neighbouring data sets, for people."""
-        if self is Relation.ADD_REMOVE:
-            return "one row added or removed"
-        return "one row replaced by another"
+    ADD_REMOVE = ("add_remove", 1, "one row added or removed")
+    REPLACE_ONE = ("replace_one", 2, "one row replaced by another")
+
+    def __new__(cls, name: str, rows_changed: int, text: str) -> Self:
+        """Make a member: a string with the numbers that follow from the relation."""
+        member = str.__new__(cls, name)
+        member._value_, member.rows_changed, member.text = name, rows_changed, text
+        return member
 
     @classmethod
     def parse(cls, value: str | Relation) -> Relation:
         """Read a relation from its name; unknown names are a ``ValueError``."""
-        try:
-            return cls(value)
-        except ValueError:
-            known = ", ".join(repr(str(member)) for member in cls)
-            raise ValueError(f"relation must be one of {known}; got {value!r}.") from None
+        for member in cls:
+            if member == value:
+                return member
+        known = ", ".join(repr(str(member)) for member in cls)
+        raise ValueError(f"relation must be one of {known}; got {value!r}.")
 
 
 @dataclass(frozen=True, init=False)
@@ -74,22 +75,24 @@ class Budget:
         In [0, 1). Choose it well below 1/n.
     relation : Relation or str
         ``"add_remove"`` or ``"replace_one"``.
+
+    Attributes
+    ----------
+    pure : bool
+        True for pure ε-differential privacy.
     """
 
     epsilon: float
     delta: float
     relation: Relation
+    pure: bool = field(init=False, repr=False, compare=False)
 
     def __init__(self, epsilon: float, delta: float, relation: Relation | str) -> None:
         delta = number("delta", delta, least=0.0, below=1.0, remedy=_DELTA)
         object.__setattr__(self, "epsilon", positive("epsilon", epsilon, remedy=_EPSILON))
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "relation", Relation.parse(relation))
-
-    @property
-    def pure(self) -> bool:
-        """True for pure ε-differential privacy."""
-        return self.delta == 0
+        object.__setattr__(self, "pure", delta == 0)
 
     def to_zcdp(self, conversion: conversions.Conversion = "tight") -> ZCDPBudget:
         """Return the largest zCDP budget that implies this one.

@@ -317,7 +317,7 @@ def _on_solver(
         if recipe.way == "side by side" and shared:
             setting = replace(setting, solver=_shortened(recipe.solver))
         try:
-            spends = setting.solver.plan(setting.problem(), budget)
+            spends = setting.solver.plan(setting.problem(), budget).spends
         except (NotSupported, PrivacyError):
             continue  # not for this relation or δ, or published constants that do not hold
         if spends != budget:

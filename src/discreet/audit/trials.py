@@ -94,7 +94,7 @@ class Single:
     def draw(self, world: int, count: int) -> FloatArray:
         """Return the outputs of ``count`` fits on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
-        spends = setting.solver.plan(problem, setting.budget)
+        spends = setting.solver.plan(problem, setting.budget).spends
         rows = setting.rows(world)
         outputs = []
         for stream in setting.bits.spawn(count):
@@ -123,7 +123,7 @@ class SideBySide:
             raise NotSeparable("Copies side by side would share an intercept.")
         copies = min(self.copies, count)
         solver, problem = _widened(setting, copies)
-        spends = solver.plan(problem, setting.budget)
+        spends = solver.plan(problem, setting.budget).spends
         rows = setting.rows(world, copies)
         perturbed = isinstance(solver, PERTURBED)
         kind = _Sized if perturbed else _Recorder
@@ -142,7 +142,7 @@ class SideBySide:
         setting, size = self.setting, self.setting.pair.n_features
         at = int(np.random.default_rng().integers(len(weights)))
         problem = setting.problem()
-        spends = setting.solver.plan(problem, setting.budget)
+        spends = setting.solver.plan(problem, setting.budget).spends
         noise = Noise(SeededBits(0))
         curator = _Replay(setting.rows(world), Account(spends), noise, problem.n_rows)
         curator.recorded = iter(recorder.recorded)
@@ -162,7 +162,7 @@ class Repeats:
     def draw(self, world: int, count: int) -> FloatArray:
         """Return the outputs of ``count`` releases on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
-        spends = setting.solver.plan(problem, setting.budget)
+        spends = setting.solver.plan(problem, setting.budget).spends
         rows = setting.rows(world)
         curator = _Repeating(rows, Account(spends), Noise(setting.bits), problem.n_rows)
         curator.count = count

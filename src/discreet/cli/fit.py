@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from discreet.cli import options
@@ -133,8 +132,7 @@ def fit(
         model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y)
     model.set_params(progress=None)
     if table.target.is_classification:  # it was fitted to codes, which need far less memory
-        model.set_params(classes=list(table.target.labels))
-        model.classes_ = np.array(table.target.labels)
+        model.rename_classes(table.target.labels)
     encoder = table.transformer(dtype="float32")
     discreet.save(Pipeline([("table", encoder), ("model", model)]), output)
     seconds = time.perf_counter() - start

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -126,20 +127,17 @@ class Curator(Unique):
     @property
     def spent_share(self) -> float:
         """Share of this curator's budget that is spent; a function of earlier answers only."""
-        return self._opened().spent_share
-
-    def _opened(self) -> PrivacyFilter:
-        if self._filter is None:
-            raise PrivacyError("Call curator.open(measure) before asking for private answers.")
-        return self._filter
+        return 0.0 if self._filter is None else self._filter.spent_share
 
     def _charge(self, mechanism: Mechanism, *kinds: type, times: int = 1) -> None:
         """Charge for a mechanism, unless its noise does not fit the question's sensitivity."""
+        if self._filter is None:
+            raise PrivacyError("Call curator.open(measure) before asking for private answers.")
         if not isinstance(mechanism, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
             got = type(mechanism).__name__
             raise TypeError(f"this question needs a {names} mechanism; got {got}.")
-        self._opened().charge(mechanism, times)
+        self._filter.charge(mechanism, times)
 
     def open(self, measure: Measure, conversion: Conversion = "tight") -> float:
         """Choose, once, the measure to compose in; returns this curator's total in its unit."""
@@ -199,7 +197,7 @@ class Curator(Unique):
 
     def _view(self, rows: Rows) -> Self:
         view = type(self)(rows, self._account, self._noise, self._share, self.n_rows)
-        view._filter = self._opened()
+        view._filter = self._filter
         return view
 
     # ---- randomness that involves no row
@@ -367,7 +365,7 @@ class Curator(Unique):
         if self._rows.n_rows != self.n_rows:
             raise PrivacyError("Descent by batches needs all rows, not a sample of them.")
         check_descent(mechanism, order, batch_size, steps.size, self.n_rows, self.relation)
-        self._opened().charge(mechanism, 1 if order == "pass" else steps.size)
+        self._charge(mechanism, object, times=1 if order == "pass" else steps.size)
         settings = {"clip": clip, "alpha": alpha, "radius": radius}
         last, mean = descend(
             self._rows, loss, weights, steps, mechanism, batch_size, self._noise, **settings
@@ -560,7 +558,7 @@ class Curator(Unique):
         L2 sensitivity: C under add/remove, 2C under replace, plus twice the rounding error of the
         sum. Cost: that of ``mechanism``.
         """
-        return self._row_moment(self._rows.row_sum, mechanism, second=False)
+        return self._moment(self._rows.row_sum, None, mechanism, second=False)
 
     def square_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of the squares of entries, column by column, of rows scaled down to C.
@@ -570,7 +568,7 @@ class Curator(Unique):
         L2 sensitivity: C² under add/remove, √2·C² under replace, plus twice the rounding error.
         Cost: that of ``mechanism``. Proof: docs/proofs/preparation.md.
         """
-        return self._row_moment(self._rows.square_sum, mechanism, second=True)
+        return self._moment(self._rows.square_sum, None, mechanism, second=True)
 
     def outer_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of xxᵀ over rows scaled down to C: its upper triangle, see `matrix`.
@@ -581,7 +579,7 @@ class Curator(Unique):
         under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
         docs/proofs/preparation.md.
         """
-        return self._row_moment(self._rows.outer_sum, mechanism, second=True)
+        return self._moment(self._rows.outer_sum, None, mechanism, second=True)
 
     def xy_moment_sum(
         self,
@@ -608,9 +606,8 @@ class Curator(Unique):
         clip = number("clip", clip, **_CLIP)
         weight = positive("target_weight", target_weight)
         centre = number("target_centre", target_centre)
-        self._charge(mechanism, Gaussian)
-        exact = self._rows.xy_moment_sum(clip, weight, centre, features=features)
-        return self._moment(exact, clip, mechanism, second=True)
+        add_up = partial(self._rows.xy_moment_sum, clip, weight, centre, features=features)
+        return self._moment(add_up, clip, mechanism, second=True)
 
     def target_sum(self, *, bound: float, mechanism: Gaussian) -> NoisyMoment:
         """Release the sum of the targets, each cut to [-bound, bound]; one number.
@@ -620,27 +617,30 @@ class Curator(Unique):
         Sensitivity: bound under add/remove, twice that under replace, plus twice the rounding
         error. Cost: that of ``mechanism``. Proof: docs/proofs/gd.md.
         """
-        bound = number("clip", bound, **_CLIP)
-        self._charge(mechanism, Gaussian)
-        return self._moment(self._rows.target_sum(bound), bound, mechanism, second=False)
-
-    def _row_moment(
-        self, add_up: Callable[[], Sum], mechanism: AdditiveMechanism, *, second: bool
-    ) -> NoisyMoment:
-        """Charge, then sum rows that are scaled down to their own bound, and release the sum."""
-        if self._rows.row_norm is None:
-            raise ValueError("sums of rows need rows with a public bound on their norm.")
-        clip = number("clip", self._rows.row_norm, **_CLIP)
-        self._charge(mechanism, Gaussian, L2Norm)
-        return self._moment(add_up(), clip, mechanism, second=second)
+        bound = number("bound", bound, **_CLIP)
+        add_up = partial(self._rows.target_sum, bound)
+        return self._moment(add_up, bound, mechanism, second=False)
 
     def _moment(
-        self, exact: Sum, clip: float, mechanism: AdditiveMechanism, *, second: bool
+        self,
+        add_up: Callable[[], Sum],
+        clip: float | None,
+        mechanism: AdditiveMechanism,
+        *,
+        second: bool,
     ) -> NoisyMoment:
-        """Release a sum of terms of norm at most clip.
+        """Charge, then add up terms of norm at most clip, and release the sum.
 
-        Terms of a second moment have norm at most clip² and differ by at most √2·clip².
+        The clip is None for rows that are scaled down to their own bound. Terms of a second moment
+        have norm at most clip² and differ by at most √2·clip².
         """
+        kinds = (Gaussian,) if clip is not None else (Gaussian, L2Norm)
+        clip = self._rows.row_norm if clip is None else clip
+        if clip is None:
+            raise ValueError("sums of rows need rows with a public bound on their norm.")
+        clip = number("clip", clip, **_CLIP)
+        self._charge(mechanism, *kinds)
+        exact = add_up()
         largest, sensitivity = clip, self.relation.rows_changed * clip
         if second:
             largest = clip * clip
@@ -707,7 +707,7 @@ class Curator(Unique):
         and what was charged stays spent.
         """
         self._check_relation(proven_for)
-        self._opened().charge(mechanism)
+        self._charge(mechanism, object)
         result = compute(self._rows, self._noise)
         _checked(result[0] if isinstance(result, tuple) else result, size)
         return result

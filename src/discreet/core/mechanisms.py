@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from discreet.accounting.budget import PrivacyLoss
 from discreet.core.noise import Integers, Noise, from_grid, grid_exponent, on_grid
 from discreet.validate import FloatArray, check_fields, number, positive
 
-__all__ = ["COST", "AdditiveMechanism", "Gaussian", "L2Norm", "Laplace", "pure_loss", "up"]
+__all__ = ["COST", "AdditiveMechanism", "Gaussian", "L2Norm", "Laplace", "pure_loss"]
 
 
 COST: dict[str, Any] = {
@@ -34,21 +34,23 @@ COST: dict[str, Any] = {
 """Noise multipliers and ε for which noise can be drawn exactly on a grid."""
 
 
-def up(value: float) -> float:
-    """Return the next larger float: rounding must never make a cost smaller than the truth."""
-    return math.nextafter(value, math.inf)
-
-
 def pure_loss(epsilon: float) -> PrivacyLoss:
     """Return the cost of an ε-DP mechanism of which nothing else is known."""
     rho, mu = conversions.rho_from_pure(epsilon), conversions.mu_from_pure(epsilon)
-    return PrivacyLoss(epsilon=epsilon, rho=up(rho), mu=up(mu))
+    return PrivacyLoss(
+        epsilon=epsilon, rho=math.nextafter(rho, math.inf), mu=math.nextafter(mu, math.inf)
+    )
 
 
 class AdditiveMechanism:
-    """Adds noise to a vector of known sensitivity and releases the sum."""
+    """Adds noise to a vector of known sensitivity and releases the sum.
+
+    The sensitivity is in the L1 or the L2 norm, whichever ``norm`` says. Costs and scales are
+    rounded up, to the next larger float: rounding must never make them smaller than the truth.
+    """
 
     name: ClassVar[str]
+    norm: ClassVar[Literal[1, 2]]
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -57,10 +59,6 @@ class AdditiveMechanism:
 
     def scale(self, sensitivity: float) -> float:
         """Return the noise scale that this mechanism needs at a sensitivity."""
-        raise NotImplementedError
-
-    def rounding(self, size: int) -> float:
-        """Bound the rise of the sensitivity by rounding ``size`` coordinates, in grid steps."""
         raise NotImplementedError
 
     def resolution(self, scale: float, size: int) -> tuple[float, float]:
@@ -87,10 +85,12 @@ class AdditiveMechanism:
         value. The parameters are those of `release`; each row of integers serves once.
         """
         sensitivity = positive("sensitivity", sensitivity)
+        # neighbours get further apart by this many grid steps, when d coordinates are rounded
+        rounding = float(size) if self.norm == 1 else math.sqrt(size)
         spread, harmless = self.resolution(self.scale(sensitivity), size)
-        finer = harmless * sensitivity / self.rounding(size) * 2.0**30
+        finer = harmless * sensitivity / rounding * 2.0**30
         grid = grid_exponent(min(spread, max(finer, spread / 64)), float(magnitude))
-        scale = self.scale(up(sensitivity + self.rounding(size) * 2.0**grid))
+        scale = self.scale(math.nextafter(sensitivity + rounding * 2.0**grid, math.inf))
         return self._draw(noise, count, size, scale, grid), grid, scale
 
     def release(
@@ -104,8 +104,9 @@ class AdditiveMechanism:
         Privacy
         -------
         Rounding to the grid moves each coordinate by at most half a step, so neighbours get at
-        most ``rounding(d)`` steps further apart, which is added to the sensitivity. Cutting to
-        the magnitude never takes two vectors apart. The rest is docs/proofs/noise.md.
+        most d steps further apart in the L1 norm and √d in the L2 norm, which is added to the
+        sensitivity. Cutting to the magnitude never takes two vectors apart. The rest is
+        docs/proofs/noise.md.
         """
         drawn, grid, scale = self.draw_block(
             noise, 1, values.size, sensitivity=sensitivity, magnitude=magnitude
@@ -125,6 +126,7 @@ class Gaussian(AdditiveMechanism):
 
     noise_multiplier: float
     name: ClassVar[str] = "gaussian"
+    norm: ClassVar[Literal[1, 2]] = 2
 
     def __post_init__(self) -> None:
         """Refuse multipliers that give no privacy."""
@@ -133,7 +135,7 @@ class Gaussian(AdditiveMechanism):
     @classmethod
     def from_rho(cls, rho: float) -> Self:
         """Return the Gaussian mechanism that is ρ-zCDP."""
-        return cls(up(1 / math.sqrt(2 * positive("rho", rho))))
+        return cls(math.nextafter(1 / math.sqrt(2 * positive("rho", rho)), math.inf))
 
     @classmethod
     def sharing(cls, total: float, uses: int = 1) -> Self:
@@ -146,16 +148,13 @@ class Gaussian(AdditiveMechanism):
     @cached_property
     def loss(self) -> PrivacyLoss:
         """Cost of one release."""
-        mu = up(1 / self.noise_multiplier)
-        return PrivacyLoss(epsilon=math.inf, rho=up(conversions.rho_from_mu(mu)), mu=mu)
+        mu = math.nextafter(1 / self.noise_multiplier, math.inf)
+        rho = math.nextafter(conversions.rho_from_mu(mu), math.inf)
+        return PrivacyLoss(epsilon=math.inf, rho=rho, mu=mu)
 
     def scale(self, sensitivity: float) -> float:
         """Return the standard deviation at an L2 sensitivity."""
-        return up(self.noise_multiplier * float(sensitivity))
-
-    def rounding(self, size: int) -> float:
-        """Return √d: rounding d coordinates moves them by √d grid steps in the L2 norm."""
-        return math.sqrt(size)
+        return math.nextafter(self.noise_multiplier * float(sensitivity), math.inf)
 
     def _draw(self, noise: Noise, count: int, size: int, scale: float, grid: int) -> Integers:
         return noise.gaussian(count * size, scale, grid).reshape(count, size)
@@ -178,7 +177,7 @@ class _PureNoise(AdditiveMechanism):
 
     def scale(self, sensitivity: float) -> float:
         """Return the noise scale at a sensitivity in the mechanism's norm."""
-        return up(float(sensitivity) / self.epsilon)
+        return math.nextafter(float(sensitivity) / self.epsilon, math.inf)
 
 
 @dataclass(frozen=True)
@@ -191,10 +190,7 @@ class Laplace(_PureNoise):
     """
 
     name: ClassVar[str] = "laplace"
-
-    def rounding(self, size: int) -> float:
-        """Return d: rounding d coordinates moves them by d grid steps in the L1 norm."""
-        return float(size)
+    norm: ClassVar[Literal[1, 2]] = 1
 
     def _draw(self, noise: Noise, count: int, size: int, scale: float, grid: int) -> Integers:
         return noise.laplace(count * size, scale, grid).reshape(count, size)
@@ -210,10 +206,7 @@ class L2Norm(_PureNoise):
     """
 
     name: ClassVar[str] = "l2_norm"
-
-    def rounding(self, size: int) -> float:
-        """Return √d: rounding d coordinates moves them by √d grid steps in the L2 norm."""
-        return math.sqrt(size)
+    norm: ClassVar[Literal[1, 2]] = 2
 
     def resolution(self, scale: float, size: int) -> tuple[float, float]:
         """Return about √d times the scale, and a larger rise for long vectors.

@@ -15,7 +15,7 @@ import numpy as np
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss
 from discreet.accounting.conversions import UNIT
-from discreet.core.mechanisms import COST, pure_loss, up
+from discreet.core.mechanisms import COST, pure_loss
 from discreet.core.noise import Noise, NoiseKind, grid_exponent, on_grid
 from discreet.validate import FloatArray, check_fields, number, positive
 
@@ -65,7 +65,7 @@ class SelectionMechanism:
         """Return the noise scale r/ε, where r bounds the difference of two scores' changes."""
         sensitivity = positive("sensitivity", sensitivity)
         apart = sensitivity if self.monotone else 2 * sensitivity
-        return up(apart / self.epsilon)
+        return math.nextafter(apart / self.epsilon, math.inf)
 
     def select(
         self,
@@ -100,8 +100,8 @@ class ExponentialMechanism(SelectionMechanism):
         """Cost of one selection."""
         return PrivacyLoss(
             epsilon=self.epsilon,
-            rho=up(conversions.rho_from_bounded_range(self.epsilon)),
-            mu=up(conversions.mu_from_bounded_range(self.epsilon)),
+            rho=math.nextafter(conversions.rho_from_bounded_range(self.epsilon), math.inf),
+            mu=math.nextafter(conversions.mu_from_bounded_range(self.epsilon), math.inf),
         )
 
     def select(
@@ -157,7 +157,7 @@ class LaplaceNoisyMax(SelectionMechanism):
             raise ValueError("LaplaceNoisyMax needs a public bound on the scores: pass magnitude.")
         grid = grid_exponent(self.scale(sensitivity), magnitude)
         # Rounding moves each score by half a step at most, so two changes apart by two steps.
-        scale = self.scale(up(sensitivity + 2 * 2.0**grid))
+        scale = self.scale(math.nextafter(sensitivity + 2 * 2.0**grid, math.inf))
         drawn = noise.laplace(scores.size, scale, grid)
         return int(np.argmax(on_grid(np.clip(scores, -magnitude, magnitude), grid) + drawn))
 

@@ -97,7 +97,19 @@ def choose(
     signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
     complete = not all(isinstance(step, Bounds) for step in given)
     changed = budget.relation.rows_changed
-    table = _Table(n_rows, n_features, changed, tuple(given), complete, fit_intercept, left, signal)
+    # the second moments of two rows differ by up to √2 times that of one
+    noise = math.sqrt(changed) * n_features / (signal * math.sqrt(SCALE_SHARE))
+    table = _Table(
+        n_rows=n_rows,
+        n_features=n_features,
+        changed=changed,
+        given=tuple(given),
+        complete=complete,
+        fit_intercept=fit_intercept,
+        left=left,
+        signal=signal,
+        steady_factor=math.sqrt(SCALE_NOISE / noise),
+    )
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
     return _classification(table, loss)
@@ -109,7 +121,8 @@ class _Table:
 
     A neighbouring data set has ``changed`` rows changed. The preparation is ``complete`` if the
     caller's steps do more than bound columns; ``left`` is the share of the budget that they leave,
-    ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1].
+    ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1]. ``steady_factor`` is
+    the multiple of the median norm that keeps noise in second moments small enough.
     """
 
     n_rows: int
@@ -120,6 +133,7 @@ class _Table:
     fit_intercept: bool
     left: float
     signal: float
+    steady_factor: float
 
     def steps(self, factor: float) -> list[Step]:
         """Return steps for norm, mean and scale; ``factor`` is that of `Radius`."""
@@ -133,14 +147,6 @@ class _Table:
             return [radius, *around, Scale(share=twice), Scale(share=twice)]
         once = self.left * CENTRE_SHARE
         return [radius, Centre(share=once), Scale(share=self.left * SCALE_SHARE)]
-
-    @property
-    def steady_factor(self) -> float:
-        """Multiple of the median norm that keeps noise in second moments small enough."""
-        # the second moments of two rows differ by up to √2 times that of one
-        noise = math.sqrt(self.changed) * self.n_features
-        noise /= self.signal * math.sqrt(SCALE_SHARE)
-        return math.sqrt(SCALE_NOISE / noise)
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:

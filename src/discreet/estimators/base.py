@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -28,7 +28,7 @@ from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
 from discreet.estimators.inputs import check_table, check_target
 from discreet.objectives import L2, Loss, Problem
-from discreet.preparation import FeatureMap, FittedStep, Radius, Scale, Step, check_steps, pipeline
+from discreet.preparation import FeatureMap, FittedStep, Step, check_steps, pipeline
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
 from discreet.validate import FloatArray, flag, function, number
 
@@ -192,13 +192,26 @@ class PrivateLinearModel(BaseEstimator):
         settings: _Settings,
         method: _Method,
         X: Any,
-        target_of: Callable[[int], FloatArray],
+        targets: Iterator[FloatArray],
         n_models: int,
         public: tuple[str, ...],
     ) -> FloatArray:
-        """Fit ``n_models`` linear models on one budget; returns weights of shape (n_models, p)."""
-        problem = self._problem(settings, method, X)
-        spends = method.solver.plan(problem, method.models, n_models)
+        """Fit ``n_models`` linear models on one budget; returns weights of shape (n_models, p).
+
+        ``targets`` makes those of one model after the other: of many classes they would outgrow a
+        narrow table.
+        """
+        problem = Problem(
+            loss=settings.loss,
+            penalty=settings.penalty,
+            n_rows=X.shape[0],
+            n_features=X.shape[1],
+            fit_intercept=self.fit_intercept,
+            row_norm=pipeline.model_norm(
+                method.steps, self.data_norm, needed=method.solver.needs_row_bound
+            ),
+        )
+        spends = method.solver.plan(problem, method.models, n_models).spends
         self._warn(settings.budget, X.shape[0])
         bits: Bits = SystemBits()
         if self.random_state is not None:
@@ -206,11 +219,10 @@ class PrivateLinearModel(BaseEstimator):
             bits = SeededBits(int(seed))
         earlier_fits = next(_FITS)
         account = Account(settings.budget if method.steps else spends, self.accountant)
-        rows, fitted = self._prepare(method, problem, spends, X, target_of(0), account, bits)
+        rows, fitted = self._prepare(method, problem, spends, X, next(targets), account, bits)
         solutions = []
         for model, stream in enumerate(bits.spawn(n_models)):
-            # made when needed: targets of many classes would outgrow a narrow table
-            part = rows if model == 0 else rows.with_targets(target_of(model))
+            part = rows if model == 0 else rows.with_targets(next(targets))
             curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
             progress = None if self.progress is None else partial(_report, self.progress, model)
             solutions.append(method.solver.solve(problem, curator, method.models, progress))
@@ -242,21 +254,6 @@ class PrivateLinearModel(BaseEstimator):
         )
         return np.array([solution.weights for solution in solutions])
 
-    def _problem(self, settings: _Settings, method: _Method, X: Any) -> Problem:
-        """Return the objective for a table of this size."""
-        row_norm = pipeline.model_norm(method.steps, self.data_norm)
-        set_by_step = any(isinstance(step, Radius | Scale) for step in method.steps)
-        if set_by_step and not method.solver.needs_row_bound:
-            row_norm = None  # such solvers clip gradients
-        return Problem(
-            loss=settings.loss,
-            penalty=settings.penalty,
-            n_rows=X.shape[0],
-            n_features=X.shape[1],
-            fit_intercept=self.fit_intercept,
-            row_norm=row_norm,
-        )
-
     def _prepare(
         self,
         method: _Method,
@@ -275,7 +272,7 @@ class PrivateLinearModel(BaseEstimator):
                 "a preparation cannot be accounted for together with that. Pass preparation=None."
             )
         copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
-        pipeline.check_table(steps, X, copy=copy)
+        copy = pipeline.check_table(steps, X, copy=copy)
         if steps:
             account.reserve([(step.name, step.share) for step in steps], method.solver.composes)
         return pipeline.transform(
@@ -338,9 +335,3 @@ class PrivateLinearModel(BaseEstimator):
         """
         weights, constants = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         return pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input works."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -59,21 +60,22 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         settings = self._settings()
         classes = self._declared_classes()
         X, y = self._read(X, y, numbers=False)
-        classes, codes = self._encode(y, classes)
+        if classes is None:
+            classes, codes = self._labels_of(y)
+        else:
+            codes = label_codes(y, classes)
         method = self._method(settings, X)
         two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
         multinomial = logistic and not two and method.solver.takes_outputs
         if multinomial:
             settings = replace(settings, loss=Softmax(len(classes)))
-        n_models = 1 if two or multinomial else len(classes)
-
-        def target_of(model: int) -> FloatArray:
-            if multinomial:
-                return codes.astype(np.float64)
-            return np.where(codes == (1 if two else model), 1.0, -1.0)
-
+        if multinomial:
+            targets, n_models = iter([codes.astype(np.float64)]), 1
+        else:  # one class against the others
+            ones = [1] if two else range(len(classes))
+            targets, n_models = (np.where(codes == one, 1.0, -1.0) for one in ones), len(ones)
         public = ("the class labels",)
-        weights = self._fit_models(settings, method, X, target_of, n_models, public)
+        weights = self._fit_models(settings, method, X, targets, n_models, public)
         if multinomial:
             weights = weights.reshape(len(classes), -1)
         self.coef_, self.intercept_ = self._set_weights(weights)
@@ -94,6 +96,31 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         """Return the most likely label of each row."""
         check_is_fitted(self, "coef_")
         return self.classes_[self._codes_of(self._margins(self._read_new(X)))]
+
+    def rename_classes(self, labels: Sequence[Any]) -> Self:
+        """Give the classes of a fitted model other labels, in the same order.
+
+        A model can be fitted to codes 0, 1, …, which take less memory than texts, and renamed
+        afterwards. Labels are public, so nothing is spent.
+
+        Parameters
+        ----------
+        labels : sequence
+            One label per class, in sorted order.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "coef_")
+        new = np.asarray(labels)
+        if len(new) != len(self.classes_) or not np.array_equal(new, np.unique(new)):
+            raise ValueError(
+                f"labels must be {len(self.classes_)} different ones, one per class, in sorted "
+                f"order; got {labels!r}."
+            )
+        self.classes, self.classes_ = list(labels), new
+        return self
 
     @staticmethod
     def _codes_of(scores: FloatArray) -> NDArray[np.intp]:
@@ -116,12 +143,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
             )
         return declared
 
-    def _encode(
-        self, y: NDArray[Any], declared: NDArray[Any] | None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the labels and each row's index among them."""
-        if declared is not None:
-            return declared, label_codes(y, declared)
+    @staticmethod
+    def _labels_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the labels in y, which count as public, and each row's index among them."""
         check_classification_targets(y)
         found, codes = np.unique(y, return_inverse=True)
         warnings.warn(
@@ -138,8 +162,12 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return found, codes
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
+        """Return scikit-learn's tags: sparse input works, and privacy leaves little score.
+
+        Little on its checks' few dozen rows, that is.
+        """
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
 

@@ -59,7 +59,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         if self.target_bounds is not None:
             target = (self._clipped(target) - centre) / scale
             public = ("the bounds of the target",)
-        weights = self._fit_models(settings, method, X, lambda _: target, 1, public)
+        weights = self._fit_models(settings, method, X, iter([target]), 1, public)
         coefficients, intercepts = self._set_weights(weights, scale, centre)
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         return self
@@ -101,8 +101,12 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         return 0.0, max(abs(low), abs(high))
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
+        """Return scikit-learn's tags: sparse input works, and privacy leaves little score.
+
+        Little on its checks' few dozen rows, that is.
+        """
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True
         return tags
 

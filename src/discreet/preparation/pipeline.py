@@ -11,8 +11,9 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,12 +93,17 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
     return steps
 
 
-def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> None:
-    """Refuse a table by its shape, before a row is read."""
+def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> bool:
+    """Refuse a table by its shape, before a row is read; return whether steps make new tables.
+
+    They do with ``copy``, and if the steps after `Bounds` are not one `AffineMap`: `Radius` can
+    only come first.
+    """
     for step in steps:
         step.check(X.shape[1])
-    if not copy and _is_affine(steps):
-        return
+    later = [type(step) for step in steps if not isinstance(step, Bounds)]
+    if not copy and later and Radius not in later[1:]:
+        return False
     n_rows, n_features = X.shape
     size = n_rows * n_features * X.dtype.itemsize
     if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
@@ -106,6 +112,7 @@ def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> None:
             f"{n_features:,} it would take {size / 2**30:.1f} GiB, more than "
             f"{LARGEST_DENSE / 2**30:g}. Leave these steps out, or use fewer columns or float32."
         )
+    return True
 
 
 def divide_budget(
@@ -144,23 +151,16 @@ def transform(
 
     X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
     matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
-    the other steps do is left to `Rows.transformed`, if they are one affine map.
+    the other steps do is one affine map and left to `Rows.transformed` (`check_table` decides).
 
     No step uses the targets, which are those of the first model. ``account`` has each step's share
     reserved. ``data_norm`` is a public bound on the norm of a row before the preparation; the
     problem may have one after it.
     """
-    copy = copy or not _is_affine(steps)
     table: Any = X
     base: Rows | None = None
     affine: AffineMap | None = None
-
-    def rows_now(*, fit_intercept: bool, row_norm: float | None) -> Rows:
-        """Return the rows that the next step or the model learns from."""
-        if base is None or affine is None:
-            return as_rows(table, targets, fit_intercept=fit_intercept, row_norm=row_norm)
-        return base.transformed(affine, fit_intercept=fit_intercept, row_norm=row_norm)
-
+    rows_now: Callable[..., Rows] = partial(as_rows, X, targets)  # for the next step or the model
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
     for part, step in enumerate(steps):
@@ -174,30 +174,30 @@ def transform(
         if affine is None:
             own = table is not X and not sp.issparse(table)
             table = released.apply(table, in_place=own)
-        elif base is None:  # made once: norms are computed there
-            base = as_rows(table, targets, row_norm=affine.row_norm)
+            rows_now = partial(as_rows, table, targets)
+        else:
+            if base is None:  # made once: norms are computed there
+                base = as_rows(table, targets, row_norm=affine.row_norm)
+            rows_now = partial(base.transformed, affine)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
 
 
-def _is_affine(steps: Sequence[Step]) -> bool:
-    """Return whether the steps after `Bounds` are one `AffineMap`: `Radius` can only come first."""
-    later = [type(step) for step in steps if not isinstance(step, Bounds)]
-    return bool(later) and Radius not in later[1:]
-
-
-def model_norm(steps: Sequence[Step], data_norm: float | None) -> float | None:
+def model_norm(
+    steps: Sequence[Step], data_norm: float | None, *, needed: bool = True
+) -> float | None:
     """Return the bound on a row's norm that a model after these steps should use; public.
 
     It is ``data_norm`` unless a step sets the norm of rows: 1 after `Radius`, 1.2 times the norm
-    after `Scale`. Some rows exceed it; a model that needs the bound clips them to it.
+    after `Scale`. Some rows exceed it; a model that needs the bound clips them to it, and one that
+    clips gradients instead has none.
     """
     norm = data_norm
     for step in steps:
         if isinstance(step, Radius):
-            norm = 1.0
+            norm = 1.0 if needed else None
         elif isinstance(step, Scale):
-            norm = MARGIN * step.norm
+            norm = MARGIN * step.norm if needed else None
     return norm
 
 

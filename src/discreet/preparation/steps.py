@@ -10,9 +10,10 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -22,8 +23,9 @@ from numpy.typing import NDArray
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
+from discreet.errors import NotSupported
 from discreet.rows import AffineMap, as_rows
-from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
+from discreet.validate import FloatArray, check_fields, flag, integer, number, positive, vector
 
 Mechanism = ExponentialMechanism | Gaussian | L2Norm
 AnyStep = TypeVar("AnyStep", bound="Step | FittedStep")
@@ -64,7 +66,8 @@ class Step:
     A step is ``dense`` if it makes a dense table of a sparse one, and ``bounded`` if it needs a
     public bound on the norm of the rows it reads. ``selections`` is its number of selections among
     public candidates; 0 for a step that asks for one sum. ``limits`` has the range of each setting
-    that is a number.
+    that is a number, ``flags`` the names of those that are not; ``widest`` is the largest number of
+    columns, if there is one.
     """
 
     share: float
@@ -73,6 +76,8 @@ class Step:
     bounded: ClassVar[bool] = True
     selections: int = 0
     limits: ClassVar[dict[str, tuple[float, float]]] = {}
+    flags: ClassVar[tuple[str, ...]] = ()
+    widest: ClassVar[int | None] = None
 
     def __init_subclass__(cls) -> None:
         STEPS[cls.name] = cls
@@ -80,9 +85,15 @@ class Step:
     def __post_init__(self) -> None:
         for name, (least, most) in {"share": (1e-6, 1 - 1e-6), **self.limits}.items():
             check_fields(self, number, name, least=least, most=most)
+        check_fields(self, flag, *self.flags)
 
     def check(self, n_features: int) -> None:
         """Refuse a table of this width, before a row is read."""
+        if self.widest is not None and n_features > self.widest:
+            raise NotSupported(
+                f"{type(self).__name__} takes tables of at most {self.widest} columns; X has "
+                f"{n_features}. Use fewer columns, or Centre and Scale, which take any number."
+            )
 
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
         """Return the mechanism whose uses in this step cost at most ``total``, and nearly all.
@@ -114,14 +125,20 @@ class FittedStep:
     """Base class of fitted steps: frozen dataclasses of released numbers.
 
     ``condition_text`` says what the privacy of the step rests on, with names of fields in braces.
+    ``checks`` has the check of each field, a function of its name and value.
     """
 
     name: ClassVar[str]
     condition_text: ClassVar[str]
+    checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "name"):
             FITTED_STEPS[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        for name, check in self.checks.items():
+            check_fields(self, check, name)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Transform the rows of X; ``in_place`` allows a dense X to be overwritten."""
@@ -324,13 +341,11 @@ class FittedRadius(FittedStep):
 
     radius: float
     name: ClassVar[str] = "radius"
+    checks: ClassVar = {"radius": partial(number, least=RADII[0], most=RADII[1])}
     condition_text: ClassVar[str] = (
         "the radius {radius:.4g} was chosen privately by the median norm of the rows, among public "
         "candidates; rows were clipped to it and divided by it"
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, number, "radius", least=RADII[0], most=RADII[1])
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
         """Return the map if the step is the first: it depends on the norms of the rows."""
@@ -392,13 +407,11 @@ class FittedSpread(FittedStep):
 
     norm: float
     name: ClassVar[str] = "spread"
+    checks: ClassVar = {"norm": positive}
     condition_text: ClassVar[str] = (
         "the norm {norm:.4g} was chosen privately by the median norm of the rows, among public "
         "candidates, and later moments clip rows to it"
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, positive, "norm")
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
         """Return the map of the steps before."""

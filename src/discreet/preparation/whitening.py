@@ -10,18 +10,19 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from discreet.core import Curator
-from discreet.errors import NotSupported
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step, clipped
 from discreet.rows import AffineMap, as_rows
 from discreet.solvers.base import nearest
-from discreet.validate import FloatArray, check_fields, flag, positive, vector
+from discreet.validate import FloatArray, flag, positive, square_matrix, vector
 
 WIDEST = 2048
 """Largest number of columns that can be whitened: the second moment has about half its square."""
@@ -42,17 +43,21 @@ class FittedMoment(FittedStep):
     ``deviation`` is the standard deviation of the noise in each coordinate of the moment (of a
     second moment's triangle, off the diagonal over √2), ``row_norm`` the norm that rows were
     clipped to for it. If ``clips``, rows are clipped to it when they are transformed, too. What
-    rows are transformed by, with one entry or row per column, is the field ``by``.
+    rows are transformed by, with one entry or row per column, is the field ``by``, and ``then``
+    adds it to an affine map.
     """
 
     by: ClassVar[str]
+    then: ClassVar[Callable[..., AffineMap]]
+    checks: ClassVar = {"deviation": positive, "row_norm": positive, "clips": flag}
     deviation: float
     row_norm: float
     clips: bool
 
-    def __post_init__(self) -> None:
-        check_fields(self, positive, "deviation", "row_norm")
-        check_fields(self, flag, "clips")
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
+        """Return the map of the steps before, then this one."""
+        start = before or AffineMap.to_norm(self.row_norm, n_features)
+        return type(self).then(start, getattr(self, self.by))
 
     def accepts(self, n_features: int) -> bool:
         """Return whether the step was fitted to this many columns."""
@@ -81,10 +86,7 @@ class Centre(Step):
     shrink: bool = True
     name: ClassVar[str] = "centre"
     dense: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, flag, "shrink")
+    flags: ClassVar[tuple[str, ...]] = ("shrink",)
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedCentre, RowNorms]:
         """Ask for the mean.
@@ -113,18 +115,12 @@ class FittedCentre(FittedMoment):
     clips: bool
     name: ClassVar[str] = "centre"
     by: ClassVar[str] = "mean"
+    then: ClassVar[Callable[..., AffineMap]] = AffineMap.shifted
+    checks: ClassVar = {"mean": vector, **FittedMoment.checks}
     condition_text: ClassVar[str] = (
         "the mean of the rows, each clipped to norm {row_norm:g}, was released with noise of "
         "standard deviation {deviation:.4g} and subtracted"
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "mean")
-        super().__post_init__()
-
-    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
-        """Return the map of the steps before, then minus the mean."""
-        return (before or AffineMap.to_norm(self.row_norm, n_features)).shifted(self.mean)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Subtract the mean; the result is dense."""
@@ -183,20 +179,12 @@ class FittedScale(FittedMoment):
     clips: bool
     name: ClassVar[str] = "scale"
     by: ClassVar[str] = "weights"
+    then: ClassVar[Callable[..., AffineMap]] = AffineMap.scaled
+    checks: ClassVar = {"weights": partial(vector, above=0.0), **FittedMoment.checks}
     condition_text: ClassVar[str] = (
         "the columns' second moments, of rows each clipped to norm {row_norm:g}, were released "
         "with noise of standard deviation {deviation:.4g} and columns scaled by them"
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "weights")
-        if not (self.weights > 0).all():
-            raise ValueError("weights must be > 0.")
-        super().__post_init__()
-
-    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
-        """Return the map of the steps before, then times the weights."""
-        return (before or AffineMap.to_norm(self.row_norm, n_features)).scaled(self.weights)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Multiply the columns; a sparse table stays sparse."""
@@ -232,14 +220,7 @@ class Whiten(Step):
     share: float = 0.1
     name: ClassVar[str] = "whiten"
     dense: ClassVar[bool] = True
-
-    def check(self, n_features: int) -> None:
-        """Refuse tables that are too wide."""
-        if n_features > WIDEST:
-            raise NotSupported(
-                f"Whiten takes tables of at most {WIDEST} columns; X has {n_features}. Use fewer "
-                "columns, or Centre and Scale, which take any number."
-            )
+    widest: ClassVar[int | None] = WIDEST
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedWhiten, RowNorms]:
         """Ask for the second moment; few rows are far above the target norm then."""
@@ -262,22 +243,12 @@ class FittedWhiten(FittedMoment):
     clips: bool
     name: ClassVar[str] = "whiten"
     by: ClassVar[str] = "matrix"
+    then: ClassVar[Callable[..., AffineMap]] = AffineMap.rotated
+    checks: ClassVar = {"matrix": square_matrix, "ridge": positive, **FittedMoment.checks}
     condition_text: ClassVar[str] = (
         "the second moment of the rows, each clipped to norm {row_norm:g}, was released with noise "
         "of standard deviation {deviation:.4g} and rows were whitened by it"
     )
-
-    def __post_init__(self) -> None:
-        matrix = np.array(self.matrix, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-            raise ValueError("matrix must be square, with finite entries.")
-        object.__setattr__(self, "matrix", matrix)
-        check_fields(self, positive, "ridge")
-        super().__post_init__()
-
-    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
-        """Return the map of the steps before, then times the matrix."""
-        return (before or AffineMap.to_norm(self.row_norm, n_features)).rotated(self.matrix)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Multiply the rows by the matrix; the result is dense."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -61,7 +61,7 @@ class Solution:
     """
 
     weights: FloatArray
-    trace: tuple[TraceEntry, ...]
+    trace: Sequence[TraceEntry]
     conditions: tuple[str, ...]
     clip: float | None = None
     deviation: float | None = None
@@ -86,21 +86,16 @@ class Recorder:
 
     _curator: Curator
     _progress: Callable[[Progress], None] | None
-    _entries: list[TraceEntry] = field(default_factory=list)
+    trace: list[Any] = field(default_factory=list)
 
     def __call__(
         self, entry: TraceEntry, weights: FloatArray, spent_share: float | None = None
     ) -> None:
         """Record an entry and the weights after it; the share spent is the curator's by default."""
-        self._entries.append(entry)
+        self.trace.append(entry)
         if self._progress is not None:
             share = self._curator.spent_share if spent_share is None else spent_share
             self._progress(Progress(entry, weights.copy(), share))
-
-    @property
-    def trace(self) -> tuple[Any, ...]:
-        """Entries so far."""
-        return tuple(self._entries)
 
 
 _LAST = threading.local()
@@ -183,10 +178,20 @@ class Solver:
                 "another solver."
             )
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Check and calibrate before a row is read; return the budget that the fit spends."""
-        spends: Budget = self._planned(problem, budget, n_models).spends
-        return spends
+    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Any:
+        """Check and calibrate before a row is read; return the `Plan`.
+
+        It is not made again for the same objects, as in `plan` then `solve`.
+        """
+        key = (self, problem, budget, n_models)
+        last = getattr(_LAST, "key", (None,) * 4)
+        if last[3] == n_models and all(old is new for old, new in zip(last[:3], key, strict=False)):
+            return _LAST.plan
+        self.check(problem.loss, budget, n_models)
+        if self.needs_row_bound:
+            check_row_norm(self.name, problem)
+        _LAST.key, _LAST.plan = key, self._plan(problem, budget, n_models)
+        return _LAST.plan
 
     def solve(
         self,
@@ -198,22 +203,10 @@ class Solver:
         """Find private weights for ``problem`` by asking ``curator``.
 
         ``budget`` is what the caller asked for, for the whole fit; the curator holds what
-        `plan` returned, and serves one of ``curator.n_models`` models.
+        `plan` says is spent, and serves one of ``curator.n_models`` models.
         """
-        plan = self._planned(problem, budget, curator.n_models)
+        plan = self.plan(problem, budget, curator.n_models)
         return self._solve(problem, curator, plan, Recorder(curator, progress))
-
-    def _planned(self, problem: Problem, budget: Budget, n_models: int) -> Any:
-        """Return the plan; it is not made again for the same objects, as in `plan` then `solve`."""
-        key = (self, problem, budget, n_models)
-        last = getattr(_LAST, "key", (None,) * 4)
-        if last[3] == n_models and all(old is new for old, new in zip(last[:3], key, strict=False)):
-            return _LAST.plan
-        self.check(problem.loss, budget, n_models)
-        if self.needs_row_bound:
-            check_row_norm(self.name, problem)
-        _LAST.key, _LAST.plan = key, self._plan(problem, budget, n_models)
-        return _LAST.plan
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
         """Calibrate the run, or refuse it; after `check`, and before a row is read."""

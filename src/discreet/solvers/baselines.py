@@ -25,16 +25,19 @@ class Baseline(Solver):
 
     private: ClassVar[bool] = False
     demands: ClassVar[tuple[str, ...]] = ("NOT PRIVATE: for comparison on public data only",)
+    constant: ClassVar[bool] = False
+    """True if it predicts a constant."""
 
-    def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Budget:
-        """Warn that nothing is protected."""
-        spends = super().plan(problem, budget, n_models)
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
+        """Refuse a constant without an intercept; warn that nothing is protected."""
+        if self.constant and not problem.fit_intercept:
+            raise ValueError(f"solver={self.name!r} needs fit_intercept=True.")
         warnings.warn(
             f"solver={self.name!r} is a baseline without any privacy, whatever epsilon says.",
             PrivacyLeakWarning,
             stacklevel=5,
         )
-        return spends
+        return Plan(budget, budget)
 
     def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         """Return the weights, from exact rows."""
@@ -87,12 +90,7 @@ class Majority(Baseline):
 
     name: ClassVar[str] = "majority"
     paper: ClassVar[str] = "the baseline of Lee, Kifer (KDD 2018)"
-
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
-        """Refuse models without an intercept, which cannot predict a constant."""
-        if not problem.fit_intercept:
-            raise ValueError("solver='majority' needs fit_intercept=True.")
-        return Plan(budget, budget)
+    constant: ClassVar[bool] = True
 
     def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         return mean_target(rows, problem)

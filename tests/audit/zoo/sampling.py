@@ -34,7 +34,7 @@ def psgd_scale(promise, n, calibration):
     """Noise of the library's own solver, in units of one row's clip, T = 5 and k = 50."""
     problem = Problem(Logistic(), L2(0.0), n, 1, fit_intercept=False, row_norm=1.0)
     solver = SGD(calibration, unsafe=True, iterations=5, batch_size=50)
-    return solver._planned(problem, budget_of(promise), 1).mechanism.noise_multiplier
+    return solver.plan(problem, budget_of(promise), 1).mechanism.noise_multiplier
 
 
 def psgd(promise, n):
