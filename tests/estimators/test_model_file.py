@@ -133,6 +133,7 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "prepared",
         "classes",
         "columns",
+        "features",
         "names",
         "preparation",
         "solver",

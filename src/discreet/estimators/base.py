@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -26,11 +26,13 @@ from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto
+from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import check_table, check_target
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import FeatureMap, FittedStep, Step, check_steps, pipeline
+from discreet.preparation.features import Expansion
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
-from discreet.validate import FloatArray, flag, function, number
+from discreet.validate import FloatArray, choice, flag, function, number
 
 __all__ = ["PrivateLinearModel"]
 
@@ -48,12 +50,16 @@ def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> N
 
 @dataclass(frozen=True)
 class _Method:
-    """A preparation with the mechanism of each step, a solver, and the budget of its models."""
+    """A preparation with the mechanism of each step, a solver, and the budget of its models.
+
+    ``expansion`` makes the features that the solver sees, None if they are the columns of X.
+    """
 
     steps: tuple[Step, ...]
     mechanisms: tuple[Any, ...]
     solver: Solver
     models: Budget
+    expansion: Expansion | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ class PrivateLinearModel(BaseEstimator):
     data_norm: float | None = None
     fit_intercept: bool = True
     preparation: Sequence[Step] | None = None
+    features: str = "auto"
+    numeric: Sequence[int | str] | Mapping[int | str, Any] | None = None
     random_state: Any = None
     accountant: Accountant | None = None
     progress: Callable[[Progress], None] | None = None
@@ -119,6 +127,8 @@ class PrivateLinearModel(BaseEstimator):
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
+        choice("features", self.features, feature_rule.KINDS)
+        feature_rule.declared(self.numeric)
         return budget, self._loss(), L2(alpha)
 
     def _settings(self) -> _Settings:
@@ -157,20 +167,35 @@ class PrivateLinearModel(BaseEstimator):
 
     def _method(self, settings: _Settings, X: Any) -> _Method:
         """Return the method of the settings, or choose one now that the table's size is known."""
-        if settings.method is not None:
-            return settings.method
-        choice = auto.choose(
+        plan = feature_rule.choose(
+            self.features,
+            feature_rule.declared(self.numeric),
+            names=getattr(self, "feature_names_in_", None),
             n_rows=X.shape[0],
             n_features=X.shape[1],
-            loss=settings.loss,
             budget=settings.budget,
             given=settings.steps,
+        )
+        steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
+        if settings.method is not None:
+            method = settings.method
+            if plan.bounds is not None:
+                steps = check_steps(steps, self.data_norm)
+                method = self._divide(settings.budget, steps, method.solver)
+            return replace(method, expansion=plan.expansion)
+        choice = auto.choose(
+            n_rows=X.shape[0],
+            n_features=FeatureMap(expansion=plan.expansion).width(X.shape[1]),
+            loss=settings.loss,
+            budget=settings.budget,
+            given=steps,
             alpha=settings.penalty.alpha,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
         )
         steps = check_steps(choice.steps, self.data_norm)
-        return self._divide(settings.budget, steps, choice.solver)
+        method = self._divide(settings.budget, steps, choice.solver)
+        return replace(method, expansion=plan.expansion)
 
     def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
         """Convert X and y to arrays; X is checked for NaN where the rows are made."""
@@ -205,7 +230,7 @@ class PrivateLinearModel(BaseEstimator):
             loss=settings.loss,
             penalty=settings.penalty,
             n_rows=X.shape[0],
-            n_features=X.shape[1],
+            n_features=FeatureMap(expansion=method.expansion).width(X.shape[1]),
             fit_intercept=self.fit_intercept,
             row_norm=pipeline.model_norm(
                 method.steps, self.data_norm, needed=method.solver.needs_row_bound
@@ -228,6 +253,8 @@ class PrivateLinearModel(BaseEstimator):
             solutions.append(method.solver.solve(problem, curator, method.models, progress))
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
+        if method.expansion is not None:
+            public = (*public, "the features: their columns, public bounds and number")
         divided = "the budget was divided between preparation and model before a row was read"
         of_steps = (*(step.condition for step in fitted), divided) if fitted else ()
         conditions = (*of_steps, *solutions[0].conditions)
@@ -243,7 +270,7 @@ class PrivateLinearModel(BaseEstimator):
             earlier_fits=earlier_fits,
         )
         self.preparation_ = fitted
-        self.features_ = pipeline.features_of(fitted)
+        self.features_ = pipeline.features_of(fitted, method.expansion)
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
         self._note(solutions[0], method.steps)
@@ -272,7 +299,7 @@ class PrivateLinearModel(BaseEstimator):
                 "a preparation cannot be accounted for together with that. Pass preparation=None."
             )
         copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
-        copy = pipeline.check_table(steps, X, copy=copy)
+        copy = pipeline.check_table(steps, X, problem.n_features, copy=copy)
         if steps:
             account.reserve([(step.name, step.share) for step in steps], method.solver.composes)
         return pipeline.transform(
@@ -285,6 +312,7 @@ class PrivateLinearModel(BaseEstimator):
             copy=copy,
             data_norm=self.data_norm,
             problem=problem,
+            expansion=method.expansion,
         )
 
     def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:

@@ -258,6 +258,15 @@ class LogisticRegression(LinearClassifier):
         Private transformations of the rows before the fit: `Bounds`, `Radius`, `Centre`, `Spread`,
         `Scale`, `Whiten`, in the order given. Each has a share of the budget; the model gets the
         rest. ``solver="auto"`` adds its own.
+    features : {"auto", "linear", "additive", "kernel"}, default="auto"
+        Columns that the model is linear in: those of X; B-splines of each numeric column, which
+        make it additive; or random Fourier features of the numeric columns. ``"auto"`` is additive
+        where ``numeric`` is given and n, the number of columns and the budget allow it, else linear
+        (docs/features.md). ``data_norm`` bounds the norm of a row's features.
+    numeric : sequence or mapping, optional
+        Numeric columns, by number or name, that features are made of. A mapping has their public
+        bounds: ``{"age": (17, 90), "hour": (0, 24, "bins"), "income": None}``. Bounds that are not
+        given are chosen privately, with a tenth of the budget.
     classes : array-like, optional
         The set of labels (public). Taken from y, with a warning, if not given.
     random_state : int or RandomState, optional
@@ -362,7 +371,7 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, classes, \
-random_state, accountant, progress
+features, numeric, random_state, accountant, progress
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
@@ -30,6 +31,7 @@ from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, L
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
 from discreet.files import replacing
 from discreet.preparation import FITTED_STEPS, STEPS, FittedBounds, Step, from_dict, to_dict
+from discreet.preparation.features import from_plain, to_plain
 from discreet.preparation.pipeline import features_of
 from discreet.solvers import Solver, resolve
 
@@ -92,6 +94,7 @@ class _Fitted(_Entry):
     prepared: _Weights | None
     classes: _Labels | None
     columns: Annotated[int, Meta(ge=1)]
+    features: dict[str, Any] | None
     names: list[str] | None
     preparation: list[dict[str, Any]]
     solver: str
@@ -290,6 +293,8 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     settings = {name: given[name] for name in sorted(given) if name not in NOT_SAVED}
     solver, steps = settings["solver"], settings["preparation"]
     settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
+    if isinstance(settings["numeric"], Mapping):
+        settings["numeric"] = [list(pair) for pair in settings["numeric"].items()]
     if steps is not None:
         steps = [steps] if isinstance(steps, Step) else steps
         settings["preparation"] = [to_dict(step) for step in steps]
@@ -313,6 +318,9 @@ def _given(data: dict[str, Any]) -> dict[str, Any]:
     steps = msgspec.convert(settings["preparation"], list[dict[str, Any]] | None)
     if steps is not None:
         settings["preparation"] = [from_dict(step, STEPS) for step in steps]
+    numeric = settings["numeric"]
+    if isinstance(numeric, list) and numeric and all(isinstance(each, list) for each in numeric):
+        settings["numeric"] = {key: _as_tuple(value) for key, value in numeric}
     if isinstance(settings.get("target_bounds"), list):
         settings["target_bounds"] = tuple(settings["target_bounds"])
     return settings
@@ -341,7 +349,7 @@ def _fitted(estimator: Any) -> _Fitted:
     }
     columns, names = state.pop("n_features_in"), state.pop("feature_names_in", None)
     state.pop("guarantee")
-    state.pop("features")  # made of the fitted steps
+    expansion = state.pop("features").expansion  # its bounds are among the fitted steps
     for name in ("coef", "intercept", "prepared_coef", "prepared_intercept"):
         array = np.asarray(state[name])
         if array.dtype != np.float64 or not np.isfinite(array).all():
@@ -358,6 +366,7 @@ def _fitted(estimator: Any) -> _Fitted:
         prepared=_Weights(slopes.tolist(), constants.tolist()) if prepared else None,
         classes=_stored_labels(state["classes"]) if "classes" in state else None,
         columns=int(columns),
+        features=to_plain(expansion),
         names=None if names is None else [str(name) for name in names],
         preparation=[to_dict(step) for step in state["preparation"]],
         solver=state["solver"],
@@ -405,12 +414,16 @@ def _restored(stored: _Estimator) -> Any:
         estimator.feature_names_in_ = np.array(fitted.names, dtype=object)
     estimator.n_features_in_ = columns
     estimator.preparation_ = tuple(from_dict(step, FITTED_STEPS) for step in fitted.preparation)
-    for step in estimator.preparation_:
-        if not step.accepts(columns):
-            raise ValueError(f"the fitted step {step.name!r} is not for {columns:,} columns.")
     if any(isinstance(step, FittedBounds) for step in estimator.preparation_[1:]):
         raise ValueError("bounds can only be the first of the fitted steps.")
-    estimator.features_ = features_of(estimator.preparation_)
+    estimator.features_ = features_of(estimator.preparation_, from_plain(fitted.features))
+    expansion = estimator.features_.expansion
+    if expansion is not None and max(expansion.columns) >= columns:
+        raise ValueError(f"the features are not for {columns:,} columns.")
+    width = estimator.features_.width(columns)
+    for step in estimator.preparation_:
+        if not step.accepts(columns if isinstance(step, FittedBounds) else width):
+            raise ValueError(f"the fitted step {step.name!r} is not for {width:,} columns.")
     estimator.solver_, estimator.row_norm_ = fitted.solver, fitted.row_norm
     classifies = isinstance(estimator, LinearClassifier)
     if {fitted.classes is not None, fitted.multinomial is not None} != {classifies}:
@@ -426,10 +439,8 @@ def _restored(stored: _Estimator) -> Any:
     prepared = fitted.prepared or _Weights(fitted.coef, fitted.intercept)
     for stored_weights in (_Weights(fitted.coef, fitted.intercept), prepared):
         coef, intercept = stored_weights.coef, stored_weights.intercept
-        if [len(row) for row in coef] != [columns] * n_models or len(intercept) != n_models:
-            raise ValueError(
-                f"coef must have the shape {(n_models, columns)}, intercept {n_models}."
-            )
+        if [len(row) for row in coef] != [width] * n_models or len(intercept) != n_models:
+            raise ValueError(f"coef must have the shape {(n_models, width)}, intercept {n_models}.")
     estimator.coef_, estimator.intercept_ = np.array(fitted.coef), np.array(fitted.intercept)
     estimator.prepared_coef_ = np.array(prepared.coef)
     estimator.prepared_intercept_ = np.array(prepared.intercept)

@@ -120,7 +120,8 @@ class LinearRegression(LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, random_state, \
+    epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, features, \
+numeric, random_state, \
 accountant, progress
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
@@ -163,7 +164,8 @@ class HuberRegressor(LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, random_state, \
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, features, \
+numeric, random_state, \
 accountant, progress, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5

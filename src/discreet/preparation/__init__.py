@@ -4,7 +4,7 @@ Each step is defined beside its fitted form: `steps` has those that choose among
 `whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
 """
 
-from discreet.preparation.features import FeatureMap
+from discreet.preparation.features import FeatureMap, Fourier, Splines
 from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
     FITTED_STEPS,
@@ -30,9 +30,11 @@ __all__ = [
     "FeatureMap",
     "FittedBounds",
     "FittedStep",
+    "Fourier",
     "Radius",
     "RowNorms",
     "Scale",
+    "Splines",
     "Spread",
     "Step",
     "Whiten",

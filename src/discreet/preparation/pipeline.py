@@ -25,7 +25,7 @@ from discreet.core import Account, Curator
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.preparation.features import FeatureMap
+from discreet.preparation.features import Expansion, FeatureMap
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
@@ -93,23 +93,24 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
     return steps
 
 
-def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> bool:
+def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> bool:
     """Refuse a table by its shape, before a row is read; return whether steps make new tables.
 
-    They do with ``copy``, and if the steps after `Bounds` are not one `AffineMap`: `Radius` can
+    ``width`` is the number of features that are made of X, before the steps after `Bounds`. Steps
+    make new tables with ``copy``, and if those after `Bounds` are not one `AffineMap`: `Radius` can
     only come first.
     """
     for step in steps:
-        step.check(X.shape[1])
+        step.check(X.shape[1] if isinstance(step, Bounds) else width)
     later = [type(step) for step in steps if not isinstance(step, Bounds)]
     if not copy and later and Radius not in later[1:]:
         return False
-    n_rows, n_features = X.shape
-    size = n_rows * n_features * X.dtype.itemsize
+    n_rows = X.shape[0]
+    size = n_rows * width * X.dtype.itemsize
     if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
         raise NotSupported(
             f"Centre and Whiten make a dense table of a sparse one; of {n_rows:,} × "
-            f"{n_features:,} it would take {size / 2**30:.1f} GiB, more than "
+            f"{width:,} it would take {size / 2**30:.1f} GiB, more than "
             f"{LARGEST_DENSE / 2**30:g}. Leave these steps out, or use fewer columns or float32."
         )
     return True
@@ -146,6 +147,7 @@ def transform(
     copy: bool,
     data_norm: float | None,
     problem: Problem,
+    expansion: Expansion | None = None,
 ) -> tuple[Rows, tuple[FittedStep, ...]]:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
@@ -155,7 +157,8 @@ def transform(
 
     No step uses the targets, which are those of the first model. ``account`` has each step's share
     reserved. ``data_norm`` is a public bound on the norm of a row before the preparation; the
-    problem may have one after it.
+    problem may have one after it. ``expansion`` makes features of the columns, after `Bounds` and
+    before the other steps.
     """
     table: Any = X
     base: Rows | None = None
@@ -163,14 +166,18 @@ def transform(
     rows_now: Callable[..., Rows] = partial(as_rows, X, targets)  # for the next step or the model
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
+    made = expansion is None
     for part, step in enumerate(steps):
+        if expansion is not None and not made and not isinstance(step, Bounds):
+            table, made = expansion.transform(table), True
+            rows_now = partial(as_rows, table, targets)
         bound = norms.clip if norms and step.bounded else None
         rows = rows_now(fit_intercept=False, row_norm=bound)
         curator = Curator(rows, account, noises[part])
         curator.open_reserved(part)
         released, norms = step.fit(curator, mechanisms[part], norms)
         fitted.append(released)
-        affine = None if copy else released.affine_map(affine, X.shape[1])
+        affine = None if copy else released.affine_map(affine, table.shape[1])
         if affine is None:
             own = table is not X and not sp.issparse(table)
             table = released.apply(table, in_place=own)
@@ -179,6 +186,8 @@ def transform(
             if base is None:  # made once: norms are computed there
                 base = as_rows(table, targets, row_norm=affine.row_norm)
             rows_now = partial(base.transformed, affine)
+    if expansion is not None and not made:
+        rows_now = partial(as_rows, expansion.transform(table), targets)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
 
@@ -201,10 +210,10 @@ def model_norm(
     return norm
 
 
-def features_of(steps: Sequence[FittedStep]) -> FeatureMap:
+def features_of(steps: Sequence[FittedStep], expansion: Expansion | None) -> FeatureMap:
     """Return the map from X to the features that a model after these steps is linear in."""
     bounds = [step for step in steps if isinstance(step, FittedBounds)]
-    return FeatureMap(bounds[0] if bounds else None)
+    return FeatureMap(bounds[0] if bounds else None, expansion)
 
 
 def linear_weights(
