@@ -131,6 +131,7 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "coef",
         "intercept",
         "prepared",
+        "deviation",
         "classes",
         "columns",
         "features",

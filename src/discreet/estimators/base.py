@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from discreet.core import Account, Accountant, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto
+from discreet.estimators import auto, effects
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import check_table, check_target
 from discreet.objectives import L2, Loss, Problem
@@ -33,6 +33,9 @@ from discreet.preparation import FeatureMap, FittedStep, Step, check_steps, pipe
 from discreet.preparation.features import Expansion
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
 from discreet.validate import FloatArray, choice, flag, function, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["PrivateLinearModel"]
 
@@ -99,6 +102,7 @@ class PrivateLinearModel(BaseEstimator):
     features_: FeatureMap = field(init=False)
     prepared_coef_: FloatArray = field(init=False)
     prepared_intercept_: FloatArray = field(init=False)
+    deviation_: float | None = field(init=False)
     guarantee_: Guarantee = field(init=False)
     trace_: tuple[TraceEntry, ...] = field(init=False)
     preparation_: tuple[FittedStep, ...] = field(init=False)
@@ -273,6 +277,7 @@ class PrivateLinearModel(BaseEstimator):
         self.features_ = pipeline.features_of(fitted, method.expansion)
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
+        self.deviation_ = solutions[0].deviation
         self._note(solutions[0], method.steps)
         self.trace_ = tuple(
             replace(entry, model=model)
@@ -354,7 +359,29 @@ class PrivateLinearModel(BaseEstimator):
         slopes = weights[:, :-1] if self.fit_intercept else weights
         slopes, constants = slopes * scale, constants * scale + centre
         self.prepared_coef_, self.prepared_intercept_ = slopes, constants
+        if self.deviation_ is not None:
+            self.deviation_ *= scale
         return pipeline.linear_weights(self.preparation_, slopes, constants)
+
+    def plot_effects(
+        self, names: Sequence[str] | None = None, units: effects.Units | None = None
+    ) -> Figure:
+        """Draw the effect of each column on the score, with a band of 95 % of the known noise.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the columns of X, if it was fitted without. Columns called
+            ``column=category`` are drawn as categories of one column.
+        units : mapping, optional
+            Functions that bring numbers in X to a column's own units, by its name.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Save it with ``figure.savefig("effects.png")``. It shows released numbers only.
+        """
+        return effects.plot_effects(self, names, units)
 
     def _margins(self, X: Any, *, by_row: bool = False) -> FloatArray:
         """Return scores of shape (n_rows, n_models), linear in the features of X.

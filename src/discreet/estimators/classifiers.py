@@ -286,6 +286,8 @@ class LogisticRegression(LinearClassifier):
         `Bounds` or ``features`` made others; then ``features_.transform(X)`` takes the place of X.
     prepared_coef_, prepared_intercept_ : ndarray
         The weights of prepared rows, as the solver found them.
+    deviation_ : float or None
+        Standard deviation of the noise in each of them, if the solver states it.
     classes_ : ndarray
         The labels.
     guarantee_ : Guarantee

@@ -23,11 +23,9 @@ __all__ = ["KINDS", "NumericColumn", "Plan", "choose", "declared"]
 KINDS = ("auto", "linear", "additive", "kernel")
 """Values of ``features``."""
 
-PIECES = (8, 5, 3, 2, 1)
-"""Numbers of pieces of a column's splines, of which the rule takes the first that it can afford."""
-
-SIGNAL_PER_SPLINE = 15.0
-"""n·μ/k per spline that is added, at least."""
+PIECES = {8: 15.0, 5: 15.0, 3: 15.0, 2: 15.0, 1: 10.0}
+"""Numbers of pieces of a column's splines, of which the rule takes the first that it can afford:
+n·μ/k must be this many times the number of splines that are added."""
 
 ROWS_PER_FEATURE = 50.0
 """Rows per feature, at least: fewer would overfit, whatever the budget."""
@@ -161,11 +159,9 @@ def pieces_for(
 
     A column of K pieces adds K + 2 features. With ``least`` there is one piece at least.
     """
-    for pieces in PIECES:
+    for pieces, least_signal in PIECES.items():
         added = columns * (pieces + 2)
-        if signal >= SIGNAL_PER_SPLINE * added and n_rows >= ROWS_PER_FEATURE * (
-            n_features + added
-        ):
+        if signal >= least_signal * added and n_rows >= ROWS_PER_FEATURE * (n_features + added):
             return pieces
     return 1 if least else 0
 

@@ -92,6 +92,7 @@ class _Fitted(_Entry):
     coef: list[list[Number]]
     intercept: list[Number]
     prepared: _Weights | None
+    deviation: Annotated[float, Meta(ge=0, le=sys.float_info.max)] | None
     classes: _Labels | None
     columns: Annotated[int, Meta(ge=1)]
     features: dict[str, Any] | None
@@ -363,6 +364,7 @@ def _fitted(estimator: Any) -> _Fitted:
     return _Fitted(
         coef=np.atleast_2d(state["coef"]).tolist(),
         intercept=np.atleast_1d(state["intercept"]).tolist(),
+        deviation=None if state["deviation"] is None else float(state["deviation"]),
         prepared=_Weights(slopes.tolist(), constants.tolist()) if prepared else None,
         classes=_stored_labels(state["classes"]) if "classes" in state else None,
         columns=int(columns),
@@ -424,6 +426,7 @@ def _restored(stored: _Estimator) -> Any:
     for step in estimator.preparation_:
         if not step.accepts(columns if isinstance(step, FittedBounds) else width):
             raise ValueError(f"the fitted step {step.name!r} is not for {width:,} columns.")
+    estimator.deviation_ = fitted.deviation
     estimator.solver_, estimator.row_norm_ = fitted.solver, fitted.row_norm
     classifies = isinstance(estimator, LinearClassifier)
     if {fitted.classes is not None, fitted.multinomial is not None} != {classifies}:

@@ -216,21 +216,26 @@ def features_of(steps: Sequence[FittedStep], expansion: Expansion | None) -> Fea
     return FeatureMap(bounds[0] if bounds else None, expansion)
 
 
+def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
+    """Return the map from features to prepared rows, but for the clips of a fit."""
+    affine = AffineMap.to_norm(math.inf, width)
+    for step in steps:
+        if not isinstance(step, FittedBounds):
+            affine = step.without_clip(affine)
+    return affine
+
+
 def linear_weights(
     steps: Sequence[FittedStep], weights: FloatArray, constants: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the weights and constants on features that do what these do on prepared rows.
 
-    ``weights`` has the shape (n_models, n_features). The steps after `Bounds`, without the clips
-    that protect rows in a fit, are one affine map, whose adjoint is applied to released numbers:
-    post-processing.
+    ``weights`` has the shape (n_models, n_features). The adjoint of `unclipped_map` is applied to
+    released numbers: post-processing.
     """
-    later = [step for step in steps if not isinstance(step, FittedBounds)]
-    if not later:
+    if all(isinstance(step, FittedBounds) for step in steps):
         return weights.copy(), constants.copy()
-    affine = AffineMap.to_norm(math.inf, weights.shape[1])
-    for step in later:
-        affine = step.without_clip(affine)
+    affine = unclipped_map(steps, weights.shape[1])
     carried = affine.adjoint(np.column_stack([weights, constants]))
     return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 
