@@ -98,6 +98,30 @@ def test_two_classes_start_from_their_balance():
     assert decide(loss=HuberHinge()).solver.start_share == 0
 
 
+def test_large_tables_take_fewer_and_longer_steps_where_noise_allows_it():
+    def settings(n_rows=1_000_000, n_features=30, **more):
+        solver = decide(n_rows=n_rows, n_features=n_features, **more).solver
+        return solver.iterations, solver.momentum
+
+    assert settings() == (16, 0.375)
+    assert settings(n_features=100) == (28, pytest.approx(1 - 10 / 28))
+    assert settings(n_features=1000) == (50, pytest.approx(0.8))
+    usual = (GD().iterations, GD().momentum)
+    assert settings(n_rows=99_999) == usual  # small tables are fast anyway
+    assert settings(budget=Budget(0.001, 1e-6, "add_remove")) == usual  # noise limits the path
+    assert settings(loss=HuberHinge()) == usual
+    assert settings(given=[Centre()]) == usual
+    # The switch is where the path of the solver itself is the one that noise does not limit.
+    path = {}
+    for epsilon in np.geomspace(0.05, 1.0, 12):
+        choice = decide(100_000, 30, budget=Budget(epsilon, 1e-6, "replace_one"))
+        left = 1 - sum(step.share for step in choice.steps)
+        mu = Budget(epsilon, 1e-6, "replace_one").to_gdp().mu
+        mu *= np.sqrt(left * (1 - choice.solver.start_share))
+        path[choice.solver.iterations, 0.3 * 100_000 * mu / (2 * 5 / 3) >= 18 * 31] = epsilon
+    assert set(path) == {(50, False), (16, True)}
+
+
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_very_wide_tables_are_for_shrunk_descent(relation):
     budget = Budget(1.0, 1e-6, relation)

@@ -20,6 +20,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def sparse(n: int, d: int, per_row: int) -> tuple[sp.csr_array, NDArray[Any]]:
 def products(X: Any) -> float:
     """Return the seconds of one ``X @ v`` plus one ``X.T @ r``, which nothing can avoid."""
     rng = np.random.default_rng(1)
-    v, r = rng.normal(size=X.shape[1]), rng.normal(size=X.shape[0])
+    v, r = (rng.normal(size=X.shape[axis]).astype(X.dtype) for axis in (1, 0))
     return seconds(lambda: X @ v, 15) + seconds(lambda: X.T @ r, 15)
 
 
@@ -138,6 +139,17 @@ def descent() -> Iterator[Line]:
     agd_iteration(rows, y, 3)
     ratio = agd_iteration(rows.toarray(), y, 12) / agd_iteration(rows, y, 12)
     yield Line("dense / CSR iteration, 1 % of 20,000 columns", ratio, 10, at_most=False)
+
+
+def large() -> Iterator[Line]:
+    """Measure a whole default fit of a large table: preparation, descent and noise."""
+    for d, dtype in ((30, np.float64), (100, np.float32)):
+        X, y = dense(1_000_000, d)
+        X = X.astype(dtype)
+        default = partial(fit, X, y, "auto", data_norm=None)
+        ratio = min(seconds(default, 3) / products(X) for _ in range(2))
+        what = f"default fit / (X @ v + X.T @ r), 1,000,000 × {d}, {np.dtype(dtype).name}"
+        yield Line(what, ratio, 20)
 
 
 def memory() -> Iterator[Line]:
@@ -292,6 +304,7 @@ def _apart(how: str, path: Path) -> dict[str, float]:
 
 PARTS: dict[str, Callable[[], Iterator[Line]]] = {
     "descent": descent,
+    "large": large,
     "memory": memory,
     "batches": batches,
     "frank-wolfe": frank_wolfe,

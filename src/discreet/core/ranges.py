@@ -3,7 +3,7 @@
 The candidates are the numbers of two significant digits, of either sign. A lower bound is the
 largest candidate that cuts no more than a share of the rows, an upper bound the smallest; each is
 found by a private selection. A column's values enter as counts between candidates, which add up
-over blocks, so a file of any size is read once and nothing is sorted.
+over blocks, so a file of any size is read once and only blocks are sorted.
 
 The median of the rows' norms is found the same way, on a grid of its own.
 
@@ -191,12 +191,11 @@ def _median_scores(values: FloatArray, candidates: FloatArray) -> FloatArray:
     Otherwise minus the number of values by which that fails. Values beyond the last candidate count
     as that one, so that it wins where most are.
     """
-    counts = np.zeros(candidates.size + 1, dtype=np.int64)
+    above = np.full(candidates.size + 1, values.size, dtype=np.int64)  # k candidates, for each k
     for start in range(0, values.size, _BLOCK):
-        within = np.minimum(values[start : start + _BLOCK], candidates[-1])
-        below = np.searchsorted(candidates, within)  # how many candidates are below each value
-        counts += np.bincount(below, minlength=counts.size)
-    above = np.cumsum(counts[::-1])[::-1]  # above[k]: values above k candidates, all for k = 0
+        ordered = np.sort(values[start : start + _BLOCK])
+        above[1:] -= np.searchsorted(ordered, candidates, side="right")
+    above[-1] = 0
     half = 0.5 * float(values.size)
     misses: FloatArray = np.maximum(above[1:] - half, half - above[:-1])
     return -np.maximum(misses, 0.0)
