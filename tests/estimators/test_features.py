@@ -130,6 +130,15 @@ def test_columns_may_be_named():
         model.set_params(numeric={"b": (0, 10), 1: (0, 10)}).fit(frame, RING)
 
 
+def test_boolean_columns_of_a_frame_are_not_numeric():
+    frame = pd.DataFrame({"a": X[:, 1], "b": X[:, 0] > 5, "c": X[:, 2]})
+    model = LogisticRegression(5.0, 1e-6, classes=[False, True], features="additive")
+    model.fit(frame, RING)
+    assert model.features_.expansion.columns == (0, 2)
+    model.fit(frame[["b"]], RING)
+    assert model.features_.is_identity
+
+
 def test_a_bounds_step_of_the_caller_is_enough():
     model = fitted(preparation=[Bounds([1])], numeric=[1], features="additive")
     expansion = model.features_.expansion

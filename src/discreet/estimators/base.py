@@ -27,7 +27,7 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto, effects
 from discreet.estimators import features as feature_rule
-from discreet.estimators.inputs import check_table, check_target
+from discreet.estimators.inputs import boolean_columns, check_table, check_target
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import FeatureMap, FittedStep, Step, check_steps, pipeline
 from discreet.preparation.features import Expansion
@@ -109,6 +109,7 @@ class PrivateLinearModel(BaseEstimator):
     solver_: str = field(init=False)
     row_norm_: float | None = field(init=False)
 
+    _booleans: tuple[int, ...] = field(init=False)
     _public: ClassVar[tuple[str, ...]] = (
         "the number of rows",
         "the number and order of columns, and how the table is stored",
@@ -179,6 +180,7 @@ class PrivateLinearModel(BaseEstimator):
             n_features=X.shape[1],
             budget=settings.budget,
             given=settings.steps,
+            booleans=self._booleans,
         )
         steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
         if settings.method is not None:
@@ -208,6 +210,7 @@ class PrivateLinearModel(BaseEstimator):
             delattr(self, name)
         check_table(X)
         check_target(y, numbers=numbers)
+        self._booleans = boolean_columns(X)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             return validate_data(self, X, y, y_numeric=numbers, ensure_all_finite=False, **_TABLES)
 

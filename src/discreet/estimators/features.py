@@ -105,15 +105,20 @@ def choose(
     n_features: int,
     budget: Budget,
     given: Sequence[Step] = (),
+    booleans: Sequence[int] = (),
 ) -> Plan:
     """Choose the features for a table of this size.
 
     ``names`` are those of the columns of X, ``given`` the steps of the caller's preparation. If no
-    column is declared, ``"additive"`` and ``"kernel"`` take all of them.
+    column is declared, ``"additive"`` and ``"kernel"`` take all of them but the ``booleans``.
     """
     if features == "linear" or (features == "auto" and (not columns or budget.pure)):
         return Plan()
-    columns = columns or [NumericColumn(j, None, None, "smooth") for j in range(n_features)]
+    if not columns:
+        others = [j for j in range(n_features) if j not in set(booleans)]
+        columns = [NumericColumn(j, None, None, "smooth") for j in others]
+    if not columns:
+        return Plan()
     at = [_index(column.key, names, n_features) for column in columns]
     if len(set(at)) < len(at):
         raise ValueError("numeric names a column twice, by number and by name.")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["check_table", "check_target"]
+__all__ = ["boolean_columns", "check_table", "check_target"]
 
 _COMPLEX = "Complex data not supported: {} must be real numbers."
 _ADVICE = "Encode them (one-hot, with a public list of categories) or leave them out."
@@ -43,6 +43,17 @@ def check_table(X: Any) -> None:
             f"X has columns that are not numbers: {columns}. {_ADVICE} An argument must be a "
             "number or a string that spells a number."
         )
+
+
+def boolean_columns(X: Any) -> tuple[int, ...]:
+    """Return the columns of a DataFrame that are stored as booleans, as one-hot columns often are.
+
+    The type of a column is public; its values are not looked at.
+    """
+    if sp.issparse(X) or not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+        return ()
+    kinds = [str(dtype).lower() for dtype in X.dtypes]
+    return tuple(j for j, kind in enumerate(kinds) if kind in ("bool", "boolean"))
 
 
 def check_target(y: Any, *, numbers: bool) -> None:
