@@ -103,18 +103,21 @@ def test_products_with_frequencies_are_exact():
         lambda X: np.repeat(X, 2, axis=1)[:, ::2],
     ],
 )
-def test_features_of_a_row_depend_on_that_row_alone(kind, form, monkeypatch):
+@pytest.mark.parametrize("wide_by", [7, 150])
+def test_features_of_a_row_depend_on_that_row_alone(kind, form, wide_by, monkeypatch):
     """To the last bit: at every position, among any number of rows, with any number of threads."""
-    wide = RNG.random((1003, 40)) * 10
-    all_columns = range(3, 40)
-    bounds = (np.zeros(37), np.full(37, 10.0))
+    wide = RNG.random((1003, 200)) * 10
+    columns = range(3, 3 + wide_by)
+    bounds = (np.zeros(wide_by), np.full(wide_by, 10.0))
     if kind == "splines":
-        map = Splines(all_columns, *bounds, [5] * 37, [3] * 37)
+        map = Splines(columns, *bounds, [5] * wide_by, [3] * wide_by)
     else:
-        map = Fourier.draw(all_columns, *bounds, count=50, gamma=9.0, seed=0)
+        map = Fourier.draw(columns, *bounds, count=50, gamma=9.0, seed=0)
+    few = map.count < 200 - wide_by
 
     def dense(table):
         made = map.transform(form(table))
+        assert sp.issparse(made) == (few and sp.issparse(form(table)))
         assert made.dtype == form(table).dtype
         return made.toarray() if sp.issparse(made) else made
 

@@ -77,10 +77,13 @@ class Expansion:
         return np.setdiff1d(np.arange(n_features), np.array(self.columns))
 
     def transform(self, X: Any) -> Any:
-        """Return the features of rows, in a new table: CSR if X is sparse, else dense."""
+        """Return the features of rows, in a new table.
+
+        It is CSR if X is sparse and has more columns that stay than there are new ones, else dense.
+        """
         kept, columns = self.kept(X.shape[1]), list(self.columns)
         sparse = bool(sp.issparse(X))
-        if sparse:
+        if sparse and kept.size > self.count:
             values = np.asarray(X[:, columns].toarray())
             made = np.zeros((X.shape[0], self.count), dtype=X.dtype)
             self.fill(values, 0, made)
@@ -90,6 +93,7 @@ class Expansion:
         height = max(1, BLOCK_ENTRIES // out.shape[1])
         for start in range(0, len(out), height):
             rows = X[start : start + height]
+            rows = rows.toarray() if sparse else rows
             part = out[start : start + height]
             part[:, : kept.size] = rows[:, kept]
             self.fill(np.ascontiguousarray(rows[:, columns]), kept.size, part)
