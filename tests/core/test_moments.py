@@ -1,5 +1,6 @@
 """Moments, lengths and bounds: charged before rows are read, with noise for the sensitivity."""
 
+import itertools
 import math
 
 import numpy as np
@@ -208,6 +209,20 @@ def test_no_candidate_becomes_likelier_than_its_cost_allows_when_a_row_is_replac
                 largest = max(largest, np.abs(ratio).max())
     assert moved == 1.0  # attained: half of it would not do
     assert 0.5 < largest <= 1 + 1e-12
+
+
+def test_scores_of_a_median_count_values_above_candidates():
+    """By the definition, value by value; more values than a block has, and some at candidates."""
+    rng = np.random.default_rng(3)
+    candidates = norm_candidates()[300:330]
+    drawn = np.exp2(rng.uniform(-6, 1, 70_000))
+    beyond = [0.0, 1e300, np.inf, candidates[-1], np.nextafter(candidates[-1], np.inf)]
+    values = np.concatenate([drawn, rng.choice(candidates, 5_000), beyond])
+    above = [np.count_nonzero(values > candidate) for candidate in candidates[:-1]]
+    above, half = [values.size, *above, 0], values.size / 2
+    pairs = itertools.pairwise(above)
+    expected = [-max(here - half, half - before, 0.0) for before, here in pairs]
+    assert np.array_equal(_median_scores(values, candidates), expected)
 
 
 @pytest.mark.parametrize(("replaced", "sensitivity"), [(False, 0.5), (True, 1.0)])
