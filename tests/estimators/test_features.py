@@ -32,7 +32,7 @@ def fitted(**settings):
 
 
 def choose(kind="auto", numeric=((0, 1),), n_rows=40_000, n_features=20, epsilon=1.0, **more):
-    columns = rule.declared(dict.fromkeys(range(len(numeric)), (0.0, 1.0)))
+    columns = dict.fromkeys(range(len(numeric)), (0.0, 1.0))
     budget = Budget(epsilon, 1e-9, "add_remove")
     return rule.choose(
         kind, columns, names=None, n_rows=n_rows, n_features=n_features, budget=budget, **more
@@ -219,17 +219,14 @@ def test_the_rule_grows_with_the_budget_and_falls_back_to_lines():
     assert choose(n_rows=300).expansion is None  # few rows would be fitted too closely
     assert choose("additive", n_rows=300).expansion.pieces == (1,)
     assert choose("linear", epsilon=50.0).expansion is None
-    assert (
-        rule.choose(
-            "auto",
-            (),
-            names=None,
-            n_rows=10**6,
-            n_features=5,
-            budget=Budget(1.0, 1e-9, "add_remove"),
-        )
-        == rule.Plan()
-    )
+    assert rule.choose(
+        "auto",
+        None,
+        names=None,
+        n_rows=10**6,
+        n_features=5,
+        budget=Budget(1.0, 1e-9, "add_remove"),
+    ) == rule.Plan(5)
 
 
 def test_the_number_of_cosines_follows_the_budget():

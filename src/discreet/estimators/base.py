@@ -27,12 +27,12 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto, effects
 from discreet.estimators import features as feature_rule
-from discreet.estimators.inputs import boolean_columns, check_table, check_target
+from discreet.estimators.inputs import check_table, check_target
 from discreet.objectives import L2, Loss, Problem
-from discreet.preparation import FeatureMap, FittedStep, Step, check_steps, pipeline
+from discreet.preparation import FeatureMap, FittedBounds, FittedStep, Step, check_steps, pipeline
 from discreet.preparation.features import Expansion
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
-from discreet.validate import FloatArray, choice, flag, function, number
+from discreet.validate import FloatArray, flag, function, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +55,7 @@ def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> N
 class _Method:
     """A preparation with the mechanism of each step, a solver, and the budget of its models.
 
-    ``expansion`` makes the features that the solver sees, None if they are the columns of X.
+    The solver sees ``width`` features: the columns of X, or those that ``expansion`` makes of them.
     """
 
     steps: tuple[Step, ...]
@@ -63,6 +63,7 @@ class _Method:
     solver: Solver
     models: Budget
     expansion: Expansion | None = None
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,8 @@ class PrivateLinearModel(BaseEstimator):
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
-        choice("features", self.features, feature_rule.KINDS)
-        feature_rule.declared(self.numeric)
+        if self.numeric is not None or self.features != "auto":
+            feature_rule.declared(self.features, self.numeric)
         return budget, self._loss(), L2(alpha)
 
     def _settings(self) -> _Settings:
@@ -174,7 +175,7 @@ class PrivateLinearModel(BaseEstimator):
         """Return the method of the settings, or choose one now that the table's size is known."""
         plan = feature_rule.choose(
             self.features,
-            feature_rule.declared(self.numeric),
+            self.numeric,
             names=getattr(self, "feature_names_in_", None),
             n_rows=X.shape[0],
             n_features=X.shape[1],
@@ -188,10 +189,10 @@ class PrivateLinearModel(BaseEstimator):
             if plan.bounds is not None:
                 steps = check_steps(steps, self.data_norm)
                 method = self._divide(settings.budget, steps, method.solver)
-            return replace(method, expansion=plan.expansion)
+            return replace(method, expansion=plan.expansion, width=plan.width)
         choice = auto.choose(
             n_rows=X.shape[0],
-            n_features=FeatureMap(expansion=plan.expansion).width(X.shape[1]),
+            n_features=plan.width,
             loss=settings.loss,
             budget=settings.budget,
             given=steps,
@@ -201,16 +202,15 @@ class PrivateLinearModel(BaseEstimator):
         )
         steps = check_steps(choice.steps, self.data_norm)
         method = self._divide(settings.budget, steps, choice.solver)
-        return replace(method, expansion=plan.expansion)
+        return replace(method, expansion=plan.expansion, width=plan.width)
 
     def _read(self, X: Any, y: Any, *, numbers: bool) -> tuple[Any, NDArray[Any]]:
         """Convert X and y to arrays; X is checked for NaN where the rows are made."""
         # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        check_table(X)
+        self._booleans = check_table(X)
         check_target(y, numbers=numbers)
-        self._booleans = boolean_columns(X)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             return validate_data(self, X, y, y_numeric=numbers, ensure_all_finite=False, **_TABLES)
 
@@ -237,7 +237,7 @@ class PrivateLinearModel(BaseEstimator):
             loss=settings.loss,
             penalty=settings.penalty,
             n_rows=X.shape[0],
-            n_features=FeatureMap(expansion=method.expansion).width(X.shape[1]),
+            n_features=method.width,
             fit_intercept=self.fit_intercept,
             row_norm=pipeline.model_norm(
                 method.steps, self.data_norm, needed=method.solver.needs_row_bound
@@ -277,7 +277,8 @@ class PrivateLinearModel(BaseEstimator):
             earlier_fits=earlier_fits,
         )
         self.preparation_ = fitted
-        self.features_ = pipeline.features_of(fitted, method.expansion)
+        bounds = (step for step in fitted if isinstance(step, FittedBounds))
+        self.features_ = FeatureMap(next(bounds, None), method.expansion)
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
@@ -364,7 +365,9 @@ class PrivateLinearModel(BaseEstimator):
         self.prepared_coef_, self.prepared_intercept_ = slopes, constants
         if self.deviation_ is not None:
             self.deviation_ *= scale
-        return pipeline.linear_weights(self.preparation_, slopes, constants)
+        affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
+        carried = affine.adjoint(np.column_stack([slopes, constants]))
+        return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None

@@ -56,14 +56,17 @@ class NumericColumn:
 
 @dataclass(frozen=True)
 class Plan:
-    """Chosen features: an expansion of columns, and a step that bounds some of them before."""
+    """Chosen features: their number, an expansion of columns, a step that bounds some before."""
 
+    width: int
     expansion: Expansion | None = None
     bounds: Bounds | None = None
 
 
-def declared(numeric: Any) -> tuple[NumericColumn, ...]:
-    """Check ``numeric`` before any data is read, and return the columns; None declares none."""
+def declared(features: Any, numeric: Any) -> tuple[NumericColumn, ...]:
+    """Check both settings before any data is read; return the declared columns."""
+    if features not in KINDS:
+        choice("features", features, KINDS)
     if numeric is None:
         return ()
     if isinstance(numeric, str | bytes) or not np.iterable(numeric):
@@ -98,7 +101,7 @@ def _column(key: Any, value: Any) -> NumericColumn:
 
 def choose(
     features: str,
-    columns: Sequence[NumericColumn],
+    numeric: Any,
     *,
     names: Sequence[str] | None,
     n_rows: int,
@@ -112,13 +115,14 @@ def choose(
     ``names`` are those of the columns of X, ``given`` the steps of the caller's preparation. If no
     column is declared, ``"additive"`` and ``"kernel"`` take all of them but the ``booleans``.
     """
-    if features == "linear" or (features == "auto" and (not columns or budget.pure)):
-        return Plan()
+    if features == "linear" or (features == "auto" and (numeric is None or budget.pure)):
+        return Plan(n_features)
+    columns: Sequence[NumericColumn] = declared(features, numeric)
     if not columns:
         others = [j for j in range(n_features) if j not in set(booleans)]
         columns = [NumericColumn(j, None, None, "smooth") for j in others]
     if not columns:
-        return Plan()
+        return Plan(n_features)
     at = [_index(column.key, names, n_features) for column in columns]
     if len(set(at)) < len(at):
         raise ValueError("numeric names a column twice, by number and by name.")
@@ -142,19 +146,20 @@ def choose(
     if features == "kernel":
         count = int(np.clip(signal / SIGNAL_PER_COSINE, *COSINES))
         gamma = kernel_gamma(len(at))
-        return Plan(Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED), bounds)
+        made: Expansion = Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED)
+        return Plan(n_features - len(at) + made.count, made, bounds)
     bins = [column.shape == "bins" for column in columns]
     pieces = pieces_for(n_rows, n_features, len(at), signal, least=features == "additive")
     if pieces == 0:
-        return Plan()
-    expansion = Splines(
+        return Plan(n_features)
+    made = Splines(
         tuple(at),
         low,
         high,
         tuple(max(pieces, BINS) if binned else pieces for binned in bins),
         tuple(DEGREES[column.shape] for column in columns),
     )
-    return Plan(expansion, bounds)
+    return Plan(n_features - len(at) + made.count, made, bounds)
 
 
 def pieces_for(

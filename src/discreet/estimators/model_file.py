@@ -30,9 +30,16 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, LogisticRegression
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
 from discreet.files import replacing
-from discreet.preparation import FITTED_STEPS, STEPS, FittedBounds, Step, from_dict, to_dict
+from discreet.preparation import (
+    FITTED_STEPS,
+    STEPS,
+    FeatureMap,
+    FittedBounds,
+    Step,
+    from_dict,
+    to_dict,
+)
 from discreet.preparation.features import from_plain, to_plain
-from discreet.preparation.pipeline import features_of
 from discreet.solvers import Solver, resolve
 
 __all__ = ["StoredSolver", "load", "save"]
@@ -418,7 +425,8 @@ def _restored(stored: _Estimator) -> Any:
     estimator.preparation_ = tuple(from_dict(step, FITTED_STEPS) for step in fitted.preparation)
     if any(isinstance(step, FittedBounds) for step in estimator.preparation_[1:]):
         raise ValueError("bounds can only be the first of the fitted steps.")
-    estimator.features_ = features_of(estimator.preparation_, from_plain(fitted.features))
+    bounds = (step for step in estimator.preparation_ if isinstance(step, FittedBounds))
+    estimator.features_ = FeatureMap(next(bounds, None), from_plain(fitted.features))
     expansion = estimator.features_.expansion
     if expansion is not None and max(expansion.columns) >= columns:
         raise ValueError(f"the features are not for {columns:,} columns.")

@@ -29,6 +29,7 @@ from discreet.preparation.features import Expansion, FeatureMap
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
+    FittedRadius,
     FittedStep,
     Mechanism,
     Radius,
@@ -210,34 +211,20 @@ def model_norm(
     return norm
 
 
-def features_of(steps: Sequence[FittedStep], expansion: Expansion | None) -> FeatureMap:
-    """Return the map from X to the features that a model after these steps is linear in."""
-    bounds = [step for step in steps if isinstance(step, FittedBounds)]
-    return FeatureMap(bounds[0] if bounds else None, expansion)
-
-
 def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
-    """Return the map from features to prepared rows, but for the clips of a fit."""
+    """Return the map from features to prepared rows, but for the clips of a fit.
+
+    `Bounds` comes before the features. A `Radius` without its clip divides by the radius.
+    """
     affine = AffineMap.to_norm(math.inf, width)
     for step in steps:
-        if not isinstance(step, FittedBounds):
-            affine = step.without_clip(affine)
+        if isinstance(step, FittedRadius):
+            affine = affine.scaled(1.0 / step.radius)
+        elif not isinstance(step, FittedBounds):
+            after = step.affine_map(affine, width)
+            assert after is not None  # no other step depends on the norm of a row
+            affine = after
     return affine
-
-
-def linear_weights(
-    steps: Sequence[FittedStep], weights: FloatArray, constants: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the weights and constants on features that do what these do on prepared rows.
-
-    ``weights`` has the shape (n_models, n_features). The adjoint of `unclipped_map` is applied to
-    released numbers: post-processing.
-    """
-    if all(isinstance(step, FittedBounds) for step in steps):
-        return weights.copy(), constants.copy()
-    affine = unclipped_map(steps, weights.shape[1])
-    carried = affine.adjoint(np.column_stack([weights, constants]))
-    return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 
 
 def linear_scores(

@@ -148,12 +148,6 @@ class FittedStep:
         """Return the map that does what ``before`` and then this step do, if there is one."""
         return None
 
-    def without_clip(self, before: AffineMap) -> AffineMap:
-        """Return ``before`` and then this step, but for the clip that the step has in a fit."""
-        after = self.affine_map(before, before.offset.size)
-        assert after is not None  # `Radius` has a method of its own, `Bounds` is a feature map
-        return after
-
     def accepts(self, n_features: int) -> bool:
         """Return whether the step can be applied to a table of this width."""
         return True
@@ -352,10 +346,6 @@ class FittedRadius(FittedStep):
         if before is not None:
             return None
         return AffineMap.to_norm(self.radius, n_features).scaled(1.0 / self.radius)
-
-    def without_clip(self, before: AffineMap) -> AffineMap:
-        """Return the map of the steps before, over the radius."""
-        return before.scaled(1.0 / self.radius)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Bring the rows to norm 1 or less; a sparse table stays sparse."""
