@@ -16,6 +16,7 @@ from discreet.card.risk import percent
 from discreet.core import Gaussian, Guarantee, Relation
 from discreet.core.guarantee import Use
 from discreet.estimators import LogisticRegression
+from discreet.preparation import FeatureMap, Splines
 from discreet.solvers import AGD
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
 from discreet.tables.schema import Schema, Spent, Target
@@ -242,6 +243,13 @@ def test_markdown_is_inert(guarantee, schema):
     for line in written.splitlines():
         if line.startswith("| ") and "alert" in line:
             assert len(re.findall(r"(?<!\\)\|", line)) == 4  # three cells
+
+
+def test_features_are_on_it(guarantee, model):
+    splines = Splines([3, 5], [0.0, 0.0], [1.0, 1.0], [5, 5], [3, 3])
+    model.features_ = FeatureMap(expansion=splines)
+    written = words(cards.text(cards.card(guarantee, model=model)))
+    assert "Features splines: 16 of 2 columns" in written
 
 
 def test_a_wide_schema_is_cut_short(guarantee):

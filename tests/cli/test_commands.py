@@ -180,6 +180,23 @@ def test_the_model_learned(people, model, capsys):
     assert found["accuracy"] == pytest.approx(counts.trace() / 1000)
 
 
+def test_numeric_columns_have_curves_unless_told_otherwise(people, tmp_path):
+    assert fit(people, tmp_path / "curves.json") == Exit.OK
+    assert fit(people, tmp_path / "lines.json", "--features", "linear") == Exit.OK
+    assert discreet.load(tmp_path / "curves.json")[-1].features_.expansion is not None
+    assert discreet.load(tmp_path / "lines.json")[-1].features_.is_identity
+    assert fit(people, tmp_path / "none.json", "--features", "trees") == Exit.USAGE
+
+
+def test_explain_draws_effects(model, tmp_path, capsys):
+    picture = tmp_path / "effects.svg"
+    assert run(["explain", str(model), "--effects", str(picture)]) == Exit.OK
+    assert "Effects on the score" in picture.read_text() or picture.stat().st_size > 10_000
+    assert run(["explain", str(model), "--effects", str(picture)]) == Exit.USAGE
+    assert run(["explain", str(model), "--effects", str(tmp_path / "a.txt")]) == Exit.USAGE
+    assert "name it .png" in capsys.readouterr().err
+
+
 def test_a_card_of_an_unknown_form_is_refused(model, tmp_path, capsys):
     assert run(["explain", str(model), "-o", str(tmp_path / "card.pdf")]) == Exit.USAGE
     assert "--format" in capsys.readouterr().err

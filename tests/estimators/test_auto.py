@@ -291,19 +291,6 @@ def test_a_bound_on_rows_is_for_what_comes_in(rows):
     assert spent.entries == 0
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_long_rows_are_predicted_as_they_were_fitted(rows, dtype, form):
-    X, score = rows
-    model = LogisticRegression(classes=[False, True], data_norm=1.0, solver="gd").fit(X, score > 0)
-    unit = np.zeros((1, 10), dtype=dtype)
-    unit[0, 0] = 1
-    long = unit * dtype(1e20)
-    assert model.decision_function(form(long)) == pytest.approx(
-        model.decision_function(form(unit)), rel=1e-5
-    )
-
-
 @pytest.mark.parametrize("step", [Radius(), Scale(share=0.03)])
 def test_steps_are_not_repeated_without_end(rows, step):
     X, score = rows

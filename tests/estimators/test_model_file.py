@@ -130,8 +130,11 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
     assert set(content["estimator"]["fitted"]) == {
         "coef",
         "intercept",
+        "prepared",
+        "deviation",
         "classes",
         "columns",
+        "features",
         "names",
         "preparation",
         "solver",

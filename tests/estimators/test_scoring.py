@@ -9,7 +9,7 @@ from discreet import Ledger, LinearRegression, LinearSVC, LogisticRegression
 from discreet.core import Budget
 from discreet.errors import BudgetExceeded
 from discreet.estimators.scoring import row_scores, score_classifier, score_regressor
-from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
+from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Whiten, pipeline
 
 TRUTH = np.repeat([0, 1, 1], [600, 300, 100])
 PREDICTED = np.repeat([0, 1, 0], [600, 300, 100])
@@ -20,7 +20,7 @@ def model_of(kind, coef, intercept, **attributes):
     model = kind()
     model.coef_, model.intercept_ = np.asarray(coef, dtype=float), intercept
     model.n_features_in_ = model.coef_.shape[-1]
-    model.row_norm_, model.preparation_ = None, ()
+    model.features_ = FeatureMap()
     for name, value in attributes.items():
         setattr(model, name, value)
     return model

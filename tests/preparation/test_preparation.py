@@ -128,20 +128,18 @@ def test_a_sampled_fit_recomputed_from_its_mechanisms():
     assert min(totals) <= 1.02e-6  # the steps alone are (ε', δ')-DP for some δ' that was chosen
 
 
-def test_prediction_moves_rows_as_the_fit_did(binary):
+def test_prediction_prepares_rows_as_the_fit_did_but_for_the_clips(binary):
     X, y = binary
     fitted = model(preparation=[Bounds([1, 4]), Centre(), Whiten()]).fit(X, y)
     bounds, centre, whiten = fitted.preparation_
     Z = X.copy()
     for column, low, high in zip(bounds.columns, bounds.low, bounds.high, strict=True):
         Z[:, column] = np.clip((Z[:, column] - low) / (high - low), 0, 1)
-
-    def clip(table):
-        return table / np.maximum(1.0, np.linalg.norm(table, axis=1))[:, None]
-
-    Z = clip((clip(Z) - centre.mean) @ whiten.matrix.T)
-    assert (centre.clips, whiten.clips) == (True, False)  # raw rows are clipped once, before
-    scores = Z @ fitted.coef_[0] + fitted.intercept_[0]
+    assert np.array_equal(fitted.features_.transform(X), Z)
+    assert np.allclose(fitted.decision_function(X), Z @ fitted.coef_[0] + fitted.intercept_[0])
+    Z = (Z - centre.mean) @ whiten.matrix.T
+    assert (centre.clips, whiten.clips) == (True, False)  # raw rows are clipped once, in fit
+    scores = Z @ fitted.prepared_coef_[0] + fitted.prepared_intercept_[0]
     assert fitted.decision_function(X) == pytest.approx(scores, abs=1e-12)
     assert fitted.decision_function(sp.csr_array(X)) == pytest.approx(scores, abs=1e-12)
     assert fitted.decision_function(X[5:6]) == pytest.approx(scores[5:6], abs=1e-12)
@@ -228,8 +226,9 @@ def test_a_full_preparation_needs_no_bound_and_makes_columns_alike(kind):
     assert scale.row_norm == pytest.approx(left)
     moved = RAW / np.maximum(radius.radius, norms)[:, None] - centre.mean
     moved = (moved * scale.weights) @ whiten.matrix
-    scores = moved @ fitted.coef_[0] + fitted.intercept_[0]
-    close = 1e-12 if kind is np.float64 else 1e-4
+    linear = ((RAW / radius.radius - centre.mean) * scale.weights) @ whiten.matrix
+    scores = linear @ fitted.prepared_coef_[0] + fitted.prepared_intercept_[0]
+    close = 1e-10 if kind is np.float64 else 1e-4
     assert fitted.decision_function(table) == pytest.approx(scores, rel=close, abs=close)
     assert np.mean(np.sum(moved**2, axis=1)) == pytest.approx((10 / 3) ** 2, rel=0.5)
     assert fitted.score(table, Y) > 0.75
@@ -277,7 +276,7 @@ def test_several_models_share_what_is_left():
     "estimator", [LinearSVC(classes=["no", "yes"]), HuberRegressor(target_bounds=(-5, 5))]
 )
 def test_other_estimators_take_a_preparation(estimator):
-    estimator.set_params(epsilon=5.0, data_norm=1.0, preparation=ALL, random_state=0)
+    estimator.set_params(epsilon=5.0, data_norm=2.0, preparation=ALL, random_state=0)
     target = SCORE if isinstance(estimator, HuberRegressor) else Y
     assert estimator.fit(RAW, target).score(RAW, target) > 0.5
 

@@ -295,7 +295,7 @@ def test_a_second_look_at_shorter_rows_is_more_precise(monkeypatch, layout):
         assert fitted.score(X, Y) > 0.8
 
 
-def test_measuring_first_leaves_the_table_alone_and_is_the_same_in_predict(monkeypatch):
+def test_measuring_first_leaves_the_table_alone_and_sets_the_norm_that_is_clipped_to(monkeypatch):
     steps, X = (Spread(), Centre(), Scale()), RAW.copy()
     for solver, moved in (("agd", False), ("gd", True), ("gd", False)):
         monkeypatch.setattr(GD, "takes_transformed_rows", moved)
@@ -304,6 +304,6 @@ def test_measuring_first_leaves_the_table_alone_and_is_the_same_in_predict(monke
         length = fitted.preparation_[1].row_norm
         assert fitted.preparation_[1].clips
         assert length == min(fitted.preparation_[0].norm, 60.0)
-        long = 1e3 * RAW[:5]
+        step, long = fitted.preparation_[1], 1e3 * RAW[:5]
         same = long * (length / np.linalg.norm(long, axis=1, keepdims=True))
-        assert np.allclose(fitted.decision_function(long), fitted.decision_function(same))
+        assert np.allclose(step.apply(long), step.apply(same))

@@ -5,6 +5,7 @@ import os
 import pickle
 import tomllib
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -354,3 +355,32 @@ def test_a_column_becomes_the_target():
     with pytest.raises(ValueError, match="needs low and high"):
         Schema({"a": Numeric(), "b": AGE}).with_target("a")
     assert math.isclose(by_text.max_norm, math.sqrt(2))
+
+
+def test_numeric_columns_are_declared_for_estimators_with_their_shape():
+    schema = Schema(
+        {
+            "job": Categorical(("clerk", "nurse"), unseen="zeros"),
+            "age": Numeric(17, 90, missing=True),
+            "hour": Numeric(0, 24, shape="bins"),
+            "height": Numeric(0, 3, shape="linear"),
+            "income": Numeric(),
+        }
+    )
+    assert schema.numeric == {
+        2: (0.0, 1.0, "smooth"),
+        4: (0.0, 1.0, "bins"),
+        6: (None, None, "smooth"),
+    }
+    assert Schema({"job": Categorical(("clerk", "nurse"))}).numeric is None
+    with pytest.raises(ValueError, match="shape must be"):
+        Numeric(0, 1, shape="cubic")
+
+
+@pytest.mark.parametrize("scale", ["linear", "sqrt", "log"])
+def test_encoded_numbers_can_be_decoded(scale):
+    column, values = Numeric(-4, 9, scale=scale), np.linspace(-4, 9, 14)
+    least, most = column.scaled([-4, 9])
+    encoded = (column.scaled(values) - least) / (most - least)
+    assert column.decoded(encoded) == pytest.approx(values)
+    assert Numeric(scale=scale).decoded(column.scaled(values)) == pytest.approx(values)

@@ -18,6 +18,7 @@ from discreet.core import Budget, Gaussian, Guarantee
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
+from discreet.preparation import FeatureMap
 from discreet.solvers import GD, describe, names, resolve
 from discreet.tuning import GRIDS, check_tunable, search, solver_grid, tune
 from discreet.tuning.laws import Poisson, law_of
@@ -139,7 +140,7 @@ def line(weights, intercept):
     """Return a fitted model with these weights."""
     model = logistic(data_norm=None)
     model.coef_, model.intercept_ = weights[None], np.array([intercept])
-    model.classes_, model.row_norm_, model.preparation_ = np.array([0, 1]), None, ()
+    model.classes_, model.features_ = np.array([0, 1]), FeatureMap()
     model.n_features_in_ = len(weights)
     return model
 

@@ -131,8 +131,8 @@ class Result:
         found: dict[str, Any] = {"scores": score(problem.X_test), "guarantee": model.guarantee_}
         if hasattr(model, "predict_proba"):
             found["probabilities"] = model.predict_proba(problem.X_test)
-        # The weights of a model with a preparation belong to other columns, so their norm cannot
-        # be compared; without a penalty it need not be.
+        # A model with a preparation has its penalty on the weights of prepared rows, so objectives
+        # cannot be compared; without a penalty they can.
         if problem.n_classes <= 2 and not (model.preparation_ and problem.alpha):
             found["row_norm"] = None if model.preparation_ else model.row_norm_
             found["train_scores"] = score(problem.X)

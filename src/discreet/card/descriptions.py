@@ -87,6 +87,14 @@ def describe_model(model: Any) -> Table:
         rows.append(("Solver", f"{_component(solver)}{chosen}"))
     if hasattr(estimator, "n_features_in_"):
         rows.append(("Encoded columns", f"{estimator.n_features_in_:,}"))
+    expansion = getattr(getattr(estimator, "features_", None), "expansion", None)
+    if expansion is not None:
+        rows.append(
+            (
+                "Features",
+                f"{expansion.name}: {expansion.count:,} of {len(expansion.columns):,} columns",
+            )
+        )
     if hasattr(estimator, "classes_"):
         rows.append(("Labels", listed(estimator.classes_.tolist())))
     for name, value in sorted(settings.items()):

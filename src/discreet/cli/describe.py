@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib.util
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -30,6 +32,10 @@ def explain(
     output: options.OutputFile = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
+    effects: Annotated[
+        Path | None,
+        typer.Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
+    ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -42,12 +48,15 @@ def explain(
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, model)
+    options.check_output(effects, force, model, option="--effects")
     if form is None:
         form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
     if form is None:
         raise Problem(Exit.USAGE, f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
     encoder, estimator = options.load_model(model)
     schema = None if encoder is None else encoder.schema
+    if effects is not None:
+        _draw_effects(estimator, schema, effects)
     content = card.card(
         estimator.guarantee_,
         model=estimator,
@@ -63,6 +72,24 @@ def explain(
     with replacing(output) as stream:
         stream.write(write(content))
     screen.result({"card": str(output)}, f"Privacy card: {output}")
+
+
+def _draw_effects(estimator: Any, schema: Any, path: Path) -> None:
+    """Draw the effects of columns, in units of the table if there is a schema."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise Problem(Exit.USAGE, "--effects needs matplotlib: pip install 'discreet[report]'.")
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise Problem(Exit.USAGE, f"--effects {path}: name it .png, .svg or .pdf.")
+    if schema is None:
+        figure = estimator.plot_effects()
+    else:
+        units = {
+            name: column.decoded
+            for name, column in schema.used.items()
+            if hasattr(column, "decoded")
+        }
+        figure = estimator.plot_effects(schema.feature_names, units)
+    figure.savefig(path, dpi=150)
 
 
 def solvers(

@@ -69,6 +69,13 @@ def fit(
         ),
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit a constant term.")] = True,
+    features: Annotated[
+        str,
+        typer.Option(
+            help="linear; additive: a curve per numeric column; kernel: random Fourier features. "
+            "By default additive where rows and budget allow it."
+        ),
+    ] = "auto",
     centre: Annotated[
         float | None, typer.Option(help="Share of the budget for subtracting a private mean.")
     ] = None,
@@ -146,6 +153,8 @@ def fit(
         preparation=steps or None,
         data_norm=data_norm,
         ledger=options.find_dataset(ledger, dataset, files, block, purpose),
+        features=features,
+        numeric=table.numeric,
     )
     needs_norm = resolve(solver).needs_row_bound or centre is not None or whiten is not None
     if data_norm is None and needs_norm:

@@ -62,6 +62,11 @@ class BlockTable:
         """Return the table that a fitted step of a preparation makes of this one."""
         return self._derived(partial(_new_table, step))
 
+    def expanded(self, expansion: Any, width: int) -> Self:
+        """Return the table of ``width`` features that an expansion makes of the columns."""
+        made = self._derived(partial(_new_features, expansion))
+        return replace(made, shape=(self.shape[0], width))
+
     def _derived(self, task: Callable[[Block], Block]) -> Self:
         return replace(self, parts=tuple(self.engine.derive(task, self.parts)))
 
@@ -72,6 +77,10 @@ def _new_targets(rule: Rule, block: Block) -> Block:
 
 def _new_table(step: Any, block: Block) -> Block:
     return block._replace(X=step.apply(block.X))
+
+
+def _new_features(expansion: Any, block: Block) -> Block:
+    return block._replace(X=expansion.transform(block.X))
 
 
 @dataclass(frozen=True, eq=False)

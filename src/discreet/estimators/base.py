@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,27 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto
+from discreet.estimators import auto, effects
+from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
-from discreet.preparation import Balance, FittedStep, Step, check_steps, pipeline
+from discreet.preparation import (
+    Balance,
+    FeatureMap,
+    FittedBounds,
+    FittedStep,
+    Step,
+    check_steps,
+    pipeline,
+)
+from discreet.preparation.features import Expansion
 from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["PrivateLinearModel"]
 
@@ -67,7 +80,8 @@ def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> N
 class _Method:
     """A preparation with the mechanism of each step, a solver, and the budget of its models.
 
-    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured.
+    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured. The solver
+    sees ``width`` features: the columns of X, or those that ``expansion`` makes of them.
     """
 
     steps: tuple[Step, ...]
@@ -75,6 +89,8 @@ class _Method:
     solver: Solver
     models: Budget
     balance: Balance | None = None
+    expansion: Expansion | None = None
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,11 +121,17 @@ class PrivateLinearModel(BaseEstimator):
     fit_intercept: bool = True
     preparation: Sequence[Step] | None = None
     rows_per_unit: int | None = None
+    features: str = "auto"
+    numeric: Sequence[int | str] | Mapping[int | str, Any] | None = None
     random_state: Any = None
     ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
 
     coef_: FloatArray = field(init=False)
+    features_: FeatureMap = field(init=False)
+    prepared_coef_: FloatArray = field(init=False)
+    prepared_intercept_: FloatArray = field(init=False)
+    deviation_: float | None = field(init=False)
     guarantee_: Guarantee = field(init=False)
     trace_: tuple[TraceEntry, ...] = field(init=False)
     preparation_: tuple[FittedStep, ...] = field(init=False)
@@ -120,6 +142,7 @@ class PrivateLinearModel(BaseEstimator):
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
+    _booleans: tuple[int, ...] = field(init=False)
     _public: ClassVar[tuple[str, ...]] = (
         "the number and order of columns, and how the table is stored",
         "that all rows are valid (finite numbers, known labels)",
@@ -144,6 +167,8 @@ class PrivateLinearModel(BaseEstimator):
         if self.rows_per_unit is not None:
             remedy = "1 makes each person count once."
             integer("rows_per_unit", self.rows_per_unit, most=2**30, remedy=remedy)
+        if self.numeric is not None or self.features != "auto":
+            feature_rule.declared(self.features, self.numeric)
         return budget, self._loss(), L2(alpha)
 
     def _settings(self) -> _Settings:
@@ -194,7 +219,7 @@ class PrivateLinearModel(BaseEstimator):
         If weights do not add up to the number of units, their total is measured: always for
         balanced classes, else for solvers whose plan may depend on it.
         """
-        method = settings.method or self._chosen(settings, X, people)
+        method = self._chosen(settings, X, people)
         if people.even and by_class is None:
             return method
         people.check_solver(method.solver, weighted=by_class is not None)
@@ -202,23 +227,41 @@ class PrivateLinearModel(BaseEstimator):
         if not (method.solver.private and (balanced or _adapts(method.solver))):
             return method
         balance = Balance.of(settings.budget, people.size, method.solver.composes)
-        method = self._divide(settings.budget, method.steps, method.solver, balance)
-        method.solver.check(settings.loss, method.models)
-        return method
+        divided = self._divide(settings.budget, method.steps, method.solver, balance)
+        divided.solver.check(settings.loss, divided.models)
+        return replace(divided, expansion=method.expansion, width=method.width)
 
     def _chosen(self, settings: _Settings, X: Any, people: People) -> _Method:
-        choice = auto.choose(
+        plan = feature_rule.choose(
+            self.features,
+            self.numeric,
+            names=getattr(self, "feature_names_in_", None),
             n_rows=people.size,
             n_features=X.shape[1],
-            loss=settings.loss,
             budget=settings.budget,
             given=settings.steps,
+            booleans=self._booleans,
+        )
+        steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
+        if settings.method is not None:
+            method = settings.method
+            if plan.bounds is not None:
+                steps = check_steps(steps, self.data_norm)
+                method = self._divide(settings.budget, steps, method.solver)
+            return replace(method, expansion=plan.expansion, width=plan.width)
+        choice = auto.choose(
+            n_rows=people.size,
+            n_features=plan.width,
+            loss=settings.loss,
+            budget=settings.budget,
+            given=steps,
             alpha=settings.penalty.alpha,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
         )
         steps = check_steps(choice.steps, self.data_norm)
-        return self._divide(settings.budget, steps, choice.solver)
+        method = self._divide(settings.budget, steps, choice.solver)
+        return replace(method, expansion=plan.expansion, width=plan.width)
 
     def _read(
         self, X: Any, y: Any, settings: _Settings, *, numbers: bool
@@ -237,10 +280,10 @@ class PrivateLinearModel(BaseEstimator):
                     "these rows are in blocks on workers. Use a solver that asks for sums over all "
                     "rows, such as 'auto', 'gd', 'agd', 'newton', 'objpert' or 'outpert'."
                 )
-            check_table(header := engines.header_of(X))
+            self._booleans = check_table(header := engines.header_of(X))
             validate_data(self, header, skip_check_array=True)
             return check_size(engines.open_table(X, y)), None
-        check_table(X)
+        self._booleans = check_table(X)
         check_target(y, numbers=numbers)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             return validate_data(self, X, y, y_numeric=numbers, ensure_all_finite=False, **_TABLES)
@@ -285,7 +328,7 @@ class PrivateLinearModel(BaseEstimator):
             loss=settings.loss,
             penalty=settings.penalty,
             n_rows=people.size,
-            n_features=X.shape[1],
+            n_features=method.width,
             fit_intercept=self.fit_intercept,
             row_norm=pipeline.model_norm(
                 method.steps, self.data_norm, needed=method.solver.needs_row_bound
@@ -321,6 +364,8 @@ class PrivateLinearModel(BaseEstimator):
             public = (*public, "the sample weights of the rows")
         if by_class is not None:
             public = (*public, *by_class.public)
+        if method.expansion is not None:
+            public = (*public, "the features: their columns, public bounds and number")
         divided = "the budget was divided between preparation and model before a row was read"
         of_steps = (*(step.condition for step in fitted), divided) if method.mechanisms else ()
         if method.balance is not None:
@@ -344,8 +389,11 @@ class PrivateLinearModel(BaseEstimator):
         )
         self.ledger_entry_ = getattr(account.charge, "entry", None)
         self.preparation_ = fitted
+        bounds = (step for step in fitted if isinstance(step, FittedBounds))
+        self.features_ = FeatureMap(next(bounds, None), method.expansion)
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
+        self.deviation_ = solutions[0].deviation
         self._note(solutions[0], method.steps)
         self.trace_ = tuple(
             replace(entry, model=model)
@@ -386,7 +434,7 @@ class PrivateLinearModel(BaseEstimator):
                 "a preparation cannot be accounted for together with that. Pass preparation=None."
             )
         copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
-        copy = pipeline.check_table(steps, X, copy=copy)
+        copy = pipeline.check_table(steps, X, problem.n_features, copy=copy)
         if method.mechanisms:
             parts = steps if balance is None else (*steps, balance)
             account.reserve([(part.name, part.share) for part in parts], method.solver.composes)
@@ -402,6 +450,7 @@ class PrivateLinearModel(BaseEstimator):
             data_norm=self.data_norm,
             problem=problem,
             weights=None if people.units is None else people.units.weights(),
+            expansion=method.expansion,
         )
         if people.even and by_class is None:
             return rows, fitted, problem
@@ -450,17 +499,48 @@ class PrivateLinearModel(BaseEstimator):
                 stacklevel=4,
             )
 
-    def _split_intercept(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Split weights of shape (n_models, p) into coefficients and intercepts."""
-        if self.fit_intercept:
-            return weights[:, :-1].copy(), weights[:, -1].copy()
-        return weights, np.zeros(len(weights))
+    def _set_weights(
+        self, weights: FloatArray, scale: float = 1.0, centre: float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Keep the weights of prepared rows, (n_models, p), times ``scale`` plus ``centre``.
+
+        Returns coefficients and intercepts on the features of X: released numbers carried through
+        the affine map of the preparation, without its clips.
+        """
+        constants = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
+        slopes = weights[:, :-1] if self.fit_intercept else weights
+        slopes, constants = slopes * scale, constants * scale + centre
+        self.prepared_coef_, self.prepared_intercept_ = slopes, constants
+        if self.deviation_ is not None:
+            self.deviation_ *= scale
+        affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
+        carried = affine.adjoint(np.column_stack([slopes, constants]))
+        return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
+
+    def plot_effects(
+        self, names: Sequence[str] | None = None, units: effects.Units | None = None
+    ) -> Figure:
+        """Draw the effect of each column on the score, with a band of 95 % of the known noise.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the columns of X, if it was fitted without. Columns called
+            ``column=category`` are drawn as categories of one column.
+        units : mapping, optional
+            Functions that bring numbers in X to a column's own units, by its name.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Save it with ``figure.savefig("effects.png")``. It shows released numbers only.
+        """
+        return effects.plot_effects(self, names, units)
 
     def _margins(self, X: Any, *, by_row: bool = False) -> FloatArray:
-        """Return scores of shape (n_rows, n_models); rows are transformed as they were in fit.
+        """Return scores of shape (n_rows, n_models), linear in the features of X.
 
         With ``by_row``, each score depends on its row and the model alone, to the last bit.
         """
-        coefficients = np.atleast_2d(self.coef_)
-        steps, norm = self.preparation_, self.row_norm_
-        return pipeline.margins(steps, X, coefficients, norm, by_row=by_row) + self.intercept_
+        weights, constants = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        return pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)

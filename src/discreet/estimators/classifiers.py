@@ -113,7 +113,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         weights = self._fit_models(settings, method, X, codes, rules, public, people, by_class)
         if multinomial:
             weights = weights.reshape(len(classes), -1)
-        self.coef_, self.intercept_ = self._split_intercept(weights)
+        self.coef_, self.intercept_ = self._set_weights(weights)
         self.classes_, self.multinomial_ = classes, multinomial
         return self
 
@@ -121,7 +121,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: shape (n_samples,) for two classes, else (n_samples, n_classes).
 
-        With two classes, a positive score is for the second.
+        They are ``X @ coef_.T + intercept_`` (with the features of X, where these are not its
+        columns). With two classes, a positive score is for the second.
         """
         check_is_fitted(self, "coef_")
         scores = self._margins(self._read_new(X))
@@ -306,7 +307,7 @@ class LogisticRegression(LinearClassifier):
     alpha : float, default=1e-4
         Strength of the penalty.
     data_norm : float, optional
-        Public bound on a row's L2 norm: rows are clipped to it, in fit and in predict.
+        Public bound on a row's L2 norm: rows are clipped to it in fit. Predictions clip no row.
     fit_intercept : bool, default=True
         Whether to fit a constant term.
     preparation : sequence of steps, optional
@@ -316,6 +317,15 @@ class LogisticRegression(LinearClassifier):
     rows_per_unit : int, optional
         For people with several rows (``groups`` of `fit`, which then must be given): the number of
         rows k from which a person counts fully. By default 1: each person counts once.
+    features : {"auto", "linear", "additive", "kernel"}, default="auto"
+        Columns that the model is linear in: those of X; B-splines of each numeric column, which
+        make it additive; or random Fourier features of the numeric columns. ``"auto"`` is additive
+        where ``numeric`` is given and n, the number of columns and the budget allow it, else linear
+        (docs/features.md). ``data_norm`` bounds the norm of a row's features.
+    numeric : sequence or mapping, optional
+        Numeric columns, by number or name, that features are made of. A mapping has their public
+        bounds: ``{"age": (17, 90), "hour": (0, 24, "bins"), "income": None}``. Bounds that are not
+        given are chosen privately, with a tenth of the budget.
     classes : array-like, optional
         The set of labels (public). Taken from y, with a warning, if not given.
     class_weight : dict or "balanced", optional
@@ -332,7 +342,15 @@ class LogisticRegression(LinearClassifier):
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        Shape (1, n_features) and (1,) for two classes, else one row per class.
+        Shape (1, n_features) and (1,) for two classes, else one row per class, in units of X:
+        ``decision_function(X)`` is ``X @ coef_.T + intercept_``.
+    features_ : FeatureMap
+        Map from X to the columns that ``coef_`` belongs to. These are the columns of X unless
+        `Bounds` or ``features`` made others; then ``features_.transform(X)`` takes the place of X.
+    prepared_coef_, prepared_intercept_ : ndarray
+        The weights of prepared rows, as the solver found them.
+    deviation_ : float or None
+        Standard deviation of the noise in each of them, if the solver states it.
     classes_ : ndarray
         The labels.
     guarantee_ : Guarantee
@@ -344,7 +362,7 @@ class LogisticRegression(LinearClassifier):
     trace_ : tuple
         One entry per iteration, safe to publish.
     preparation_ : tuple
-        The fitted steps of the preparation; ``coef_`` belongs to rows after them.
+        The fitted steps of the preparation; ``prepared_coef_`` belongs to rows after them.
     link_ : Link
         Map from scores of two classes to probabilities.
     n_features_in_, feature_names_in_
@@ -384,8 +402,9 @@ class LogisticRegression(LinearClassifier):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of shape (n_samples, n_classes).
 
-        With two classes, scores are corrected for clipping and noise if the solver states both
-        (`Link`); one-vs-rest scores are normalised.
+        They are functions of `decision_function` alone. With several classes and one model: its
+        softmax. One-vs-rest: sigmoids, divided by their sum. With two classes: ``link_``, a sigmoid
+        that is corrected for clipping and noise if the solver states both (`Link`).
         """
         scores = self.decision_function(X)
         if self.multinomial_:
@@ -419,7 +438,7 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, classes, class_weight, random_state, ledger, progress
+rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -28,14 +28,19 @@ _COMPLEX = "Complex data not supported: {} must be real numbers."
 _ADVICE = "Encode them (one-hot, with a public list of categories) or leave them out."
 
 
-def check_table(X: Any) -> None:
-    """Raise if X is not a two-dimensional table of real numbers; say which columns are not."""
+def check_table(X: Any) -> tuple[int, ...]:
+    """Raise if X is not a two-dimensional table of real numbers; say which columns are not.
+
+    Returns the columns that a DataFrame stores as booleans, as one-hot columns often are. The type
+    of a column is public; its values are not looked at.
+    """
     if not sp.issparse(X) and hasattr(X, "columns") and hasattr(X, "dtypes"):
-        types = zip(X.columns, X.dtypes, strict=True)
+        types = list(zip(X.columns, X.dtypes, strict=True))
         text = [str(name) for name, dtype in types if not _is_number(dtype)]
         if text:
             raise ValueError(f"X has columns that are not numbers: {', '.join(text)}. {_ADVICE}")
-        return
+        kinds = [str(dtype).lower() for _, dtype in types]
+        return tuple(j for j, kind in enumerate(kinds) if kind in ("bool", "boolean"))
     array = X if sp.issparse(X) else np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
@@ -45,7 +50,7 @@ def check_table(X: Any) -> None:
     if array.dtype.kind == "c":
         raise ValueError(_COMPLEX.format("X"))
     if array.dtype.kind not in "OSU":
-        return
+        return ()
     failures = {j: error for j in range(array.shape[1]) if (error := _unreadable(array[:, j]))}
     if failures:
         kind = TypeError if TypeError in failures.values() else ValueError
@@ -54,6 +59,7 @@ def check_table(X: Any) -> None:
             f"X has columns that are not numbers: {columns}. {_ADVICE} An argument must be a "
             "number or a string that spells a number."
         )
+    return ()
 
 
 def check_target(y: Any, *, numbers: bool) -> None:

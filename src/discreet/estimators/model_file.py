@@ -30,7 +30,16 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, LogisticRegression
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
 from discreet.files import replacing
-from discreet.preparation import FITTED_STEPS, STEPS, Step, from_dict, to_dict
+from discreet.preparation import (
+    FITTED_STEPS,
+    STEPS,
+    FeatureMap,
+    FittedBounds,
+    Step,
+    from_dict,
+    to_dict,
+)
+from discreet.preparation.features import from_plain, to_plain
 from discreet.solvers import Solver, resolve
 
 __all__ = ["StoredSolver", "load", "save"]
@@ -74,13 +83,26 @@ class _Solver(_Entry):
     left_out: list[str]
 
 
-class _Fitted(_Entry):
-    """Fitted attributes. A regressor has one row of coefficients."""
+class _Weights(_Entry):
+    """One row of coefficients and one intercept per model."""
 
     coef: list[list[Number]]
     intercept: list[Number]
+
+
+class _Fitted(_Entry):
+    """Fitted attributes. A regressor has one row of coefficients.
+
+    ``prepared`` are the weights of prepared rows, None where no step but `Bounds` prepared them.
+    """
+
+    coef: list[list[Number]]
+    intercept: list[Number]
+    prepared: _Weights | None
+    deviation: Annotated[float, Meta(ge=0, le=sys.float_info.max)] | None
     classes: _Labels | None
     columns: Annotated[int, Meta(ge=1)]
+    features: dict[str, Any] | None
     names: list[str] | None
     preparation: list[dict[str, Any]]
     solver: str
@@ -283,6 +305,8 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     settings = {name: given[name] for name in sorted(given) if name not in NOT_SAVED}
     solver, steps = settings["solver"], settings["preparation"]
     settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
+    if isinstance(settings["numeric"], Mapping):
+        settings["numeric"] = [list(pair) for pair in settings["numeric"].items()]
     if steps is not None:
         steps = [steps] if isinstance(steps, Step) else steps
         settings["preparation"] = [to_dict(step) for step in steps]
@@ -308,6 +332,9 @@ def _given(data: dict[str, Any]) -> dict[str, Any]:
     steps = msgspec.convert(settings["preparation"], list[dict[str, Any]] | None)
     if steps is not None:
         settings["preparation"] = [from_dict(step, STEPS) for step in steps]
+    numeric = settings["numeric"]
+    if isinstance(numeric, list) and numeric and all(isinstance(each, list) for each in numeric):
+        settings["numeric"] = {key: _as_tuple(value) for key, value in numeric}
     if isinstance(settings.get("target_bounds"), list):
         settings["target_bounds"] = tuple(settings["target_bounds"])
     if isinstance(settings.get("class_weight"), list):
@@ -338,10 +365,13 @@ def _fitted(estimator: Any) -> _Fitted:
     }
     columns, names = state.pop("n_features_in"), state.pop("feature_names_in", None)
     state.pop("guarantee")
-    for name in ("coef", "intercept"):
+    expansion = state.pop("features").expansion  # its bounds are among the fitted steps
+    for name in ("coef", "intercept", "prepared_coef", "prepared_intercept"):
         array = np.asarray(state[name])
         if array.dtype != np.float64 or not np.isfinite(array).all():
             raise ValueError(f"{name}_ must be finite double-precision numbers to be saved.")
+    slopes, constants = state.pop("prepared_coef"), state.pop("prepared_intercept")
+    prepared = any(not isinstance(step, FittedBounds) for step in state["preparation"])
     unknown = sorted(f"{name}_" for name in set(state) - set(_Fitted.__struct_fields__))
     if unknown:
         raise TypeError(f"the model has attributes that a file cannot hold: {unknown}.")
@@ -349,8 +379,11 @@ def _fitted(estimator: Any) -> _Fitted:
     return _Fitted(
         coef=np.atleast_2d(state["coef"]).tolist(),
         intercept=np.atleast_1d(state["intercept"]).tolist(),
+        deviation=None if state["deviation"] is None else float(state["deviation"]),
+        prepared=_Weights(slopes.tolist(), constants.tolist()) if prepared else None,
         classes=_stored_labels(state["classes"]) if "classes" in state else None,
         columns=int(columns),
+        features=to_plain(expansion),
         names=None if names is None else [str(name) for name in names],
         preparation=[to_dict(step) for step in state["preparation"]],
         solver=state["solver"],
@@ -398,9 +431,18 @@ def _restored(stored: _Estimator) -> Any:
         estimator.feature_names_in_ = np.array(fitted.names, dtype=object)
     estimator.n_features_in_ = columns
     estimator.preparation_ = tuple(from_dict(step, FITTED_STEPS) for step in fitted.preparation)
+    if any(isinstance(step, FittedBounds) for step in estimator.preparation_[1:]):
+        raise ValueError("bounds can only be the first of the fitted steps.")
+    bounds = (step for step in estimator.preparation_ if isinstance(step, FittedBounds))
+    estimator.features_ = FeatureMap(next(bounds, None), from_plain(fitted.features))
+    expansion = estimator.features_.expansion
+    if expansion is not None and max(expansion.columns) >= columns:
+        raise ValueError(f"the features are not for {columns:,} columns.")
+    width = estimator.features_.width(columns)
     for step in estimator.preparation_:
-        if not step.accepts(columns):
-            raise ValueError(f"the fitted step {step.name!r} is not for {columns:,} columns.")
+        if not step.accepts(columns if isinstance(step, FittedBounds) else width):
+            raise ValueError(f"the fitted step {step.name!r} is not for {width:,} columns.")
+    estimator.deviation_ = fitted.deviation
     estimator.solver_, estimator.row_norm_ = fitted.solver, fitted.row_norm
     classifies = isinstance(estimator, LinearClassifier)
     if {fitted.classes is not None, fitted.multinomial is not None} != {classifies}:
@@ -413,13 +455,16 @@ def _restored(stored: _Estimator) -> Any:
     if fitted.classes is not None:
         estimator.multinomial_, estimator.classes_ = fitted.multinomial, _labels(fitted.classes)
         n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
-    coef = fitted.coef
-    if [len(row) for row in coef] != [columns] * n_models or len(fitted.intercept) != n_models:
-        raise ValueError(f"coef must have the shape {(n_models, columns)}, intercept {n_models}.")
-    if classifies:
-        estimator.coef_, estimator.intercept_ = np.array(coef), np.array(fitted.intercept)
-    else:
-        estimator.coef_, estimator.intercept_ = np.array(coef[0]), fitted.intercept[0]
+    prepared = fitted.prepared or _Weights(fitted.coef, fitted.intercept)
+    for stored_weights in (_Weights(fitted.coef, fitted.intercept), prepared):
+        coef, intercept = stored_weights.coef, stored_weights.intercept
+        if [len(row) for row in coef] != [width] * n_models or len(intercept) != n_models:
+            raise ValueError(f"coef must have the shape {(n_models, width)}, intercept {n_models}.")
+    estimator.coef_, estimator.intercept_ = np.array(fitted.coef), np.array(fitted.intercept)
+    estimator.prepared_coef_ = np.array(prepared.coef)
+    estimator.prepared_intercept_ = np.array(prepared.intercept)
+    if not classifies:
+        estimator.coef_, estimator.intercept_ = estimator.coef_[0], fitted.intercept[0]
     return estimator
 
 

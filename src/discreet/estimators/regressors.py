@@ -79,18 +79,13 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         public = () if bounds is None else ("the bounds of the target",)
         rule = partial(_in_units, bounds=bounds, centre=centre, scale=scale)
         weights = self._fit_models(settings, method, X, y, [rule], public, people)
-        coefficients, intercepts = self._split_intercept(weights)
-        self.coef_ = coefficients[0] * scale
-        self.intercept_ = float(intercepts[0] * scale + centre)
+        coefficients, intercepts = self._set_weights(weights, scale, centre)
+        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         return self
 
     @by_blocks
     def predict(self, X: Any) -> FloatArray:
-        """Return the predicted target of each row, clipped to ``target_bounds`` if given.
-
-        Rows are transformed and clipped as in the fit: for rows of a norm far above most, larger
-        norms no longer change the prediction.
-        """
+        """Return ``X @ coef_ + intercept_``, clipped to ``target_bounds`` if given."""
         check_is_fitted(self, "coef_")
         return self._clipped(self._margins(self._read_new(X))[:, 0])
 
@@ -146,7 +141,7 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, random_state, ledger, progress
+rows_per_unit, features, numeric, random_state, ledger, progress
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -162,11 +157,11 @@ rows_per_unit, random_state, ledger, progress
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Coefficients in the target's own units. If ``preparation_`` is not empty, they belong to
-        prepared rows: use `predict`, which is then not ``X @ coef_ + intercept_``.
+        Coefficients in units of X and of the target: `predict` is ``X @ coef_ + intercept_``,
+        clipped to ``target_bounds``.
     intercept_ : float
-        Constant term, for the same rows as ``coef_``.
-    guarantee_, trace_, preparation_
+        Constant term.
+    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_
         As in `LogisticRegression`.
 
     Notes
@@ -189,7 +184,7 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, random_state, ledger, progress, target_bounds
+rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if
@@ -197,7 +192,8 @@ rows_per_unit, random_state, ledger, progress, target_bounds
 
     Attributes
     ----------
-    coef_, intercept_, guarantee_, trace_, preparation_
+    coef_, intercept_, features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, \
+preparation_
         As in `LinearRegression`.
 
     Notes

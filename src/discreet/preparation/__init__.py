@@ -5,11 +5,13 @@ Each step is defined beside its fitted form: `steps` has those that choose among
 """
 
 from discreet.preparation.balance import Balance
+from discreet.preparation.features import FeatureMap, Fourier, Splines
 from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
     FITTED_STEPS,
     STEPS,
     Bounds,
+    FittedBounds,
     FittedStep,
     Radius,
     RowNorms,
@@ -27,10 +29,14 @@ __all__ = [
     "Balance",
     "Bounds",
     "Centre",
+    "FeatureMap",
+    "FittedBounds",
     "FittedStep",
+    "Fourier",
     "Radius",
     "RowNorms",
     "Scale",
+    "Splines",
     "Spread",
     "Step",
     "Whiten",

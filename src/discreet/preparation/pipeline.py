@@ -1,14 +1,16 @@
-"""Run the steps of a preparation: in a fit, on the budget of the model, and in prediction.
+"""Run the steps of a preparation in a fit, on the budget of the model, and score new rows.
 
 A fit divides its budget before it reads a row, asks the curator for what each step needs (noisy
 bounds, a median norm, noisy moments) and hands the model rows that were transformed by it. What was
-released is kept in ``preparation_``, and prediction transforms new rows in the same way.
+released is kept in ``preparation_``. Prediction clips nothing: the weights of prepared rows are
+carried over to features of X, once, after the fit.
 
 Proof: docs/proofs/preparation.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
@@ -25,9 +27,11 @@ from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
 from discreet.preparation.balance import Balance
+from discreet.preparation.features import Expansion, FeatureMap
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
+    FittedRadius,
     FittedStep,
     Mechanism,
     Radius,
@@ -75,6 +79,11 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
         )
     if data_norm is not None and not all(isinstance(step, Bounds) for step in steps):
         number("data_norm", data_norm, least=NORMS[0], most=NORMS[1])
+    if "bounds" in kinds[1:]:
+        raise ValueError(
+            "Bounds must be the first step of a preparation: the columns that it makes are those "
+            "that the model is linear in."
+        )
     known = data_norm is not None
     for step in steps:
         if step.bounded and not known:
@@ -87,23 +96,23 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
     return steps
 
 
-def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> bool:
+def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> bool:
     """Refuse a table by its shape, before a row is read; return whether steps make new tables.
 
-    They do with ``copy``, and if the steps after `Bounds` are not one `AffineMap`: `Radius` can
+    ``width`` is the number of features that are made of X, before the steps after `Bounds`. Steps
+    make new tables with ``copy``, and if those after `Bounds` are not one `AffineMap`: `Radius` can
     only come first.
     """
     for step in steps:
-        step.check(X.shape[1])
-    kinds = [type(step) for step in steps]
-    later = kinds[1:] if kinds[:1] == [Bounds] else kinds
-    if not copy and later and Bounds not in later and Radius not in later[1:]:
+        step.check(X.shape[1] if isinstance(step, Bounds) else width)
+    later = [type(step) for step in steps if not isinstance(step, Bounds)]
+    if not copy and later and Radius not in later[1:]:
         return False
-    n_rows, n_features = X.shape
-    size = n_rows * n_features * X.dtype.itemsize
+    n_rows = X.shape[0]
+    size = n_rows * width * X.dtype.itemsize
     if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
         raise NotSupported(
-            f"Centre and Whiten make a dense table of a sparse one; with {n_features:,} columns it "
+            f"Centre and Whiten make a dense table of a sparse one; with {width:,} columns it "
             f"would take more than {LARGEST_DENSE / 2**30:g} GiB. Leave these steps out, or use "
             "fewer columns or float32."
         )
@@ -142,6 +151,7 @@ def transform(
     data_norm: float | None,
     problem: Problem,
     weights: RowWeights | None = None,
+    expansion: Expansion | None = None,
 ) -> tuple[Rows, tuple[FittedStep, ...]]:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
@@ -152,7 +162,8 @@ def transform(
     No step uses the targets, which are those of the first model, or None where X holds its own.
     ``account`` has each step's share reserved. ``data_norm`` is a public bound on the norm of a row
     before the preparation; the problem may have one after it. Every step sees the rows with their
-    ``weights``.
+    ``weights``. ``expansion`` makes features of the columns, after `Bounds` and before the other
+    steps.
     """
     table: Any = X
     base: Rows | None = None
@@ -161,14 +172,18 @@ def transform(
     rows_now: Callable[..., Rows] = partial(rows_of, X, targets)  # for the next step or the model
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
+    made = expansion is None
     for part, step in enumerate(steps):
+        if expansion is not None and not made and not isinstance(step, Bounds):
+            table, made = _expanded(expansion, table, problem.n_features), True
+            rows_now = partial(rows_of, table, targets)
         bound = norms.clip if norms and step.bounded else None
         rows = rows_now(fit_intercept=False, row_norm=bound)
         curator = Curator(rows, account, noises[part])
         curator.open_reserved(part)
         released, norms = step.fit(curator, mechanisms[part], norms)
         fitted.append(released)
-        affine = None if copy else released.affine_map(affine, X.shape[1])
+        affine = None if copy else released.affine_map(affine, table.shape[1])
         if affine is None:
             table = _applied(released, table, own=table is not X)
             rows_now = partial(rows_of, table, targets)
@@ -176,6 +191,8 @@ def transform(
             if base is None:  # made once: norms are computed there
                 base = rows_of(table, targets, row_norm=affine.row_norm)
             rows_now = partial(base.transformed, affine)
+    if expansion is not None and not made:
+        rows_now = partial(rows_of, _expanded(expansion, table, problem.n_features), targets)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
 
@@ -194,6 +211,13 @@ def _rows_of(
         rows: Rows = table.rows(**settings)
         return rows
     return as_rows(table, targets, weights=weights, **settings)
+
+
+def _expanded(expansion: Expansion, table: Any, width: int) -> Any:
+    """Return the table of features that an expansion makes."""
+    if isinstance(table, BlockTable):
+        return table.expanded(expansion, width)
+    return expansion.transform(table)
 
 
 def _applied(step: FittedStep, table: Any, *, own: bool) -> Any:
@@ -221,53 +245,50 @@ def model_norm(
     return norm
 
 
-def margins(
-    steps: Sequence[FittedStep],
+def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
+    """Return the map from features to prepared rows, but for the clips of a fit.
+
+    `Bounds` comes before the features. A `Radius` without its clip divides by the radius.
+    """
+    affine = AffineMap.to_norm(math.inf, width)
+    for step in steps:
+        if isinstance(step, FittedRadius):
+            affine = affine.scaled(1.0 / step.radius)
+        elif not isinstance(step, FittedBounds):
+            after = step.affine_map(affine, width)
+            assert after is not None  # no other step depends on the norm of a row
+            affine = after
+    return affine
+
+
+def linear_scores(
+    features: FeatureMap,
     X: Any,
     weights: FloatArray,
-    row_norm: float | None,
+    constants: FloatArray,
     *,
     by_row: bool = False,
 ) -> FloatArray:
-    """Return products of new rows with weights, as the fit would have transformed the rows.
+    """Return the linear scores of new rows, of shape (n_rows, n_models).
 
-    The weights, of shape (n_models, n_features), are those of transformed rows, which are clipped
-    to ``row_norm``. With ``by_row`` each row's products are computed from that row and public
-    numbers alone, to the last bit; else by matrix products, which are faster and round a row by
-    its position. The result has the shape (n_rows, n_models).
+    With ``by_row`` each row's scores are computed from that row and public numbers alone, to the
+    last bit; else by matrix products, which are faster and round a row by its position.
     """
-    carried = np.column_stack([weights, np.zeros(len(weights))])
-    bounds = [step for step in steps if isinstance(step, FittedBounds)]
-    if row_norm is None and list(steps[: len(bounds)]) == bounds:
-        affine: AffineMap | None = None
-        for step in steps[len(bounds) :]:
-            affine = step.affine_map(affine, X.shape[1])
-            if affine is None:
-                break
-        if affine is not None:
-            steps, carried, row_norm = bounds, affine.adjoint(carried), affine.row_norm
+    carried = np.column_stack([weights, constants])
     parts = []
-    for block in _blocks(steps, X):
+    for block in _blocks(features, X):
         if by_row:
             # C-contiguous: which kernel is used must not depend on the number of rows
             own = block if sp.issparse(block) else np.ascontiguousarray(block)
-            rows = as_rows(own, np.zeros(block.shape[0]), row_norm=row_norm)
+            rows = as_rows(own, np.zeros(block.shape[0]))
             parts.append(np.column_stack([rows.margins(vector) for vector in carried]))
-            continue
-        products = np.asarray(block @ carried[:, :-1].T, dtype=np.float64)
-        if row_norm is not None:
-            norms = as_rows(block, np.zeros(block.shape[0]), fit_intercept=False).norms()
-            products *= (row_norm / np.maximum(norms, row_norm))[:, None]
-        parts.append(products + carried[:, -1])
+        else:
+            parts.append(np.asarray(block @ weights.T, dtype=np.float64) + constants)
     return np.concatenate(parts)
 
 
-def _blocks(steps: Sequence[FittedStep], X: Any) -> Iterator[Any]:
-    """Yield new rows, transformed block by block: no copy of the whole table."""
-    height = max(1, BLOCK_ENTRIES // X.shape[1])
+def _blocks(features: FeatureMap, X: Any) -> Iterator[Any]:
+    """Yield the features of new rows, block by block: no copy of the whole table."""
+    height = max(1, BLOCK_ENTRIES // features.width(X.shape[1]))
     for start in range(0, X.shape[0], height):
-        given = block = X[start : start + height]
-        for step in steps:
-            own = block is not given and not sp.issparse(block)
-            block = step.apply(block, in_place=own)
-        yield block
+        yield features.transform(X[start : start + height])

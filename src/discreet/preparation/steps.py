@@ -1,8 +1,8 @@
 """Steps that choose among public candidates (`Bounds`, `Radius`, `Spread`), and what a step is.
 
 A `Step` is a setting: its share of the budget and what it asks the curator for. A `FittedStep`
-holds the numbers that were released, and transforms rows by them, alike in a fit and in prediction:
-what becomes of a row depends on that row and the released numbers.
+holds the numbers that were released, and transforms rows by them: what becomes of a row in a fit
+depends on that row and the released numbers.
 
 Proof: docs/proofs/preparation.md.
 """
@@ -212,7 +212,7 @@ class Bounds(Step):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "columns", _distinct(self.columns))
+        object.__setattr__(self, "columns", distinct(self.columns))
         object.__setattr__(self, "selections", 2 * len(self.columns))
 
     def check(self, n_features: int) -> None:
@@ -243,7 +243,7 @@ class FittedBounds(FittedStep):
     name: ClassVar[str] = "bounds"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _distinct(self.columns))
+        object.__setattr__(self, "columns", distinct(self.columns))
         check_fields(self, vector, "low", "high", size=len(self.columns))
         if not (self.low < self.high).all():
             raise ValueError("bounds of a column must have low < high.")
@@ -418,7 +418,7 @@ def clipped(X: Any, row_norm: float, factor: float, in_place: bool) -> Any:
     return rows.scaled(factor, out=X if in_place and not sp.issparse(X) else None)
 
 
-def _distinct(columns: Any) -> tuple[int, ...]:
+def distinct(columns: Any) -> tuple[int, ...]:
     """Return numbers of columns, each once."""
     given = tuple(columns) if np.iterable(columns) else ()
     numbers = tuple(integer("columns", column, least=0) for column in given)

@@ -81,6 +81,19 @@ SMALLEST_MOMENT_FACTOR = 2.0**-900
 CONTRACTION_ROUNDING = 2.0**-48
 """Covers the rounding of a computed contraction 1 − ηα. permutation_sgd.md."""
 
+FOURIER_GRID = 2.0**20
+"""Numbers in [0, 1] are rounded to multiples of one over this before Fourier features. features.md.
+"""
+
+FREQUENCY_GRID = 2.0**16
+"""Frequencies are multiples of one over this. features.md."""
+
+LARGEST_FREQUENCY = 31.0
+"""Largest frequency, in turns. features.md."""
+
+FOURIER_COLUMNS = 1024
+"""Columns that have Fourier features, at most: the sums of products stay exact. features.md."""
+
 UNDERFLOW = 2.0**-900
 """Covers what products of tiny numbers lose to underflow in a pass. permutation_sgd.md."""
 

@@ -76,6 +76,9 @@ class Numeric(Column):
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     invalid : {"refuse", "missing"}
         Treatment of a cell that is not a number: stop, or count it as missing.
+    shape : {"smooth", "linear", "bins"}
+        Effect of the column in a model that has `Schema.numeric`: a smooth curve or steps, as far
+        as the budget of the fit allows, or a straight line.
     """
 
     low: float | None = None
@@ -83,9 +86,11 @@ class Numeric(Column):
     scale: str = "linear"
     missing: bool = False
     invalid: str = "refuse"
+    shape: str = "smooth"
 
     def __post_init__(self) -> None:
         check_fields(self, choice, "scale", known=("linear", "sqrt", "log"))
+        check_fields(self, choice, "shape", known=("smooth", "linear", "bins"))
         check_fields(self, choice, "invalid", known=("refuse", "missing"))
         check_fields(self, flag, "missing")
         if self.invalid == "missing" and not self.missing:
@@ -112,6 +117,17 @@ class Numeric(Column):
             return found
         size = np.sqrt(np.abs(found)) if self.scale == "sqrt" else np.log1p(np.abs(found))
         return np.asarray(np.copysign(size, found))
+
+    def decoded(self, values: Any) -> FloatArray:
+        """Return the numbers that are encoded as these; the inverse of the encoding."""
+        values = np.asarray(values, dtype=np.float64)
+        if self.is_bounded:
+            least, most = self.scaled([self.low, self.high])
+            values = least + values * (most - least)
+        if self.scale == "linear":
+            return np.asarray(values, dtype=np.float64)
+        size = values**2 if self.scale == "sqrt" else np.expm1(np.abs(values))
+        return np.asarray(np.copysign(size, values), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,22 @@ class Schema:
         return tuple(compress(starts, unbounded))
 
     @property
+    def numeric(self) -> dict[int, tuple[float | None, float | None, str]] | None:
+        """Encoded columns with a curved effect, as an estimator's ``numeric`` takes them.
+
+        Their bounds are 0 and 1, or None where they are to be found privately. None if there are
+        no such columns.
+        """
+        found: dict[int, tuple[float | None, float | None, str]] = {}
+        at = 0
+        for column in self.columns.values():
+            if isinstance(column, Numeric) and column.shape != "linear":
+                ends = (0.0, 1.0) if column.is_bounded else (None, None)
+                found[at] = (*ends, column.shape)
+            at += column.width
+        return found or None
+
+    @property
     def is_wide(self) -> bool:
         """True if sparse rows, of one entry per group, are smaller than dense ones (float32)."""
         return 8 * self.groups + 8 < 4 * self.width

@@ -316,7 +316,8 @@ def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
     # for classifiers, the rule of "auto" chooses GD or ShrunkGD, which compose alike
     solver = GD() if model.solver == "auto" else resolve(model.solver)
     check_tunable(solver)
-    if model.preparation and len(solver.composes) > 1:
+    prepared = model.preparation or (model.numeric is not None and model.features != "linear")
+    if prepared and len(solver.composes) > 1:
         raise NotSupported(
             f"solver={solver.name!r} cannot be tuned with a preparation: their cost in zCDP is not "
             "known before the fit. Pass preparation=None, or use 'gd' or 'agd'."

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
 from discreet.estimators import LinearRegression, LinearSVC
-from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Step, Whiten
 from tests.audit.internals import (
     RowNorms,
     StabilityHistogram,
@@ -320,7 +320,7 @@ def _scores(harness: Harness) -> Iterator[Attack]:
     rows = 20
     classifier, regressor = LinearSVC(), LinearRegression()  # they predict x > 0, and x
     for model in (classifier, regressor):
-        model.preparation_, model.row_norm_, model.n_features_in_ = (), None, 1
+        model.features_, model.n_features_in_ = FeatureMap(), 1
     classifier.classes_ = np.array([0, 1])
     classifier.coef_, classifier.intercept_ = np.ones((1, 1)), np.zeros(1)
     regressor.coef_, regressor.intercept_ = np.ones(1), 0.0

@@ -1,0 +1,204 @@
+"""Rule behind ``features``: choose the features of a model by public numbers alone.
+
+The rule sees the declared numeric columns, the size of the table and the budget, never a row.
+docs/features.md has the rule in formulas and the experiments behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from discreet.core import Budget
+from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
+from discreet.preparation.steps import Bounds, Step
+from discreet.validate import choice, display, number
+
+__all__ = ["KINDS", "NumericColumn", "Plan", "choose", "declared"]
+
+KINDS = ("auto", "linear", "additive", "kernel")
+"""Values of ``features``."""
+
+PIECES = {8: 15.0, 5: 15.0, 3: 15.0, 2: 15.0, 1: 10.0}
+"""Numbers of pieces of a column's splines, of which the rule takes the first that it can afford:
+n·μ/k must be this many times the number of splines that are added."""
+
+ROWS_PER_FEATURE = 50.0
+"""Rows per feature, at least: fewer would overfit, whatever the budget."""
+
+BINS = 8
+"""Bins of a column of shape "bins"."""
+
+BOUNDS_SHARE = 0.1
+"""Share of the budget for bounds of columns without public ones."""
+
+SIGNAL_PER_COSINE = 20.0
+COSINES = (20, 500)
+"""n·μ/k per Fourier feature, and their smallest and largest number."""
+
+SEED = 20070912
+"""Public seed of the frequencies."""
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """A declared numeric column: its number or name, public bounds if there are any, its shape."""
+
+    key: int | str
+    low: float | None
+    high: float | None
+    shape: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Chosen features: their number, an expansion of columns, a step that bounds some before."""
+
+    width: int
+    expansion: Expansion | None = None
+    bounds: Bounds | None = None
+
+
+def declared(features: Any, numeric: Any) -> tuple[NumericColumn, ...]:
+    """Check both settings before any data is read; return the declared columns."""
+    if features not in KINDS:
+        choice("features", features, KINDS)
+    if numeric is None:
+        return ()
+    if isinstance(numeric, str | bytes) or not np.iterable(numeric):
+        raise ValueError(f"{_FORMS}; got {display(numeric)}.")
+    pairs = numeric.items() if isinstance(numeric, Mapping) else ((key, None) for key in numeric)
+    columns = tuple(_column(key, value) for key, value in pairs)
+    if not columns or len({column.key for column in columns}) < len(columns):
+        raise ValueError(f"numeric must name at least one column, each once; got {numeric!r}.")
+    return columns
+
+
+_FORMS = (
+    "numeric must list columns by number or name, or map them to None (bounds are chosen "
+    'privately), (low, high) or (low, high, "smooth" or "bins")'
+)
+
+
+def _column(key: Any, value: Any) -> NumericColumn:
+    if isinstance(key, bool | np.bool_) or not isinstance(key, Integral | str):
+        raise ValueError(f"{_FORMS}; got the column {display(key)}.")
+    key = key if isinstance(key, str) else int(key)
+    given = () if value is None else value
+    if isinstance(given, str) or not np.iterable(given) or len(tuple(given)) not in (0, 2, 3):
+        raise ValueError(f"{_FORMS}; got {display(value)} for column {key!r}.")
+    low, high, shape = (*given, *(None, None, "smooth")[len(given) :])
+    choice("shape", shape, DEGREES)
+    if low is None and high is None:
+        return NumericColumn(key, None, None, shape)
+    low = number(f"low of column {key!r}", low)
+    return NumericColumn(key, low, number(f"high of column {key!r}", high, above=low), shape)
+
+
+def choose(
+    features: str,
+    numeric: Any,
+    *,
+    names: Sequence[str] | None,
+    n_rows: int,
+    n_features: int,
+    budget: Budget,
+    given: Sequence[Step] = (),
+    booleans: Sequence[int] = (),
+) -> Plan:
+    """Choose the features for a table of this size.
+
+    ``names`` are those of the columns of X, ``given`` the steps of the caller's preparation. If no
+    column is declared, ``"additive"`` and ``"kernel"`` take all of them but the ``booleans``.
+    """
+    if features == "linear" or (features == "auto" and (numeric is None or budget.pure)):
+        return Plan(n_features)
+    columns: Sequence[NumericColumn] = declared(features, numeric)
+    if not columns:
+        others = [j for j in range(n_features) if j not in set(booleans)]
+        columns = [NumericColumn(j, None, None, "smooth") for j in others]
+    if not columns:
+        return Plan(n_features)
+    at = [_index(column.key, names, n_features) for column in columns]
+    if len(set(at)) < len(at):
+        raise ValueError("numeric names a column twice, by number and by name.")
+    already = {j for step in given if isinstance(step, Bounds) for j in step.columns}
+    open_columns = [
+        j for j, column in zip(at, columns, strict=True) if column.low is None and j not in already
+    ]
+    if open_columns and already:
+        raise ValueError(
+            f"columns {open_columns[:10]} have no bounds, and the preparation has a Bounds step "
+            "for others. Name them in it, or give them public bounds in numeric."
+        )
+    left = 1.0 - BOUNDS_SHARE if open_columns else 1.0
+    signal = _signal(n_rows, budget) * left**0.5
+    ends = [
+        (0.0, 1.0) if column.low is None or j in already else (column.low, column.high)
+        for j, column in zip(at, columns, strict=True)
+    ]
+    low, high = np.array(ends, dtype=np.float64).T
+    bounds = Bounds(open_columns, share=BOUNDS_SHARE) if open_columns else None
+    if features == "kernel":
+        count = int(np.clip(signal / SIGNAL_PER_COSINE, *COSINES))
+        gamma = kernel_gamma(len(at))
+        made: Expansion = Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED)
+        return Plan(n_features - len(at) + made.count, made, bounds)
+    bins = [column.shape == "bins" for column in columns]
+    pieces = pieces_for(n_rows, n_features, len(at), signal, least=features == "additive")
+    if pieces == 0:
+        return Plan(n_features)
+    made = Splines(
+        tuple(at),
+        low,
+        high,
+        tuple(max(pieces, BINS) if binned else pieces for binned in bins),
+        tuple(DEGREES[column.shape] for column in columns),
+    )
+    return Plan(n_features - len(at) + made.count, made, bounds)
+
+
+def pieces_for(
+    n_rows: int, n_features: int, columns: int, signal: float, *, least: bool = False
+) -> int:
+    """Return the number of pieces that each column's splines can have; 0 if they would not pay.
+
+    A column of K pieces adds K + 2 features. With ``least`` there is one piece at least.
+    """
+    for pieces, least_signal in PIECES.items():
+        added = columns * (pieces + 2)
+        if signal >= least_signal * added and n_rows >= ROWS_PER_FEATURE * (n_features + added):
+            return pieces
+    return 1 if least else 0
+
+
+def kernel_gamma(columns: int) -> float:
+    """Return γ of the kernel for this many columns in [0, 1]."""
+    return 6.0 / columns
+
+
+def _signal(n_rows: int, budget: Budget) -> float:
+    """Return n·μ/k; of a pure budget n·ε/k."""
+    mu = budget.epsilon if budget.pure else budget.to_gdp().mu
+    return n_rows * mu / budget.relation.rows_changed
+
+
+def _index(key: int | str, names: Sequence[str] | None, n_features: int) -> int:
+    """Return the number of a column."""
+    if isinstance(key, str):
+        known = [] if names is None else list(names)
+        if key not in known:
+            raise ValueError(
+                f"numeric names the column {key!r}, which X has not. Names need a DataFrame; "
+                "otherwise give the number of the column, counted from 0."
+            )
+        return known.index(key)
+    if not 0 <= key < n_features:
+        raise ValueError(
+            f"numeric names column {key}, but X has {n_features} columns, counted from 0."
+        )
+    return key
