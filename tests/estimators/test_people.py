@@ -234,13 +234,13 @@ def test_sample_weights_multiply_the_weights_of_people(monkeypatch):
 
 @pytest.mark.parametrize("solver", ["auto", "gd", "agd", "objpert", "amp", "outpert", "sgd"])
 def test_rows_of_weight_zero_are_not_used(solver):
-    """Half of the rows have wrong labels and weight 0; weights scale the objective alone."""
-    big, noise = np.tile(X, (12, 1)), RNG.random(12 * N) < 0.4
+    """Most rows have wrong labels and weight 0: a fit that used them would predict these."""
+    big, noise = np.tile(X, (12, 1)), RNG.random(12 * N) < 0.6
     y = np.where(noise, 1 - np.tile(Y, 12), np.tile(Y, 12))
     settings = {"epsilon": 50.0, "delta": 1e-6, "data_norm": 2.0, "solver": solver}
     weight = np.where(noise, 0.0, 2.0)
     model = logistic(**settings).fit(big, y, sample_weight=weight)
-    assert np.mean(model.predict(X) == Y) > 0.9
+    assert np.mean(model.predict(X) == Y) > 0.8  # 0.91 with a deviation below 0.01
 
 
 @pytest.mark.parametrize("name", ["permutation-sgd", "laplace-sgd", "rrpsgd"])
