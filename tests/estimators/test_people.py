@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet import (
-    Accountant,
     Budget,
     HuberRegressor,
+    Ledger,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
@@ -335,14 +335,14 @@ def test_multiclass_weights():
     ],
 )
 def test_bad_groups_are_refused_before_anything_is_spent(groups, text):
-    accountant = Accountant()
-    for model in (logistic(accountant=accountant), LinearRegression(accountant=accountant)):
+    ledger = Ledger().create("visits", unit="patient")
+    for model in (logistic(ledger=ledger), LinearRegression(ledger=ledger)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with pytest.raises(ValueError, match=text) as caught:
                 model.fit(X, Y, groups=groups)
         assert str(N) not in str(caught.value)
-    assert accountant.fits == 0
+    assert ledger.entries == 0
 
 
 def test_fewer_people_than_classes_are_refused():
@@ -356,15 +356,19 @@ def test_messages_of_delta_speak_of_people():
         logistic(delta=0.003).fit(X, Y, groups=IDS)
 
 
-def test_an_accountant_counts_one_unit():
-    accountant = Accountant()
-    logistic(accountant=accountant).fit(X, Y, groups=IDS)
-    with pytest.raises(PrivacyError, match="one person"):
-        logistic(accountant=accountant).fit(X, Y)
-    model = logistic().fit(X, Y)
-    with pytest.raises(PrivacyError, match="one person"):
-        score_classifier(model, X, Y, Budget(1.0, 0.0, "add_remove"), accountant)
-    assert accountant.fits == 1
+def test_a_ledger_counts_one_unit():
+    ledger = Ledger().create("visits", unit="patient")
+    logistic(ledger=ledger).fit(X, Y, groups=IDS)
+    with pytest.raises(PrivacyError, match=r"one patient.* protects one row"):
+        logistic(ledger=ledger).fit(X, Y)
+    model, budget = logistic().fit(X, Y), Budget(1.0, 0.0, "add_remove")
+    with pytest.raises(PrivacyError, match="one patient"):
+        score_classifier(model, X, Y, budget, ledger)
+    assert ledger.entries == 1
+    score_classifier(model, X, Y, budget, ledger, groups=IDS)
+    assert ledger.entries == 2
+    with pytest.raises(PrivacyError, match=r"one row.* protects one person"):
+        logistic(ledger=Ledger().create("rows")).fit(X, Y, groups=IDS)
 
 
 # ---- scikit-learn
