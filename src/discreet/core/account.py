@@ -264,7 +264,8 @@ class Account(Unique):
         """
         if self._opened is None and not self._forfeited:
             raise PrivacyError("Nothing was opened on this account, so there is nothing to state.")
-        self.confirm()
+        if self._ledger is not None:
+            self.confirm()
         measure, exact = (self._opened[0] if self._opened else None), self._total
         split: tuple[tuple[str, float], ...] = ()
         if self._division is not None and measure is not None:

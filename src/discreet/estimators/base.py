@@ -178,7 +178,8 @@ class PrivateLinearModel(BaseEstimator):
             function("progress", self.progress)
         if self.random_state is not None:
             check_random_state(self.random_state)
-        check_dataset(self.ledger)
+        if self.ledger is not None:
+            check_dataset(self.ledger)
         steps = check_steps(self.preparation, self.data_norm)
         if isinstance(self.solver, str) and self.solver == "auto":
             if budget.pure:
@@ -232,16 +233,18 @@ class PrivateLinearModel(BaseEstimator):
         return replace(divided, expansion=method.expansion, width=method.width)
 
     def _chosen(self, settings: _Settings, X: Any, people: People) -> _Method:
-        plan = feature_rule.choose(
-            self.features,
-            self.numeric,
-            names=getattr(self, "feature_names_in_", None),
-            n_rows=people.size,
-            n_features=X.shape[1],
-            budget=settings.budget,
-            given=settings.steps,
-            booleans=self._booleans,
-        )
+        plan = feature_rule.Plan(X.shape[1])
+        if self.features != "linear" and not (self.features == "auto" and self.numeric is None):
+            plan = feature_rule.choose(
+                self.features,
+                self.numeric,
+                names=getattr(self, "feature_names_in_", None),
+                n_rows=people.size,
+                n_features=X.shape[1],
+                budget=settings.budget,
+                given=settings.steps,
+                booleans=self._booleans,
+            )
         steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
         if settings.method is not None:
             method = settings.method
@@ -338,7 +341,8 @@ class PrivateLinearModel(BaseEstimator):
         self._warn(settings.budget, people)
         earlier_fits = next(_FITS)
         whole = settings.budget if method.mechanisms else spends
-        account = Account(whole, self._payer(method.solver), people.unit)
+        payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
+        account = Account(whole, payer, people.unit)
         solutions = []
         try:
             first = None if y is None else rules[0](y)
@@ -387,7 +391,7 @@ class PrivateLinearModel(BaseEstimator):
             earlier_fits=earlier_fits,
             rows_per_unit=people.rows_per_unit,
         )
-        self.ledger_entry_ = getattr(account.charge, "entry", None)
+        self.ledger_entry_ = None if payer is None else getattr(account.charge, "entry", None)
         self.preparation_ = fitted
         bounds = (step for step in fitted if isinstance(step, FittedBounds))
         self.features_ = FeatureMap(next(bounds, None), method.expansion)
@@ -402,14 +406,12 @@ class PrivateLinearModel(BaseEstimator):
         )
         return np.array([solution.weights for solution in solutions])
 
-    def _payer(self, solver: Solver) -> Dataset | None:
+    def _payer(self, ledger: Dataset, solver: Solver) -> Dataset:
         """Return the data set to charge, with what its entry says about the fit."""
-        if self.ledger is None:
-            return None
         left_out = ("ledger", "progress", "random_state", "classes", "solver")
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         kind = {"estimator": type(self).__name__, "solver": solver.name}
-        return self.ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
+        return ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
 
     def _prepare(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, Self
 
@@ -57,10 +57,7 @@ class People:
     unit: str = "row"
     plural: str = "rows"
     drawn: bool = False
-    even: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "even", self.factors is None and self.rows_per_unit == 1)
+    even: bool = True
 
     @classmethod
     def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
@@ -80,19 +77,21 @@ class People:
                     "scikit-learn's metadata routing."
                 )
             warn_if_dropped()
-            return cls(n_rows, factors=factors)
+            return cls(n_rows, factors=factors, even=factors is None)
         units = Units.of(groups, n_rows)
         if units.count < 2:
             raise ValueError(
                 "groups names a single person; a model of one person protects nobody. Pass the id "
                 "of each row's person."
             )
-        return cls(units.count, units, rows_per_unit or 1, factors, "person", "people")
+        even = factors is None and rows_per_unit in (None, 1)
+        names = ("person", "people")
+        return cls(units.count, units, rows_per_unit or 1, factors, *names, even=even)
 
     def times(self, factors: FloatArray) -> Self:
         """Return the same rows with their weights multiplied by factors from 0 to 1."""
         old = self.factors
-        return replace(self, factors=factors if old is None else old * factors)
+        return replace(self, factors=factors if old is None else old * factors, even=False)
 
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the people of a table that has one row of each, the named ones."""

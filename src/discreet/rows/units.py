@@ -49,7 +49,7 @@ class RowWeights:
     values: FloatArray
     size: int
     grouped: bool = False
-    codes: Codes = field(default_factory=lambda: _NO_CODES)
+    codes: Codes = field(default_factory=_NO_CODES.copy)
 
     @classmethod
     def of(
