@@ -134,6 +134,35 @@ def test_one_table_in_several_files_gives_the_model_of_one_file(people, folder, 
         np.testing.assert_allclose(other, weights[0], rtol=1e-9)
 
 
+@pytest.mark.process
+def test_a_fit_on_a_cluster_gives_the_same_model(people, folder, tmp_path, capsys):
+    weights = []
+    for engine in ((), ("--engine", "dask://local")):
+        command = ["fit", str(folder), "--schema", str(people / "people.toml"), "--epsilon", "3"]
+        command += [
+            "--delta",
+            "1e-6",
+            "-o",
+            str(tmp_path / "m.json"),
+            "--test-seed",
+            "1",
+            "--force",
+        ]
+        assert run([*command, *engine]) == Exit.OK
+        weights.append(discreet.load(tmp_path / "m.json")[-1].coef_)
+    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["spark://host", "dask://", "dask://127.0.0.1:1"])
+def test_an_engine_that_is_not_there_is_named(people, folder, tmp_path, capsys, engine):
+    command = ["fit", str(folder), "--schema", str(people / "people.toml"), "--epsilon", "3"]
+    command += ["--delta", "1e-6", "-o", str(tmp_path / "m.json"), "--engine", engine]
+    assert run(command) == Exit.USAGE
+    shown = capsys.readouterr().err
+    assert "dask://HOST:PORT" in shown or "no Dask scheduler answers" in shown
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_predictions_carry_a_named_column_and_several_files_are_one_table(folder, model, capsys):
     files = [str(path) for path in sorted(folder.iterdir())]
     assert run(["predict", str(model), *files, "--id", "note"]) == Exit.OK

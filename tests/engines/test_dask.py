@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from discreet.engines import is_lazy, open_table
 from discreet.engines.blocks import Held
 from discreet.errors import EngineError, NotSupported
 from discreet.estimators.scoring import score_classifier
+from discreet.tables import Categorical, Numeric, Schema, Target
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -397,3 +399,40 @@ def test_importing_discreet_imports_neither_library():
         "assert not {'dask', 'distributed', 'pyspark'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestSchemas:
+    """Files and frames that a schema encodes on the workers."""
+
+    @pytest.fixture
+    def visits(self, tmp_path):
+        pq, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        rng = np.random.default_rng(8)
+        for k, size in enumerate((700, 1300)):
+            age, sex = rng.uniform(18, 90, size), rng.choice(["F", "M"], size)
+            outcome = np.where(age + 20 * (sex == "M") + rng.normal(0, 9, size) > 60, "yes", "no")
+            table = pa.table({"age": age, "sex": sex, "outcome": outcome})
+            pq.write_table(table, tmp_path / f"{k}.parquet")
+        columns = {"age": Numeric(18, 90), "sex": Categorical(["F", "M"])}
+        return tmp_path, Schema(columns, target=Target("outcome", classes=["no", "yes"]))
+
+    @pytest.mark.parametrize("kind", ["files", "frame"])
+    def test_the_model_is_that_of_one_table(self, visits, kind):
+        folder, schema = visits
+        data = folder if kind == "files" else dd.read_parquet(folder)
+        X, y = engine_module.open(data, schema)
+        assert X.shape == (2000, schema.width)
+        model = quiet_fit(logistic(classes=[0, 1]), X, y)
+        whole = schema.open(folder)
+        alone = quiet_fit(logistic(classes=[0, 1]), whole.X, (whole.y == "yes").astype(int))
+        np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
+
+    def test_what_cannot_be_opened_is_refused(self, visits):
+        folder, schema = visits
+        with pytest.raises(ValueError, match="with_target"):
+            engine_module.open(folder, Schema(schema.columns))
+        named = replace(schema, columns={"age": schema.columns["age"]}, unit="sex")
+        with pytest.raises(NotSupported, match="unit = 'sex'"):
+            engine_module.open(folder, named)
+        with pytest.raises(TypeError, match="files that workers can read"):
+            engine_module.open({"age": [1.0], "sex": ["F"], "outcome": ["no"]}, schema)

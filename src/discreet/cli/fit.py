@@ -87,6 +87,7 @@ def fit(
     ] = 0.1,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
+    engine: options.Engine = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     block: options.Blocks = None,
@@ -161,14 +162,19 @@ def fit(
         model.set_params(data_norm=table.max_norm)
     model.check_settings()  # now, before a long file is read
     start = time.perf_counter()
-    with screen.bar(f"reading {options.name_of(files)}") as bar:
-        X, y, groups = open_table(
-            files, table, memory=memory, folder=temp_folder, as_labels=False, progress=bar
-        )
-    assert y is not None
-    read_in = time.perf_counter() - start
-    with screen.bar("fitting (share of the budget spent)") as bar:
-        model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y, groups=groups)
+    with options.connected(engine) as cluster:
+        with screen.bar(f"reading {options.name_of(files)}") as bar:
+            if cluster:
+                from discreet.engines import dask
+
+                X, y = dask.open(files, table)
+                groups = None
+            else:
+                places: Any = {"memory": memory, "folder": temp_folder}
+                X, y, groups = open_table(files, table, as_labels=False, progress=bar, **places)
+        read_in = time.perf_counter() - start
+        with screen.bar("fitting (share of the budget spent)") as bar:
+            model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y, groups=groups)
     model.set_params(progress=None)
     if table.target.is_classification:  # it was fitted to codes, which need far less memory
         model.rename_classes(table.target.labels)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +28,13 @@ Memory = Annotated[
         help="Largest size of the encoded table in memory, such as 2GB; by default a quarter of "
         "the machine's. A larger table is kept in a temporary file that only this process can "
         "read and that is gone when it ends."
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Read and fit on a Dask cluster: dask://HOST:PORT of its scheduler, or dask://local "
+        "for worker processes of this machine. Workers must see the files under the same path."
     ),
 ]
 Folder = Annotated[
@@ -96,6 +105,33 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing file."
 def name_of(files: list[str]) -> str:
     """Return what a progress bar calls the files of a table."""
     return Path(files[0]).name if len(files) == 1 else f"{len(files)} files"
+
+
+@contextmanager
+def connected(engine: str | None) -> Iterator[bool]:
+    """Run a block on the cluster that ``--engine`` names; yields False if there is none."""
+    if engine is None:
+        yield False
+        return
+    kind, _, address = engine.partition("://")
+    if kind != "dask" or not address:
+        raise Problem(
+            Exit.USAGE, f"--engine must be dask://HOST:PORT or dask://local; got {engine!r}."
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        raise Problem(
+            Exit.USAGE, "--engine needs Dask: pip install 'discreet[dask]', workers too."
+        ) from None
+    try:
+        client = Client() if address == "local" else Client(f"tcp://{address}", timeout=10)
+    except (OSError, ValueError) as error:
+        raise Problem(
+            Exit.USAGE, f"no Dask scheduler answers at {address} ({type(error).__name__})."
+        ) from None
+    with client:
+        yield True
 
 
 def check_output(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
+from typing import Any, Literal
 
 import dask
 import dask.array as da
@@ -21,10 +21,14 @@ from distributed import get_client
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
-from discreet.engines.table import BlockTable
+from discreet.engines.table import BlockTable, BlockTarget
+from discreet.errors import NotSupported
 from discreet.rows.partitions import Block
+from discreet.tables.reading import read
+from discreet.tables.schema import Schema
+from discreet.tables.sources import source
 
-__all__ = ["DaskEngine", "header_of", "open_table", "predicted"]
+__all__ = ["DaskEngine", "header_of", "open", "open_table", "predicted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +112,58 @@ def open_table(X: Any, y: Any) -> BlockTable:
     parts, size = engine.open(blocks)
     shape, dtype = (size, header.shape[1]), np.dtype(about[1])
     return BlockTable(engine, "Dask", tuple(parts), shape, dtype, header)
+
+
+def open(
+    data: Any,
+    schema: Schema,
+    *,
+    dtype: str = "float32",
+    sparse: bool | Literal["auto"] = "auto",
+) -> tuple[BlockTable, BlockTarget]:
+    """Encode files or a Dask dataframe by a schema into blocks on the workers.
+
+    Parameters
+    ----------
+    data : path, list of paths, or Dask dataframe
+        Files as in ``schema.open``: a worker reads each into one block, so all workers must see
+        them under the same path. Or a dataframe, one block for each of its partitions.
+    schema, dtype, sparse
+        As in `discreet.tables.read`; the schema names the target.
+
+    Returns
+    -------
+    X, y
+        What the ``fit`` of every estimator takes. y has indices in ``schema.target.labels``, or the
+        numbers of a numeric target.
+    """
+    if schema.target is None:
+        raise ValueError("the schema names no target; give it one with schema.with_target(…).")
+    if schema.unit is not None:
+        raise NotSupported(
+            f"the schema has unit = {schema.unit!r}, and rows on workers have no units. Read them "
+            "with schema.open(files), which needs little memory."
+        )
+    parts = _parts(data) if _is_frame(data) else [file.path for file in source(data).files]
+    if not parts:
+        raise TypeError("data must be files that workers can read, or a Dask dataframe.")
+    engine, encode = DaskEngine(_client()), delayed(_encode, pure=False)
+    rest = (delayed(schema, pure=False, traverse=False), dtype, sparse)
+    blocks = [encode(id, engine.marks.key, part, *rest) for id, part in enumerate(parts)]
+    held, size = engine.open(blocks)
+    header = np.empty((0, schema.width), dtype=dtype)
+    table = BlockTable(engine, "Dask", tuple(held), (size, schema.width), header.dtype, header)
+    return table, BlockTarget(table)
+
+
+def _encode(id: int, key: bytes, part: Any, schema: Schema, dtype: str, sparse: Any) -> Held:
+    """Make a block of a file or of a part of a dataframe, on a worker."""
+
+    def make() -> Block:
+        X, y, _ = read(part, schema, dtype=dtype, sparse=sparse)
+        return Block(id, X, y)
+
+    return Held.read(id, key, make)
 
 
 def _read(id: int, key: bytes, X: Any, y: Any, width: int, dtype: str) -> Held:
