@@ -24,6 +24,7 @@ from discreet.errors import TableError
 from discreet.tables import (
     Boolean,
     Categorical,
+    Encoded,
     Ignored,
     Numeric,
     Schema,
@@ -159,8 +160,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> object:
     return request.param(tmp_path)
 
 
-def same(found: tuple[object, object]) -> None:
-    rows, labels = found
+def same(found: Encoded) -> None:
+    rows, labels, _ = found
     np.testing.assert_array_equal(rows.toarray() if sp.issparse(rows) else rows, X)
     assert labels.tolist() == CELLS["paid"]
     assert rows.dtype == np.float32
