@@ -187,7 +187,8 @@ def test_in_a_file_as_in_memory(table: object, sparse: bool, tmp_path: Path) -> 
 def test_every_source_in_small_blocks(table: object) -> None:
     blocks = list(SCHEMA.batches(table, target=True))
     assert len(blocks) > 1
-    same((np.vstack([block.X for block in blocks]), np.concatenate([b.y for b in blocks])))
+    y = np.concatenate([block.y for block in blocks])
+    same(Encoded(np.vstack([block.X for block in blocks]), y))
 
 
 @pytest.fixture
