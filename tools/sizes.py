@@ -30,6 +30,7 @@ RINGS: dict[str, tuple[str, ...]] = {
         "preparation",
         "tuning",
         "estimators/scoring.py",
+        "estimators/people.py",
     ),
     "6. cells of tables": ("tables",),
     "checks and errors, used by all": ("validate.py", "errors.py"),

@@ -201,7 +201,7 @@ class PrivateLinearModel(BaseEstimator):
         balanced = by_class is not None and by_class.values is None
         if not (method.solver.private and (balanced or _adapts(method.solver))):
             return method
-        balance = Balance.of(settings.budget, people.size)
+        balance = Balance.of(settings.budget, people.size, method.solver.composes)
         method = self._divide(settings.budget, method.steps, method.solver, balance)
         method.solver.check(settings.loss, method.models)
         return method

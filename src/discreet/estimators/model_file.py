@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
@@ -285,6 +286,8 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     if steps is not None:
         steps = [steps] if isinstance(steps, Step) else steps
         settings["preparation"] = [to_dict(step) for step in steps]
+    if isinstance(settings.get("class_weight"), Mapping):  # keys of JSON objects are texts
+        settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
     return {name: _plain(value) for name, value in settings.items()}
 
 
@@ -307,6 +310,8 @@ def _given(data: dict[str, Any]) -> dict[str, Any]:
         settings["preparation"] = [from_dict(step, STEPS) for step in steps]
     if isinstance(settings.get("target_bounds"), list):
         settings["target_bounds"] = tuple(settings["target_bounds"])
+    if isinstance(settings.get("class_weight"), list):
+        settings["class_weight"] = dict(_as_tuple(settings["class_weight"]))
     return settings
 
 

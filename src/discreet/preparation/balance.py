@@ -6,6 +6,7 @@ Proof: docs/proofs/unit.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -25,9 +26,10 @@ from discreet.validate import FloatArray
 __all__ = ["Balance"]
 
 SHARES = (0.005, 0.05)
+LINEAR_SHARES = (0.02, 0.1)
 PRECISION = 100.0
-"""Smallest and largest share of the budget for the balance; in between, that at which the noise in
-a class's frequency is about 0.01."""
+"""Smallest and largest share of the budget for the balance, and of one in which ε adds up instead
+of its square; in between, that at which the noise in a class's frequency is about 0.01."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,18 @@ class Balance:
     name: ClassVar[str] = "class balance"
 
     @classmethod
-    def of(cls, budget: Budget, size: int) -> Balance:
-        """Return the part for a table of this many units; every argument is public."""
-        least, most = SHARES
+    def of(cls, budget: Budget, size: int, measures: Sequence[Measure]) -> Balance:
+        """Return the part for a table of this many units; every argument is public.
+
+        ``measures`` are those that the models compose in.
+        """
         if budget.pure:
-            return cls(most)
-        share = (PRECISION / (size * budget.to_gdp().mu)) ** 2
-        return cls(min(max(share, least), most))
+            share, limits = PRECISION / (size * budget.epsilon), LINEAR_SHARES
+        elif "approximate" in measures:
+            share, limits = PRECISION / (size * budget.to_gdp().mu), LINEAR_SHARES
+        else:
+            share, limits = (PRECISION / (size * budget.to_gdp().mu)) ** 2, SHARES
+        return cls(min(max(share, limits[0]), limits[1]))
 
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
         """Return the mechanism of one sum, as for every step that asks for one."""

@@ -348,7 +348,8 @@ def _fit(model: Any, X: Any, y: Any, groups: Any, bits: Bits) -> tuple[Guarantee
         model.random_state = int(bits.words(1)[0] >> np.uint64(33))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        guarantee = model.fit(X, y, groups).guarantee_
+        own = {} if groups is None else {"groups": groups}
+        guarantee = model.fit(X, y, **own).guarantee_
     messages = dict.fromkeys((str(item.message), item.category) for item in caught)
     if not bits.secure:  # tune has warned about the fixed seed
         return guarantee, [item for item in messages if item[1] is not PrivacyLeakWarning]
