@@ -3,7 +3,7 @@
 A table of 2,000 rows, ε = 1. The attacker knows all other rows and the rows of the person in
 question, sees the weights of a model, and accuses 5 % of those who are not in the table:
 
-    python -m bench.studies.person_attack --fits 1000
+    python -m bench.studies.person_attack --fits 1500
 
 The largest share of those in the table that an attack may find is what the privacy card states.
 """
@@ -50,7 +50,7 @@ def scores(rows_of_person: int, present: bool, *, people: bool, fits: int) -> np
 def main() -> None:
     """Run the attack and print how often it finds the person."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--fits", type=int, default=1000, help="fits with and without the person")
+    parser.add_argument("--fits", type=int, default=1500, help="fits with and without the person")
     fits = parser.parse_args().fits
     warnings.simplefilter("ignore")
     print("| guarantee for | rows of the person | found | at most, by the card |")

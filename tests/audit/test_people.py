@@ -166,5 +166,5 @@ def test_a_step_that_forgets_the_weights_is_refuted(
     model = LogisticRegression(1.0, 0.01, preparation=steps, solver=GD(1), **settings)
     found = attacks_on_estimator(model, people=True, seed=5)
     (attack,) = [each for each in found if each.pair == f"a person of 400 rows, {pair}"]
-    audit = run(replace(attack, statistics={"released": statistic}), trials=300)
+    audit = run(replace(attack, statistics={"released": statistic}), trials=500)
     assert (audit.verdict is Verdict.REFUTED) == bug, str(audit)
