@@ -11,7 +11,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.errors import TableError
+from discreet.errors import PrivacyLeakWarning, TableError
 from discreet.tables import (
     Categorical,
     FileFormat,
@@ -218,15 +218,18 @@ def test_one_row_of_each_person_in_every_pass(start: int) -> None:
 def test_a_private_draft_for_people(tmp_path: Path) -> None:
     """One person with most rows, and texts of their own, is one row for the draft."""
     rng = np.random.default_rng(0)
-    lines = [f"p{k},{rng.integers(20, 60)},{rng.choice(['x', 'y'])},no" for k in range(3000)]
-    lines += [f"rich,{10**6 + k},secret,yes" for k in range(5000)]
-    path = write(tmp_path / "t.csv", "id,age,kind,paid\n" + "\n".join(lines) + "\n")
+    lines = [f"p{k},{rng.integers(20, 60)},{rng.choice(['x', 'y'])},{k}" for k in range(3000)]
+    lines += [f"rich,{10**6 + k},secret,large" for k in range(5000)]
+    path = write(tmp_path / "t.csv", "id,age,kind,size\n" + "\n".join(lines) + "\n")
     for unit in (None, "id"):
-        made = draft_private(path, 20.0, 1e-6, "add_remove", unit=unit, header=True, random_state=3)
+        settings = {"unit": unit, "header": True, "random_state": 3}
+        with pytest.warns(PrivacyLeakWarning):
+            made = draft_private(path, 20.0, 1e-6, "add_remove", **settings)
         assert made.unit == made.spent.unit == unit
         assert ("id" in made.columns) == (unit is None)
         by_person = unit is not None
         assert (made.columns["age"].high < 100) == by_person
+        assert (made.columns["size"].kind == "numeric") == by_person  # the vote
         assert ("secret" not in made.columns["kind"].values) == by_person
         again = Schema.from_toml(made.to_toml())
         assert again == made

@@ -39,7 +39,7 @@ class IdCodes:
         """Return the number of each cell's id; refuse missing ids."""
         pa = arrow()
         array = plain_array(cells)
-        if array.null_count or pa.types.is_null(array.type):
+        if pa.types.is_null(array.type):
             self._refuse()
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
