@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet import (
-    Accountant,
     Budget,
     HuberRegressor,
+    Ledger,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
@@ -321,6 +321,11 @@ def test_multiclass_weights():
 # ---- bad input
 
 
+def people_ledger():
+    """A data set whose limit is for one patient."""
+    return Ledger().create("visits", Budget(100.0, 1e-3, "add_remove"), unit="patient")
+
+
 @pytest.mark.parametrize(
     ("groups", "text"),
     [
@@ -335,14 +340,14 @@ def test_multiclass_weights():
     ],
 )
 def test_bad_groups_are_refused_before_anything_is_spent(groups, text):
-    accountant = Accountant()
-    for model in (logistic(accountant=accountant), LinearRegression(accountant=accountant)):
+    ledger = people_ledger()
+    for model in (logistic(ledger=ledger), LinearRegression(ledger=ledger)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with pytest.raises(ValueError, match=text) as caught:
                 model.fit(X, Y, groups=groups)
         assert str(N) not in str(caught.value)
-    assert accountant.fits == 0
+    assert ledger.entries == 0
 
 
 def test_fewer_people_than_classes_are_refused():
@@ -356,15 +361,15 @@ def test_messages_of_delta_speak_of_people():
         logistic(delta=0.003).fit(X, Y, groups=IDS)
 
 
-def test_an_accountant_counts_one_unit():
-    accountant = Accountant()
-    logistic(accountant=accountant).fit(X, Y, groups=IDS)
-    with pytest.raises(PrivacyError, match="one person"):
-        logistic(accountant=accountant).fit(X, Y)
+def test_a_ledger_counts_one_unit():
+    ledger = people_ledger()
+    logistic(ledger=ledger).fit(X, Y, groups=IDS)
+    with pytest.raises(PrivacyError, match="for one patient"):
+        logistic(ledger=ledger).fit(X, Y)
     model = logistic().fit(X, Y)
-    with pytest.raises(PrivacyError, match="one person"):
-        score_classifier(model, X, Y, Budget(1.0, 0.0, "add_remove"), accountant)
-    assert accountant.fits == 1
+    with pytest.raises(PrivacyError, match="for one patient"):
+        score_classifier(model, X, Y, Budget(1.0, 0.0, "add_remove"), ledger)
+    assert ledger.entries == 1
 
 
 # ---- scikit-learn
