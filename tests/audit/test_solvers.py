@@ -31,7 +31,8 @@ PURE = ("laplace-sgd", "privgene")
 """Attacked at δ = 0, where a few hundred trials are enough."""
 
 PIPELINES = tuple(name for name in subjects() if name == "auto" or name.startswith("pipeline"))
-SOLVERS = [name for name in subjects() if name not in (*PIPELINES, "agd: trace")]
+PEOPLE = tuple(name for name in subjects() if name.endswith(": people"))  # test_people.py
+SOLVERS = [name for name in subjects() if name not in (*PIPELINES, *PEOPLE, "agd: trace")]
 
 
 @pytest.fixture(autouse=True, scope="module")

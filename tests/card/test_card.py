@@ -145,6 +145,18 @@ def test_promises_under_different_relations_are_not_added_up(guarantee, schema):
     assert "Together" not in cards.text(told)
 
 
+def test_promises_for_different_units_are_not_added_up(guarantee, schema):
+    people = replace(guarantee, unit="person")
+    assert cards.card(people, schema=schema).total is None
+    drafted = replace(schema, spent=replace(schema.spent, unit="id"), unit="id")
+    assert cards.card(guarantee, schema=drafted).total is None
+    both = cards.card(people, schema=drafted)
+    assert both.total == (1.25, pytest.approx(1.1e-6))
+    assert "whose row a row is; never a feature" in words(cards.text(both))
+    told = cards.card(guarantee, schema=drafted).summary
+    assert "for one person with all of their rows added or removed" in told
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize(
     ("changes", "banner"),

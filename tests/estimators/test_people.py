@@ -321,6 +321,11 @@ def test_multiclass_weights():
 # ---- bad input
 
 
+def people_ledger():
+    """A data set whose limit is for one patient."""
+    return Ledger().create("visits", Budget(100.0, 1e-3, "add_remove"), unit="patient")
+
+
 @pytest.mark.parametrize(
     ("groups", "text"),
     [

@@ -24,6 +24,7 @@ from discreet.errors import TableError
 from discreet.tables import (
     Boolean,
     Categorical,
+    Encoded,
     Ignored,
     Numeric,
     Schema,
@@ -159,8 +160,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> object:
     return request.param(tmp_path)
 
 
-def same(found: tuple[object, object]) -> None:
-    rows, labels = found
+def same(found: Encoded) -> None:
+    rows, labels, _ = found
     np.testing.assert_array_equal(rows.toarray() if sp.issparse(rows) else rows, X)
     assert labels.tolist() == CELLS["paid"]
     assert rows.dtype == np.float32
@@ -186,7 +187,8 @@ def test_in_a_file_as_in_memory(table: object, sparse: bool, tmp_path: Path) -> 
 def test_every_source_in_small_blocks(table: object) -> None:
     blocks = list(SCHEMA.batches(table, target=True))
     assert len(blocks) > 1
-    same((np.vstack([block.X for block in blocks]), np.concatenate([b.y for b in blocks])))
+    y = np.concatenate([block.y for block in blocks])
+    same(Encoded(np.vstack([block.X for block in blocks]), y))
 
 
 @pytest.fixture

@@ -11,9 +11,18 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.errors import TableError
-from discreet.tables import Categorical, FileFormat, Ignored, Numeric, Schema, Target
-from discreet.tables.ids import IdCodes
+from discreet.errors import PrivacyLeakWarning, TableError
+from discreet.tables import (
+    Categorical,
+    FileFormat,
+    Ignored,
+    Numeric,
+    Schema,
+    Target,
+    draft,
+    draft_private,
+)
+from discreet.tables.ids import IdCodes, OneRowEach
 from discreet.tables.reading import read
 
 COLUMNS = {"age": Numeric(0, 100), "note": Ignored()}
@@ -167,3 +176,80 @@ def test_a_column_becomes_the_unit() -> None:
         schema.with_target("id")
     with pytest.raises(ValueError, match="no column 'hous'"):
         schema.with_unit("hous")
+
+
+class Bits:
+    """Words that are counted up, so that draws are known."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def words(self, count: int) -> np.ndarray:
+        return np.arange(self.start, self.start + count, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("start", [0, 1, 5])
+def test_one_row_of_each_person_in_every_pass(start: int) -> None:
+    rng = np.random.default_rng(start)
+    people = np.repeat(np.arange(60), rng.integers(1, 40, 60))
+    passes = [rng.permutation(people) for _ in range(3)]
+    blocks = [np.array_split(each, [1, 7, 300, 301]) for each in passes]
+    each = OneRowEach(IdCodes("id", ()))
+    each.choose(map(pa.array, blocks[0]), Bits(start))
+    assert each.count == 60
+    for cut in blocks:  # also if the order differs from pass to pass
+        kept = each.kept()
+        used = np.concatenate([block[kept(pa.array(block))] for block in cut])
+        assert sorted(used) == list(range(60))
+    first = each.kept()
+    starts = np.cumsum([0, *map(len, blocks[0][:-1])])
+    chosen = np.concatenate(
+        [first(pa.array(block)) + at for block, at in zip(blocks[0], starts, strict=True)]
+    )
+    order = list(dict.fromkeys(passes[0].tolist()))  # ids are numbered as they appear
+    for row in chosen:
+        person = passes[0][row]
+        rows = np.flatnonzero(passes[0] == person)
+        assert rows[(start + order.index(person)) % len(rows)] == row
+    with pytest.raises(TableError, match="other ids than"):
+        each.kept()(pa.array([999]))
+
+
+def test_a_private_draft_for_people(tmp_path: Path) -> None:
+    """One person with most rows, and texts of their own, is one row for the draft."""
+    rng = np.random.default_rng(0)
+    lines = [f"p{k},{rng.integers(20, 60)},{rng.choice(['x', 'y'])},{k}" for k in range(3000)]
+    lines += [f"rich,{10**6 + k},secret,large" for k in range(5000)]
+    path = write(tmp_path / "t.csv", "id,age,kind,size\n" + "\n".join(lines) + "\n")
+    for unit in (None, "id"):
+        settings = {"unit": unit, "header": True, "random_state": 3}
+        with pytest.warns(PrivacyLeakWarning):
+            made = draft_private(path, 20.0, 1e-6, "add_remove", **settings)
+        assert made.unit == made.spent.unit == unit
+        assert ("id" in made.columns) == (unit is None)
+        by_person = unit is not None
+        assert (made.columns["age"].high < 100) == by_person
+        assert (made.columns["size"].kind == "numeric") == by_person  # the vote
+        assert ("secret" not in made.columns["kind"].values) == by_person
+        again = Schema.from_toml(made.to_toml())
+        assert again == made
+        assert again.open(path).X.shape[0] == 8000
+
+
+def test_drafts_name_the_unit(tmp_path: Path) -> None:
+    text = draft(write(tmp_path / "t.csv"), unit="id", target="paid")
+    assert 'unit = "id"' in text
+    assert "[columns.id]" not in text
+    for unit, problem in (("di", "no column 'di'"), ("paid", "both the target and the unit")):
+        with pytest.raises(TableError, match=problem):
+            draft(tmp_path / "t.csv", unit=unit, target="paid")
+        with pytest.raises(TableError, match=problem):
+            draft_private(
+                tmp_path / "t.csv", 1.0, 1e-9, "add_remove", unit=unit, target="paid", header=True
+            )
+
+
+def test_missing_ids_are_refused_by_a_private_draft(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", TEXT + "5,,,no\n")
+    with pytest.raises(TableError, match="an id is missing"):
+        draft_private(path, 1.0, 1e-9, "add_remove", unit="id", header=True)

@@ -14,8 +14,8 @@ from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin
 
 from discreet.audit.attack import Attack, Statistic, run
-from discreet.audit.pairs import OWN, Pair, own, two_steps, worst_cases
-from discreet.audit.recipes import LONG, RECIPES, Recipe, pipelines
+from discreet.audit.pairs import OWN, Pair, own, two_steps, worst_cases, worst_people
+from discreet.audit.recipes import LONG, PEOPLE, RECIPES, Recipe, pipelines
 from discreet.audit.result import Audit
 from discreet.audit.trials import WAYS, Fits, Setting, Way, compares_rows, fastest_way
 from discreet.core import Budget, Relation
@@ -168,7 +168,8 @@ def _attacks_on(
 def subjects() -> tuple[str, ...]:
     """Return the names of everything that can be attacked by name."""
     whole = pipelines(Budget(1.0, 1e-5, Relation.ADD_REMOVE))
-    return (*RECIPES, *whole, TRACE)
+    people = (f"{name}{PEOPLE}" for name, found in RECIPES.items() if found[0].solver.takes_units)
+    return (*RECIPES, *whole, TRACE, *people)
 
 
 def attacks(
@@ -198,6 +199,10 @@ def attacks(
             usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
             recipe = replace(usual, solver=subject, way=None)
             found += _on_solver(subject.name, recipe, budget, jobs, seed)
+        elif subject.endswith(PEOPLE) and subject.removesuffix(PEOPLE) in RECIPES:
+            name = subject.removesuffix(PEOPLE)
+            for recipe in RECIPES[name] if RECIPES[name][0].solver.takes_units else ():
+                found += _on_solver(name, recipe, budget, jobs, seed, people=True)
         elif subject in (*RECIPES, TRACE):
             name = subject.removesuffix(": trace")
             for recipe in RECIPES[name]:
@@ -205,7 +210,9 @@ def attacks(
                 found += map(_of_trace, of_weights) if subject == TRACE else of_weights
         elif subject in (whole := pipelines(budget)):
             for estimator in whole[subject]:
-                found += attacks_on_estimator(estimator, name=subject, jobs=jobs, seed=seed)
+                people = subject.endswith(PEOPLE)
+                options: Any = {"name": subject, "jobs": jobs, "seed": seed, "people": people}
+                found += attacks_on_estimator(estimator, **options)
         else:
             known = ", ".join(subjects())
             raise NotSupported(f"No attack on {subject!r} is known. Known subjects: {known}.")
@@ -237,10 +244,12 @@ def attacks_on_estimator(
     name: str | None = None,
     jobs: int = 1,
     seed: int | None = None,
+    people: bool = False,
 ) -> list[Attack]:
     """Return attacks on an estimator, on the built-in pairs or on the caller's tables.
 
-    The guarantee under attack is its own ``epsilon``, ``delta`` and ``relation``.
+    The guarantee under attack is its own ``epsilon``, ``delta`` and ``relation``; with ``people``
+    it is for one person with all of their rows.
     """
     if hasattr(estimator, "check_settings"):
         estimator.check_settings()
@@ -262,12 +271,17 @@ def attacks_on_estimator(
     replaced = intercept or compares_rows(estimator) or not all(map(_added, pairs))
     if relation is Relation.ADD_REMOVE and replaced:
         # No row can represent a missing one, and a replaced row is two steps away.
-        relation, label = Relation.REPLACE_ONE, f"{label} (two rows apart)"
+        apart = "two people apart" if people else "two rows apart"
+        relation, label = Relation.REPLACE_ONE, f"{label} ({apart})"
         epsilon, delta = two_steps(epsilon, delta)
     if tables is None:
         norm = getattr(estimator, "data_norm", None) or LONG
         targets = isinstance(estimator, RegressorMixin)
-        known = worst_cases(relation, norm=norm, n_rows=20, same_height=True, regression=targets)
+        cases: Any = {"norm": norm, "same_height": True, "regression": targets}
+        if people:
+            known = worst_people(relation, n_people=20, **cases)
+        else:
+            known = worst_cases(relation, n_rows=20, **cases)
         classes = getattr(estimator, "classes", None)
         pairs = [_with_classes(pair, classes) for pair in known if pair.fit_intercept == intercept]
     promise, found = (epsilon, delta, str(relation)), []
@@ -297,10 +311,16 @@ def _added(pair: Pair) -> bool:
 
 
 def _on_solver(
-    name: str, recipe: Recipe, budget: Budget, jobs: int, seed: int | None
+    name: str,
+    recipe: Recipe,
+    budget: Budget,
+    jobs: int,
+    seed: int | None,
+    *,
+    people: bool = False,
 ) -> list[Attack]:
     """Return attacks on one solver with fixed settings; none if it does not support the budget."""
-    subject = recipe.subject(name)
+    subject = recipe.subject(name) + PEOPLE * people
     first = 0 if seed is None else seed + zlib.crc32(f"{subject} {budget.relation}".encode())
     bits: Iterator[Bits] = (
         SystemBits() if seed is None else SeededBits(first + k) for k in count()
@@ -309,7 +329,8 @@ def _on_solver(
     known = recipe.way
     norm, targets = recipe.row_norm or LONG, recipe.loss.task == "regression"
     size = recipe.n_features
-    for pair in worst_cases(budget.relation, norm=norm, n_features=size, regression=targets):
+    cases = worst_people if people else worst_cases
+    for pair in cases(budget.relation, norm=norm, n_features=size, regression=targets):
         setting = Setting(
             recipe.solver, recipe.loss, recipe.alpha, recipe.row_norm, budget, pair, next(bits)
         )

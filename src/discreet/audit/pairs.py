@@ -1,9 +1,10 @@
 """Worst-case neighbouring tables for linear models.
 
-In every pair exactly one row differs. Under add/remove one table lacks the row. The number of rows
-is public in every guarantee of this library, so solvers get that of the larger table in both runs.
-An estimator counts the rows it is given; there a row of zeros, in a model without an intercept,
-replaces the missing one: it contributes nothing to sums of gradients.
+In every pair exactly one row differs, or one person with all of their rows. Under add/remove one
+table lacks the row. The number of rows is public in every guarantee of this library (for people,
+their number), so solvers get that of the larger table in both runs. An estimator counts the rows it
+is given; there a row of zeros, in a model without an intercept, replaces the missing one: it
+contributes nothing to sums of gradients.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ Table = tuple[FloatArray, NDArray[Any]]
 OWN = "the caller's tables"
 BEYOND = 1e3
 """Norm, in units of the bound, of a row that tests whether the bound is enforced."""
+PERSON_ROWS = (40, 5, 1)
+"""Rows of the person in whom tables differ."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Pair:
     """Two tables (X, y) that differ in one row; the first may have one row fewer.
 
     ``direction`` is the unit vector in which the changed row moves the weights (the intercept's
-    last, if any).
+    last, if any). With ``groups``, the person of each row of either table, all rows of person 0
+    differ, and the first table may lack them.
     """
 
     name: str
@@ -38,10 +42,23 @@ class Pair:
     tables: tuple[Table, Table]
     direction: FloatArray
     fit_intercept: bool = False
+    groups: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def __post_init__(self) -> None:
         """Raise if the tables are not neighbours."""
         (X, y), (other, other_y) = self.tables
+        if self.groups is not None:
+            kept, other_kept = (np.flatnonzero(ids) for ids in self.groups)
+            added = self.relation is Relation.ADD_REMOVE and len(kept) == len(y)
+            if not (
+                np.array_equal(self.groups[0][kept], self.groups[1][other_kept])
+                and np.array_equal(X[kept], other[other_kept])
+                and np.array_equal(y[kept], other_y[other_kept])
+                and len(other_kept) < len(other_y)
+                and (added or len(kept) < len(y))
+            ):
+                raise ValueError("Neighbours differ in the rows of person 0; these do not.")
+            return
         if len(y) == len(other_y) - 1 and self.relation is Relation.ADD_REMOVE:
             same = np.array_equal(X, other[1:]) and np.array_equal(y, other_y[1:])
             changed = 1 if same else 2
@@ -57,7 +74,9 @@ class Pair:
 
     @property
     def n_rows(self) -> int:
-        """Return the public number of rows: that of the larger table."""
+        """Return the public number of rows, or people: that of the larger table."""
+        if self.groups is not None:
+            return int(self.groups[1].max()) + 1
         return len(self.tables[1][1])
 
     @property
@@ -148,6 +167,58 @@ def worst_cases(
     if relation is Relation.REPLACE_ONE:
         tables = (with_row(alone, right, -1.0), with_row(alone, right, 1.0))
         pairs.append(Pair("one row's label", relation, tables, feature))
+    return pairs
+
+
+def worst_people(
+    relation: Relation | str,
+    *,
+    norm: float,
+    n_people: int = 6,
+    n_features: int = 2,
+    regression: bool = False,
+    same_height: bool = False,
+) -> list[Pair]:
+    """Return all built-in pairs that differ in one person with several rows, the strongest first.
+
+    The person has 40, 5 or 1 rows: all alike, opposing each other, or orthogonal to each other;
+    everybody else has one row of zeros. In the other table the person is missing; or has a row of
+    zeros, if ``same_height``; or, if replaced, the same number of rows of the opposite sign, or a
+    single one.
+    """
+    relation, y = Relation.parse(relation), np.where(np.arange(n_people) % 2 == 0, 1.0, -1.0)
+    axes = norm * np.eye(n_features)
+    replaced = relation is Relation.REPLACE_ONE
+
+    def table(own: FloatArray) -> tuple[Table, NDArray[np.int64]]:
+        X = np.concatenate([own, np.zeros((n_people - 1, n_features))])
+        labels = np.concatenate([np.ones(len(own)), y[1:]])
+        blank = regression and same_height and not own.any()
+        labels[: len(own)] = 0.0 if blank else 1.0
+        return (X, labels), np.append(np.zeros(len(own), np.int64), np.arange(1, n_people))
+
+    def make(name: str, own: FloatArray, other: FloatArray) -> Pair:
+        (first, ids), (second, other_ids) = table(other), table(own)
+        pull = own.mean(axis=0) - (other.mean(axis=0) if len(other) else 0.0)
+        length = float(np.linalg.norm(pull))
+        direction = pull / length if length else axes[0] / norm
+        return Pair(name, relation, (first, second), direction, groups=(ids, other_ids))
+
+    pairs = []
+    for size in PERSON_ROWS:
+        who = f"a person of {size} row{'s' * (size > 1)}"
+        alike = np.tile(axes[0], (size, 1))
+        nobody = np.zeros((int(same_height), n_features))
+        pairs.append(make(f"{who}, all alike", alike, -alike if replaced else nobody))
+        if size == 1:
+            continue
+        if replaced:
+            pairs.append(make(f"{who}, for one of a single row", alike, -alike[:1]))
+        opposing = alike * np.where(np.arange(size) % 2 == 0, 1.0, -1.0)[:, None]
+        pairs.append(make(f"{who}, opposing", opposing, -opposing if replaced else nobody))
+        if n_features > 1:
+            around = axes[np.arange(size) % n_features]
+            pairs.append(make(f"{who}, orthogonal", around, -around if replaced else nobody))
     return pairs
 
 

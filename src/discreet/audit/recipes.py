@@ -33,6 +33,9 @@ from discreet.solvers import (
     resolve,
 )
 
+PEOPLE = ": people"
+"""End of the names of subjects that are attacked through a person with several rows."""
+
 ROW_NORM = 1.0
 LONG = 10.0
 """A row norm at which gradients are clipped, for estimators without ``data_norm``."""
@@ -161,6 +164,7 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
         "pipeline: preparation and gd": (
             LogisticRegression(**settings, solver=GD(3), preparation=steps),
         ),
+        f"pipeline{PEOPLE}": (LogisticRegression(**settings, solver=GD(3), preparation=steps),),
         "pipeline: three classes": (
             LinearSVC(**settings, solver=short, classes=classes, data_norm=ROW_NORM),
         ),

@@ -35,7 +35,7 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, Loss, Problem
-from discreet.rows import as_rows
+from discreet.rows import Units, as_rows
 from discreet.solvers import AMP, AMPHF, ObjPert, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray
 
@@ -81,7 +81,15 @@ class Setting:
         if copies > 1:
             X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
         labels, intercept = np.tile(y, copies), self.pair.fit_intercept
-        return as_rows(X, labels, fit_intercept=intercept, row_norm=self.row_norm)
+        weights, size = None, None
+        if self.pair.groups is not None:  # each copy has people of its own
+            ids = self.pair.groups[world]
+            people = ids + self.pair.n_rows * np.arange(copies)[:, None]
+            own = Units.of(people.reshape(-1), ids.size * copies).weights()
+            size = copies * self.pair.n_rows
+            weights = replace(own, size=size)
+        rows = as_rows(X, labels, fit_intercept=intercept, row_norm=self.row_norm)
+        return rows if weights is None else rows.with_weights(weights)
 
 
 @dataclass(frozen=True)
@@ -190,6 +198,7 @@ class Fits:
     def draw(self, world: int, count: int) -> FloatArray:
         """Return all numbers that ``count`` fits on the table of a world release."""
         X, y = self.pair.tables[world]
+        groups = {} if self.pair.groups is None else {"groups": self.pair.groups[world]}
         outputs = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tiny tables, worker processes and seeds are intended
@@ -197,7 +206,7 @@ class Fits:
                 model = clone(self.estimator)
                 if self.seeds is not None:
                     model.set_params(random_state=next(self.seeds))
-                outputs.append(released_numbers(model.fit(X, y)))
+                outputs.append(released_numbers(model.fit(X, y, **groups)))
         return np.array(outputs)
 
 

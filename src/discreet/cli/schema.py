@@ -28,6 +28,7 @@ def draft(
     files: options.DataFiles,
     output: options.OutputFile = None,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    unit: options.Unit = None,
     names_only: Annotated[
         bool, typer.Option("--names-only", help="Read the names of the columns and no cell.")
     ] = False,
@@ -84,6 +85,7 @@ def draft(
     options.check_output(output, force, *files)
     form: dict[str, Any] = {
         "target": target,
+        "unit": unit,
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
         "encoding": encoding,
         "header": header,
@@ -111,7 +113,8 @@ def draft(
     else:
         cost = {"epsilon": spent.epsilon, "delta": spent.delta, "relation": spent.relation}
         text += (
-            f" It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} ({spent.relation}), which adds "
+            f" It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} ({spent.relation}"
+            f"{'' if unit is None else ', for one person with all of their rows'}), which adds "
             "to the cost of every fit on the same rows."
         )
     if names is None and header is not False and not source(files).names:
@@ -140,12 +143,15 @@ def check(
         "sparse": table.is_wide,
         "private_bounds": len(table.unbounded),
         "target": target,
+        "unit": table.unit,
     }
     text = (
         f"{schema} is complete: {len(table.columns)} columns become {table.width} "
         f"({'sparse' if table.is_wide else 'dense'}), every row has norm {table.max_norm:.4g} at "
         f"most; " + (f"the target is {target!r}." if target else "it has no target.")
     )
+    if table.unit is not None:
+        text += f" Its unit is {table.unit!r}: fits protect people with all of their rows."
     if table.unbounded:
         text += f" Columns whose bounds the fit will estimate: {len(table.unbounded)}."
     screen.result(data, text)

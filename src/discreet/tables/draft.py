@@ -111,17 +111,23 @@ class Layout:
         """True if the names were read from the first line of a text file."""
         return not self.kinds and self.file.header
 
-    def reading(self, columns: dict[str, Column] | None = None) -> Schema:
+    def reading(self, columns: dict[str, Column] | None = None, unit: str | None = None) -> Schema:
         """Return a schema that reads some of the columns, or all that hold usable cells."""
         if columns is None:
             usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
-            columns = {name: Boolean() for name in usable}
+            columns = {name: Boolean() for name in usable if name != unit}
         if not columns:
             raise TableError("No column of this file holds texts, numbers or truth values.")
-        return Schema({name: columns.get(name, Ignored()) for name in self.names}, file=self.file)
+        read = {name: columns.get(name, Ignored()) for name in self.names if name != unit}
+        file = self.file if self.file.header else replace(self.file, names=self.names)
+        return Schema(read, file=file, unit=unit)
 
-    def check_target(self, target: str | None, *, public: bool) -> None:
-        """Refuse a target that is not a column; names are shown only if they are public."""
+    def check_target(self, target: str | None, *, public: bool, unit: str | None = None) -> None:
+        """Refuse a target or unit that is no column; names are shown only if they are public."""
+        if unit is not None and unit not in self.names:
+            raise TableError(f"there is no column {unit!r} for the unit; check its name.")
+        if unit is not None and unit == target:
+            raise TableError(f"{unit!r} cannot be both the target and the unit.")
         if target is not None and target not in self.names:
             hint = (
                 nearest(target, self.names)
@@ -238,6 +244,7 @@ def draft(
     path: Any,
     *,
     target: str | None = None,
+    unit: str | None = None,
     names_only: bool = False,
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -253,6 +260,8 @@ def draft(
         other source that ``schema.open`` takes.
     target : str, optional
         The column to predict.
+    unit : str, optional
+        The column that says whose row a row is.
     names_only : bool
         Read the names of the columns and nothing else, and leave their kinds to fill in.
     delimiter : str, optional
@@ -280,19 +289,20 @@ def draft(
     """
     found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
     with naming(found.where):
-        found.check_target(target, public=header is True)
+        found.check_target(target, public=header is True, unit=unit)
     about, kinds = _ABOUT + _FIRST_LINE * found.names_in_first_line, found.kinds
     if names_only:
         about, kinds = about + _UNNAMED, {}
     elif not kinds:
         about, kinds = about + _GUESSED, _guessed_kinds(found)
-    plain: dict[str, Any] = {"version": VERSION}
+    plain: dict[str, Any] = {"version": VERSION} | ({} if unit is None else {"unit": unit})
     if settings := to_plain(found.file):
         plain["file"] = settings
     if target is not None:
         plain["target"] = {"column": target}
     gaps: dict[tuple[str, ...], Sequence[str]] = {("target",): _TARGET_GAPS}
-    columns: dict[str, dict[str, str]] = {name: {} for name in found.names if name != target}
+    own = (target, unit)
+    columns: dict[str, dict[str, str]] = {name: {} for name in found.names if name not in own}
     plain["columns"] = columns
     for name, column in columns.items():
         if kind := kinds.get(name):
@@ -322,6 +332,7 @@ def draft_private(
     relation: str | Relation,
     *,
     target: str | None = None,
+    unit: str | None = None,
     task: Task | None = None,
     coverage: float = 0.98,
     ledger: Dataset | None = None,
@@ -336,7 +347,7 @@ def draft_private(
 
     Which columns hold numbers is decided by a noisy vote (Parquet states it), bounds of numbers are
     chosen privately among round ones so that about ``coverage`` of them are kept, and categories
-    are those that many rows share. The file is read twice, in blocks.
+    are those that many rows share. The file is read twice, in blocks; with a unit once more.
 
     Parameters
     ----------
@@ -349,6 +360,9 @@ def draft_private(
         Relation of neighbouring data sets.
     target : str, optional
         The column to predict.
+    unit : str, optional
+        The column that says whose row a row is: the guarantee is then for one person with all of
+        their rows, of which one, drawn at random, is used.
     task : {"classes", "numbers"}, optional
         Content of the target; its share of the budget then goes to that alone. If None, a target
         of texts has classes, and one of numbers has them if at most 100 values could be released
@@ -392,7 +406,7 @@ def draft_private(
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
-    estimate = Estimate(budget, coverage, ledger, random_state, task)
+    estimate = Estimate(budget, coverage, ledger, random_state, task, unit)
     found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
     if found.names_in_first_line and header is None:
         raise ValueError(
@@ -401,5 +415,5 @@ def draft_private(
             "(header=True in Python); if it is a record, --no-header or --names a,b,…"
         )
     with naming(found.where):
-        found.check_target(target, public=False)
+        found.check_target(target, public=False, unit=unit)
     return estimate.run(found, target, progress)

@@ -40,6 +40,7 @@ from discreet.tables.columns import (
     quoted,
 )
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, numeric_vote
+from discreet.tables.ids import IdCodes, OneRowEach
 from discreet.tables.reading import batches
 from discreet.tables.schema import Schema, Spent, Target
 from discreet.validate import choice, number
@@ -138,6 +139,7 @@ class Estimate:
         ledger: Dataset | None,
         random_state: Any,
         task: Task | None,
+        unit: str | None = None,
     ) -> None:
         if task is not None:
             choice("task", task, ("classes", "numbers"))
@@ -148,19 +150,19 @@ class Estimate:
                 "schema of your own."
             )
         check_dataset(ledger)
-        self.budget, self.task = budget, task
+        self.budget, self.task, self.unit = budget, task, unit
         typical = "Typical: 0.9 to 0.99."
         self.coverage = number("coverage", coverage, above=0.0, below=1.0, remedy=typical)
-        self._account = Account(
-            budget, None if ledger is None else ledger.noting(solver="private draft of a schema")
-        )
+        payer = None if ledger is None else ledger.noting(solver="private draft of a schema")
+        self._account = Account(budget, payer, "row" if unit is None else "person")
         bits = _bits(random_state)
-        self._noise, self._secure = Noise(bits), bits.secure
+        self._bits, self._noise, self._secure = bits, Noise(bits), bits.secure
 
     def run(self, found: Layout, target: str | None, progress: Progress) -> Schema:
         """Charge for the questions, read the file, and release the answers."""
         unasked = ("boolean", "ignored")
-        asked = [n for n in found.names if n == target or found.kinds.get(n) not in unasked]
+        names = [name for name in found.names if name != self.unit]
+        asked = [n for n in names if n == target or found.kinds.get(n) not in unasked]
         share = 1 / max(len(asked), 1) * _ROUNDING
         needs_vote = not found.kinds
         # The caller's statement about the target need not be voted on.
@@ -172,11 +174,19 @@ class Estimate:
         self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
         filter_ = self._account.open("approximate")
         kinds: dict[str, Kind] = {**found.kinds}
-        n_rows = found.n_rows
+        n_rows, first = found.n_rows, 0.0
+        people: OneRowEach | None = None
+        if self.unit is not None:
+            people, first = OneRowEach(IdCodes(self.unit, found.file.missing)), 0.2
+            for_ids = _batches(found.source, found.reading(unit=self.unit), progress, 0.0, first)
+            people.choose((batch[self.unit] for batch in for_ids), self._bits.spawn(1)[0])
+            n_rows = people.count
+        middle = (1 + first) / 2
         if needs_vote:
             if voted:
                 filter_.charge(vote, len(voted))
-            records = _batches(found.source, found.reading(), progress, 0.0, 0.5)
+            schema = found.reading(unit=self.unit)
+            records = _batches(found.source, schema, progress, first, middle, people)
             kinds, n_rows = self._vote(records, voted, vote)
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
@@ -200,8 +210,9 @@ class Estimate:
                 question.name: Boolean() if question.histogram is not None else Numeric()
                 for question in questions
             }
-            start, counted_rows = 0.5 if needs_vote else 0.0, 0
-            for batch in _batches(found.source, found.reading(as_read), progress, start, 1.0):
+            start, counted_rows = middle if needs_vote else first, 0
+            schema = found.reading(as_read, self.unit)
+            for batch in _batches(found.source, schema, progress, start, 1.0, people):
                 counted_rows += len(next(iter(batch.values())))
                 for question in questions:
                     tallies[question.name].add(question, batch[question.name])
@@ -259,6 +270,8 @@ class Estimate:
         columns: dict[str, Column] = {}
         own: Target | None = None
         for name in found.names:
+            if name == self.unit:
+                continue
             if name == target and name in asked:
                 own = self._target(asked[name], tallies[name], n_rows)
                 if own is None:
@@ -275,13 +288,13 @@ class Estimate:
             names = [each.name for each in questions if getattr(each, field_name) is not None]
             what += [f"{estimated} of {', '.join(names)}"] if names else []
         epsilon, delta, relation = self.budget.epsilon, self.budget.delta, self.budget.relation
-        spent = Spent(epsilon, delta, str(relation), tuple(what), self._secure)
+        spent = Spent(epsilon, delta, str(relation), tuple(what), self._secure, self.unit)
         if all(isinstance(column, Ignored) for column in columns.values()):
             raise TableError(
                 "Nothing in this file could be estimated within the budget, which is spent: no "
                 "column holds numbers or frequent categories. Describe it in a schema of your own."
             )
-        return Schema(columns, own, found.file, spent)
+        return Schema(columns, own, found.file, spent, self.unit)
 
     def _column(self, question: Question, tally: Tally, n_rows: int) -> Column:
         # Every cell must be acceptable: a later refusal would reveal what was not released here.
@@ -378,9 +391,21 @@ def _bits(random_state: Any) -> Bits:
 
 
 def _batches(
-    data: Source, schema: Schema, progress: Progress, start: float, end: float
+    data: Source,
+    schema: Schema,
+    progress: Progress,
+    start: float,
+    end: float,
+    people: OneRowEach | None = None,
 ) -> Iterable[dict[str, Any]]:
-    """Yield the records in one pass, which is shown as part of the whole."""
+    """Yield the records in one pass, which is shown as part of the whole: one of each person."""
     part = progress and (lambda share: progress(start + share * (end - start)))
-    with closing(batches(data, schema, target=False, progress=part, drafting=True)) as records:
-        yield from records
+    options: Any = {"target": False, "progress": part, "drafting": True, "unit": True}
+    kept = None if people is None else people.kept()
+    with closing(batches(data, schema, **options)) as records:
+        for batch in records:
+            if kept is None or schema.unit is None:
+                yield batch
+            else:
+                rows = arrow().array(kept(batch.pop(schema.unit)))
+                yield {name: cells.take(rows) for name, cells in batch.items()}

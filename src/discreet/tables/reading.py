@@ -162,6 +162,7 @@ def batches(
     target: bool,
     progress: Progress = None,
     drafting: bool = False,
+    unit: bool = False,
 ) -> Generator[dict[str, Any], None, None]:
     """Yield the records of a source block by block, not encoded.
 
@@ -171,6 +172,8 @@ def batches(
         As in `read`.
     drafting : bool
         True if the schema is still to be written, so that advice must not refer to it.
+    unit : bool
+        Yield the unit's cells too.
 
     Yields
     ------
@@ -185,7 +188,7 @@ def batches(
         If the source does not match the schema in its form or its columns. Cells are checked when
         they are encoded.
     """
-    request = Request(schema, target, drafting=drafting)
+    request = Request(schema, target, drafting=drafting, unit=unit)
     with closing(source(path).pieces(request)) as pieces:
         for piece in _shown(pieces, progress):
             yield piece.columns
