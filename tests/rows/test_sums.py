@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Squared
 from discreet.rows import DenseTable, SparseTable, as_rows
+from discreet.rows.table import KERNELS
 
 STEPS = np.linspace(0, 2, 21)
 
@@ -115,8 +116,14 @@ def test_one_product_an_iteration(convert, small_table, monkeypatch):
     rows = as_rows(convert(small_table[0]), small_table[1])
     calls = []
     table = rows.table
-    products = table.products
+    products, gradient = table.products, KERNELS.dense_gradient
+
+    def counted(code, parameter, X, at, *rest):
+        calls.extend([1] if at.size else [])
+        return gradient(code, parameter, X, at, *rest)
+
     monkeypatch.setattr(table, "products", lambda *a: calls.append(1) or products(*a))
+    monkeypatch.setattr(KERNELS, "dense_gradient", counted)
     weights, direction = vectors(rows)
     rows.gradient_sum(weights, Logistic(), 1.0)
     assert len(calls) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,12 +23,10 @@ from discreet.rows.bounds import (
     ROOT_ROOM,
     SMALLEST_FACTOR,
     SMALLEST_MAPPED_SCALE,
-    UNIT_ROUNDOFF,
-    gamma,
-    norm_inflation,
+    mapped_norm_error,
 )
-from discreet.rows.sparse import SparseTable, Table
-from discreet.rows.table import KERNELS, PRODUCT_KERNELS, in_parts, read_only
+from discreet.rows.sparse import Table
+from discreet.rows.table import KERNELS, PRODUCT_KERNELS, in_parts
 from discreet.rows.units import Codes, RowWeights
 from discreet.validate import FloatArray
 
@@ -70,12 +69,15 @@ class Line(NamedTuple):
 class Memory:
     """The last margins of rows, their changes along the last line, and their largest entries.
 
-    Each is replaced, never modified, so copies may share them.
+    Each is replaced, never modified, so copies may share them. ``mapped`` are the rows under the
+    last map; ``measured`` is True if all bounds on norms were computed.
     """
 
     point: Point | None = None
     line: Line | None = None
     largest: FloatArray | None = None
+    mapped: RowData | None = None
+    measured: bool = False
 
     def known(self, weights: FloatArray) -> FloatArray | None:
         """Return the margins at ``weights`` if they are remembered or lie on the last line."""
@@ -114,7 +116,8 @@ class RowData:
     scales : ndarray
         s of each row; no entries if no row is scaled.
     norm_bounds : ndarray
-        Upper bounds on the norm of each mapped row, with its constant, from that row alone.
+        Upper bounds on the norm of each mapped row, with its constant, from that row alone; 0 if
+        not computed yet. Read them through `bounds`.
     weights : ndarray
         What a row's part in every sum is multiplied by: from 0 to 1, in multiples of 2^-30. No
         entries if all are 1.
@@ -158,13 +161,15 @@ class RowData:
         weights: RowWeights,
         fit_intercept: bool,
         row_norm: float | None,
+        norms: FloatArray | None = None,
     ) -> Self:
         """Return the rows of a table, scaled down to ``row_norm`` where they are longer.
 
-        ``weights`` come with the public size. Each norm is that of the scaled row with its
-        constant (docs/proofs/summation.md, part 2).
+        ``weights`` come with the public size. ``norms`` are those of the table if they are known,
+        and overwritten. Each becomes that of the scaled row with its constant
+        (docs/proofs/summation.md, part 2).
         """
-        norms, scales = table.norms(), np.empty(0)
+        norms, scales = table.norms() if norms is None else norms, np.empty(0)
         if row_norm is not None:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
                 scales = row_norm / norms
@@ -201,29 +206,39 @@ class RowData:
                 f"rows can be mapped to norms of at most {LARGEST_MAPPED_NORM:g}; this map allows "
                 f"{map.bound:g}. Scale the columns down first."
             )
-        mapped = replace(self, fit_intercept=fit_intercept, row_norm=row_norm, map=map)
-        table, norms, bound = self.table, np.empty(self.n_rows), map.bound
-        csr = table if isinstance(table, SparseTable) and map.is_diagonal else None
+        last = self.memory.mapped
+        norms = np.zeros(self.n_rows)
+        if last is not None and last.map is map and last.fit_intercept == fit_intercept:
+            norms = last.norm_bounds
+        public: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm, "map": map}
+        self.memory.mapped = mapped = replace(self, norm_bounds=norms, **public)
+        return mapped
 
-        def part(first: int, last: int) -> None:
-            if csr is not None:
-                csr.mapped_norms(first, self.scales[first:last], map, norms[first:last])
-                return
-            for row, tile in mapped.tiles(first, last):
-                out = norms[row : row + len(tile)]
-                KERNELS.dense_norms(read_only(tile), norm_inflation(mapped.n_features), out)
+    def bounds(self, start: int = 0, stop: int | None = None) -> FloatArray:
+        """Return upper bounds on the norms of rows start to stop, with their constants.
 
-        entries = table.n_entries * (1 if map.is_diagonal else mapped.n_features)
-        in_parts(part, self.n_rows, entries, table.block_rows)
-        if csr is not None:  # squares as differences of larger numbers: slack for cancellation
-            norms += 16 * gamma(2 * table.n_features + 32) * bound**2
-            np.sqrt(norms, out=norms)
-            norms *= 1 + 16 * UNIT_ROUNDOFF
-        norms += 4 * gamma(table.n_features + 16) * bound
-        norms[self.scales < SMALLEST_MAPPED_SCALE] = 2 * bound + 1
-        if fit_intercept:
+        Those of mapped rows are computed when they are first asked for, and kept.
+        """
+        stop = self.n_rows if stop is None else stop
+        norms, table, map = self.norm_bounds[start:stop], self.table, self.map
+        if map.is_identity or self.memory.measured:
+            return norms
+        if not norms.all():
+            entries = norms.size * table.n_features * (1 if map.is_diagonal else self.n_features)
+            in_parts(partial(self._measure, start), norms.size, entries, table.block_rows)
+        self.memory.measured = norms.size == self.n_rows
+        return norms
+
+    def _measure(self, start: int, first: int, last: int) -> None:
+        """Write the bounds of mapped rows start + first to start + last (docs/proofs/affine.md)."""
+        map, at = self.map, slice(start + first, start + last)
+        norms, scales = np.empty(last - first), self.scales[at]
+        self.table.mapped_norms(at.start, scales, map, norms)
+        norms += mapped_norm_error(self.table.n_features, map.bound, turned=not map.is_diagonal)
+        norms[scales < SMALLEST_MAPPED_SCALE] = 2 * map.bound + 1
+        if self.fit_intercept:
             _add_constant(norms, True)
-        return replace(mapped, norm_bounds=norms)
+        self.norm_bounds[at] = norms
 
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the named rows, as rows; the public size stays that of the whole table."""
@@ -378,9 +393,8 @@ def _add_constant(norms: FloatArray, where: Any) -> None:
 
 def map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[Any]) -> None:
     """Write L·(s·x) − b to out for each row of a tile, which may be out itself."""
-    linear, offset = read_only(map.linear), read_only(map.offset)
     if map.is_diagonal:
-        KERNELS.map_rows(tile, scales, linear, offset, out)
+        KERNELS.map_rows(tile, scales, map.linear, map.offset, out)
     else:
-        KERNELS.rotate_rows(tile, scales, linear, out)
-        out -= offset
+        KERNELS.rotate_rows(tile, scales, map.linear, out)
+        out -= map.offset
