@@ -161,28 +161,35 @@ class RowData:
         weights: RowWeights,
         fit_intercept: bool,
         row_norm: float | None,
-        norms: FloatArray | None = None,
     ) -> Self:
         """Return the rows of a table, scaled down to ``row_norm`` where they are longer.
 
-        ``weights`` come with the public size. ``norms`` are those of the table if they are known,
-        and overwritten. Each becomes that of the scaled row with its constant
-        (docs/proofs/summation.md, part 2).
+        ``weights`` come with the public size. Each norm is that of the scaled row with its
+        constant (docs/proofs/summation.md, part 2).
         """
-        norms, scales = table.norms() if norms is None else norms, np.empty(0)
-        if row_norm is not None:
-            with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                scales = row_norm / norms
-            np.minimum(scales, 1.0, out=scales)
-            scales[scales <= SMALLEST_FACTOR] = 0.0
-            np.minimum(norms, row_norm, out=norms)
+        numbers = (np.empty(0), table.norms(), weights.values, weights.codes, weights.grouped)
+        rows = cls(table, targets, False, None, AffineMap.identity(), weights.size, *numbers)
+        rows = rows if row_norm is None else rows.with_row_norm(row_norm)
         if fit_intercept:
+            rows, norms = replace(rows, fit_intercept=True), rows.norm_bounds
             short = norms < 2.0**30  # for others the constant changes nothing
             _add_constant(norms, True if short.all() else short)
-        identity = AffineMap.identity(row_norm)
-        public = (fit_intercept, row_norm, identity, weights.size)
-        own = (weights.values, weights.codes, weights.grouped)
-        return cls(table, targets, *public, scales, norms, *own)
+        return rows
+
+    def with_row_norm(self, row_norm: float) -> Self:
+        """Return the same rows, scaled down to a norm. Norms of the table are not computed again.
+
+        The rows must have that norm already, or none, and no constant feature.
+        """
+        if row_norm == self.row_norm:
+            return self
+        if self.row_norm is not None or self.fit_intercept or not self.map.is_identity:
+            raise ValueError("rows must be those of the table, without row_norm and intercept.")
+        with np.errstate(all="ignore"):  # a warning about one row would be about that row
+            scales = np.minimum(row_norm / self.norm_bounds, 1.0)
+        scales[scales <= SMALLEST_FACTOR] = 0.0
+        norms, identity = np.minimum(self.norm_bounds, row_norm), AffineMap.identity(row_norm)
+        return replace(self, row_norm=row_norm, map=identity, scales=scales, norm_bounds=norms)
 
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
@@ -265,20 +272,16 @@ class RowData:
         drawn[index] = True
         return self.take(np.flatnonzero(drawn[self.units]))
 
-    def weighted(self, start: int, parts: FloatArray) -> FloatArray:
-        """Return the parts of rows start and on times the rows' weights: themselves, or new."""
+    def weighted(self, start: int, parts: FloatArray, *, root: bool = False) -> FloatArray:
+        """Return the parts of rows start and on times the rows' weights: themselves, or new.
+
+        With ``root``, times roots of the weights, for parts that are squared.
+        """
         if not self.weights.size:
             return parts
         own = self.weights[start : start + len(parts)]
+        own = np.sqrt(own) * ROOT_ROOM if root else own
         return parts * own.reshape(-1, *(1,) * (parts.ndim - 1))
-
-    def weighted_roots(self, start: int, factors: FloatArray) -> FloatArray:
-        """Return factors times roots of the rows' weights, for parts that are squared."""
-        if not self.weights.size:
-            return factors
-        roots = np.sqrt(self.weights[start : start + factors.size])
-        roots *= ROOT_ROOM
-        return np.multiply(roots, factors, out=roots)
 
     @property
     def public_facts(self) -> dict[str, Any]:

@@ -48,12 +48,11 @@ def _clip(data: RowData) -> float:
     return float(data.row_norm)
 
 
-def _factors(data: RowData, start: int, stop: int) -> FloatArray:
+def _factors(data: RowData, clip: float, start: int, stop: int) -> FloatArray:
     """Return what rows are multiplied by so that none is longer than the clip: s, mapped rows κ."""
     if data.map.is_identity:
         return data.scales[start:stop]
-    factors = _clip(data) / data.bounds(start, stop)  # norms above 0, with a constant above 1
-    return np.minimum(factors, 1.0, out=factors)
+    return np.minimum(clip / data.bounds(start, stop), 1.0)  # bounds are above 0
 
 
 def row_sum(data: RowData) -> Sum:
@@ -67,7 +66,7 @@ def row_sum(data: RowData) -> Sum:
     def block_sum(start: int, stop: int) -> FloatArray:
         values = np.zeros(table.n_features + 1)
         for piece in table.pieces(start, stop):  # norms are computed while a piece is in cache
-            own = data.weighted(piece.start, _factors(data, piece.start, piece.stop))
+            own = data.weighted(piece.start, _factors(data, clip, piece.start, piece.stop))
             if mapped:
                 values[-1] += own.sum()
                 own = own * data.scales[piece.start : piece.stop]
@@ -98,7 +97,7 @@ def square_sum(data: RowData) -> Sum:
         block = np.zeros(data.n_features)
         for piece in table.pieces(start, stop):
             at, size = piece.start, piece.stop - piece.start
-            own = data.weighted_roots(at, _factors(data, at, piece.stop))
+            own = data.weighted(at, _factors(data, clip, at, piece.stop), root=True)
             if map.is_identity:
                 block += table.mapped_squares(at, own, same, np.ones(size))
             elif map.is_diagonal:
@@ -129,7 +128,7 @@ def outer_sum(data: RowData) -> Sum:
         block_rows, entries = max(OUTER_ROWS, size), table.n_entries * size
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        own = data.weighted_roots(start, _factors(data, start, stop))
+        own = data.weighted(start, _factors(data, clip, start, stop), root=True)
         block = np.zeros((size, size))
         if csr is not None:
             return csr.outer_sum(start, own)
@@ -186,7 +185,7 @@ def xy_moment_sum(
             joint_norms = np.sqrt(np.square(norms) + np.square(targets))  # each rounded correctly
             factors = np.where(joint_norms > limit, limit / joint_norms, 1.0)
         factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
-        factors = scales = data.weighted_roots(start, factors)
+        factors = scales = data.weighted(start, factors, root=True)
         if scaled:  # tiles are not scaled yet
             scales = factors * data.scales[start:stop]
             scales[scales < SMALLEST_MOMENT_FACTOR] = 0.0
@@ -215,9 +214,12 @@ def target_sum(data: RowData, bound: float) -> Sum:
     """
     bound = check_clip(bound, "bound")
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        cut = np.clip(data.targets[start:stop], -bound, bound)
-        return np.array([data.weighted(start, cut).sum()])
-
-    values = sum_blocks(block_sum, 1, data.n_rows, data.n_rows, BLOCK_ROWS)
+    cut = np.clip(data.targets, -bound, bound)
+    values = sum_blocks(
+        lambda start, stop: data.weighted(start, cut[start:stop]).sum(keepdims=True),
+        1,
+        data.n_rows,
+        data.n_rows,
+        BLOCK_ROWS,
+    )
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))

@@ -135,18 +135,6 @@ class Rows(RowData):
         other.memory = replace(self.memory)
         return other
 
-    def with_row_norm(self, row_norm: float) -> Self:
-        """Return the same rows, scaled down to a norm. Norms of the table are not computed again.
-
-        The rows must have that norm already, or none, and no constant feature.
-        """
-        if row_norm == self.row_norm:
-            return self
-        if self.row_norm is not None or self.fit_intercept or not self.map.is_identity:
-            raise ValueError("rows must be those of the table, without row_norm and intercept.")
-        settings = (self.row_weights, False, float(row_norm))
-        return self.of(self.table, self.targets, *settings, self.norm_bounds.copy())
-
     def with_weights(self, weights: RowWeights) -> Self:
         """Return the same rows with other weights. Nothing is computed again or copied."""
         own = check_weights(weights, self.n_rows, None)

@@ -225,10 +225,13 @@ class DenseTable:
         """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite."""
         out, same = np.empty(self.n_rows), AffineMap.to_norm(np.inf, self.n_features)
 
-        def part(first: int, last: int) -> bool:
-            return self.mapped_norms(first, np.empty(0), same, out[first:last])
-
-        if not all(in_parts(part, self.n_rows, self.n_entries, self.block_rows)):
+        finite = in_parts(
+            lambda first, last: self.mapped_norms(first, np.empty(0), same, out[first:last]),
+            self.n_rows,
+            self.n_entries,
+            self.block_rows,
+        )
+        if not all(finite):
             raise ValueError(BAD_NUMBERS)
         return out
 
@@ -239,7 +242,7 @@ class DenseTable:
         is not covered (`RowData.bounds` does that).
         """
         finite, inflation = True, norm_inflation(len(map.offset))
-        for row, tile in self.stored(start, start + out.size):
+        for row, tile in self.tiles(start, start + out.size, single=True):
             at = slice(row - start, row - start + len(tile))
             if map.is_diagonal:
                 numbers = (scales[at], map.linear, map.offset, inflation)
@@ -253,19 +256,19 @@ class DenseTable:
     ) -> FloatArray:
         """Return Σ (κ·(L·(s·x) − b))² over rows start and on, by column; L is a diagonal."""
         total = np.zeros(self.n_features)
-        for row, tile in self.stored(start, start + factors.size):
+        for row, tile in self.tiles(start, start + factors.size, single=True):
             at = slice(row - start, row - start + len(tile))
             KERNELS.dense_squares(tile, scales[at], map.linear, map.offset, factors[at], total)
         return total
 
-    def stored(self, start: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (first row, C-contiguous rows) for rows start to stop, as stored if kernels can."""
-        whole = iter([(start, self.array[start:stop])])
-        return whole if self.as_stored else self.tiles(start, stop)
+    def tiles(
+        self, start: int, stop: int, *, single: bool = False
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, read-only C-contiguous dense rows) for rows start to stop.
 
-    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, read-only C-contiguous dense rows) for rows start to stop."""
-        if self._by_row:
+        They are of float64; with ``single``, rows of float32 may be as they are stored.
+        """
+        if self._by_row or (single and self.as_stored):
             yield start, self.array[start:stop]
             return
         buffer = np.empty((min(self._height, stop - start), self.n_features))
