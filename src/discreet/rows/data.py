@@ -26,7 +26,7 @@ from discreet.rows.bounds import (
     mapped_norm_error,
 )
 from discreet.rows.sparse import Table
-from discreet.rows.table import KERNELS, PRODUCT_KERNELS, in_parts
+from discreet.rows.table import KERNELS, in_parts
 from discreet.rows.units import Codes, RowWeights
 from discreet.validate import FloatArray
 
@@ -332,11 +332,11 @@ class RowData:
         return carried[:, :-1], carried[:, -1]
 
     def finish_margins(self, products: FloatArray, at: slice, constants: FloatArray) -> None:
-        """Turn products with stored rows into margins, in place."""
+        """Turn products with stored rows, one or K each, into margins, in place."""
         if self.scales.size:
-            products *= self.scales[at]
+            products *= self.scales[at].reshape(-1, *(1,) * (products.ndim - 1))
         if constants.size:
-            products += constants[0]
+            products += constants
 
     def block_margins(
         self, start: int, stop: int, weights: FloatArray, constants: FloatArray, out: FloatArray
@@ -357,7 +357,7 @@ class RowData:
                 self.block_margins(start, stop, rows[0], constants, here)
             else:
                 table.output_products(start, stop, rows, here)
-                PRODUCT_KERNELS.finish_margins(here, self.scales[start:stop], constants)
+                self.finish_margins(here, slice(start, stop), constants)
 
         with np.errstate(all="ignore"):
             in_parts(part, self.n_rows, table.n_entries * count, table.block_rows)

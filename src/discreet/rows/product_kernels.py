@@ -166,17 +166,6 @@ def sparse_output_add(indptr, indices, data, factors, out):
                 target[output] += own[output] * value
 
 
-@kernel
-def finish_margins(margins, scales, constants):
-    """Scale the products of each row, if rows are scaled, and add the outputs' constants."""
-    for i in range(margins.shape[0]):
-        for k in range(margins.shape[1]):
-            if scales.size > 0:
-                margins[i, k] *= scales[i]
-            if constants.size > 0:
-                margins[i, k] += constants[k]
-
-
 # Norms of rows under a matrix
 
 
