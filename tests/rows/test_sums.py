@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Squared
 from discreet.rows import DenseTable, SparseTable, as_rows
+from discreet.rows.table import KERNELS
 
 STEPS = np.linspace(0, 2, 21)
 
@@ -115,8 +116,14 @@ def test_one_product_an_iteration(convert, small_table, monkeypatch):
     rows = as_rows(convert(small_table[0]), small_table[1])
     calls = []
     table = rows.table
-    products = table.products
+    products, gradient = table.products, KERNELS.dense_gradient
+
+    def counted(code, parameter, X, at, *rest):
+        calls.extend([1] if at.size else [])
+        return gradient(code, parameter, X, at, *rest)
+
     monkeypatch.setattr(table, "products", lambda *a: calls.append(1) or products(*a))
+    monkeypatch.setattr(KERNELS, "dense_gradient", counted)
     weights, direction = vectors(rows)
     rows.gradient_sum(weights, Logistic(), 1.0)
     assert len(calls) == 1
@@ -134,6 +141,31 @@ def test_one_product_an_iteration(convert, small_table, monkeypatch):
     calls.clear()
     rows.gradient_sum(weights + 1e-9, Logistic(), 1.0)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_beyond_the_nearest_cache_have_their_own_numbers(dtype, intercept):
+    """Gradients of rows in place are computed group by group: each with its rows' own numbers."""
+    generator = np.random.default_rng(7)
+    n, d = 9000, 20  # blocks of 4096 rows, groups of less than 1000
+    X = (generator.standard_normal((n, d)) * generator.uniform(0.1, 9, (n, 1))).astype(dtype)
+    y, own = generator.choice([-1.0, 1.0], n), generator.integers(0, 2**30, n) / 2.0**30
+    settings = {"fit_intercept": intercept, "row_norm": 5.0, "weights": own, "public_size": n}
+    near, far = as_rows(X, y, **settings), as_rows(np.asfortranarray(X), y, **settings)
+    weights = 0.3 * generator.standard_normal(near.n_parameters)
+    scaled = X * np.minimum(1.0, 5.0 / np.linalg.norm(X.astype(float), axis=1))[:, None]
+    points = np.hstack([scaled, np.ones((n, 1))]) if intercept else scaled
+    for known in (False, True):  # margins are computed, then remembered
+        found, other = (
+            near.gradient_sum(weights, Logistic(), 0.5),
+            far.gradient_sum(weights, Logistic(), 0.5),
+        )
+        assert np.linalg.norm(found.values - other.values) <= found.error + other.error, known
+        slopes = -y / (1 + np.exp(y * (points @ weights)))
+        bounds = 0.5 / np.linalg.norm(points, axis=1)
+        expected = (own * np.clip(slopes, -bounds, bounds)) @ points
+        np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-9 * n)
 
 
 def test_memory_of_the_caller_is_not_remembered(small_table):

@@ -188,8 +188,8 @@ def transform(
             table = _applied(released, table, own=table is not X)
             rows_now = partial(rows_of, table, targets)
         else:
-            if base is None:  # made once: norms are computed there
-                base = rows_of(table, targets, row_norm=affine.row_norm)
+            if base is None:  # with the norms that this step's rows have
+                base = rows.with_row_norm(affine.row_norm)
             rows_now = partial(base.transformed, affine)
     if expansion is not None and not made:
         rows_now = partial(rows_of, _expanded(expansion, table, problem.n_features), targets)

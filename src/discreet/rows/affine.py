@@ -10,13 +10,21 @@ Proof: docs/proofs/affine.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.rows.bounds import norm_inflation
 from discreet.validate import FloatArray
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a contiguous view that cannot be written: the one type kernels are compiled for."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +56,25 @@ class AffineMap:
         diagonal = self.linear.ndim == 1
         size = np.abs(self.linear).max() if diagonal else np.linalg.norm(self.linear)
         total = float(size) * self.row_norm + float(np.linalg.norm(self.offset))
+        if self.linear.ndim:
+            object.__setattr__(self, "linear", read_only(self.linear))
+            object.__setattr__(self, "offset", read_only(self.offset))
         object.__setattr__(self, "is_identity", self.linear.ndim == 0)
         object.__setattr__(self, "is_diagonal", diagonal)
         object.__setattr__(self, "bound", total * norm_inflation(self.linear.size))
+
+    @cached_property
+    def packed(self) -> tuple[FloatArray, float]:
+        """Of a matrix: a triangle R with ‖L·x − b‖ = ‖R·(x, −1)‖, and what norms are lifted by.
+
+        (L, b) = QR, up to rounding (docs/proofs/affine.md); rows of R are packed four by four, as
+        the kernel takes them.
+        """
+        triangle: Any = np.linalg.qr(np.column_stack([self.linear, self.offset]), mode="r")
+        size, width = triangle.shape
+        filled = np.vstack([triangle, np.zeros((-size % 4, width))])
+        packed = filled.reshape(-1, 4, width).transpose(0, 2, 1)
+        return read_only(packed), norm_inflation(size)
 
     @classmethod
     def identity(cls, row_norm: float | None = None) -> Self:

@@ -100,6 +100,9 @@ UNDERFLOW = 2.0**-900
 LARGEST_ENTRY = 1e150
 """Entries of narrower tables are cut to this. shrunk_gd.md."""
 
+QR_ROUNDINGS = 64
+"""Roundings of a computed QR decomposition, over the number of entries; 6 suffice. affine.md."""
+
 SMALLEST_MAPPED_CLIP = 1e-9
 """Below this clip, factors of mapped rows could be rounded to 0. affine.md."""
 
@@ -155,6 +158,15 @@ def mapped_error(
     """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md)."""
     depth = gamma(sum_depth(block_rows)) + gamma(n_features + 16)
     return SLACK * (size + 1) * factor * depth * (map_bound + 1.0)
+
+
+def mapped_norm_error(n_features: int, map_bound: float, *, turned: bool) -> float:
+    """Bound what a computed norm of a mapped row falls short of the true one (affine.md).
+
+    ``turned``: the map is a matrix, and was made a triangle before.
+    """
+    roundings = QR_ROUNDINGS * (n_features + 1) ** 2 if turned else 0
+    return (4 * gamma(n_features + 16) + gamma(roundings)) * map_bound
 
 
 def mapped_square_error(size: int, block_rows: int, clip: float, map_bound: float) -> float:

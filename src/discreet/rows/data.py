@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,12 +23,10 @@ from discreet.rows.bounds import (
     ROOT_ROOM,
     SMALLEST_FACTOR,
     SMALLEST_MAPPED_SCALE,
-    UNIT_ROUNDOFF,
-    gamma,
-    norm_inflation,
+    mapped_norm_error,
 )
-from discreet.rows.sparse import SparseTable, Table
-from discreet.rows.table import KERNELS, PRODUCT_KERNELS, in_parts, read_only
+from discreet.rows.sparse import Table
+from discreet.rows.table import KERNELS, in_parts
 from discreet.rows.units import Codes, RowWeights
 from discreet.validate import FloatArray
 
@@ -70,12 +69,15 @@ class Line(NamedTuple):
 class Memory:
     """The last margins of rows, their changes along the last line, and their largest entries.
 
-    Each is replaced, never modified, so copies may share them.
+    Each is replaced, never modified, so copies may share them. ``mapped`` are the rows under the
+    last map; ``measured`` is True if all bounds on norms were computed.
     """
 
     point: Point | None = None
     line: Line | None = None
     largest: FloatArray | None = None
+    mapped: RowData | None = None
+    measured: bool = False
 
     def known(self, weights: FloatArray) -> FloatArray | None:
         """Return the margins at ``weights`` if they are remembered or lie on the last line."""
@@ -114,7 +116,8 @@ class RowData:
     scales : ndarray
         s of each row; no entries if no row is scaled.
     norm_bounds : ndarray
-        Upper bounds on the norm of each mapped row, with its constant, from that row alone.
+        Upper bounds on the norm of each mapped row, with its constant, from that row alone; 0 if
+        not computed yet. Read them through `bounds`.
     weights : ndarray
         What a row's part in every sum is multiplied by: from 0 to 1, in multiples of 2^-30. No
         entries if all are 1.
@@ -164,20 +167,29 @@ class RowData:
         ``weights`` come with the public size. Each norm is that of the scaled row with its
         constant (docs/proofs/summation.md, part 2).
         """
-        norms, scales = table.norms(), np.empty(0)
-        if row_norm is not None:
-            with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                scales = row_norm / norms
-            np.minimum(scales, 1.0, out=scales)
-            scales[scales <= SMALLEST_FACTOR] = 0.0
-            np.minimum(norms, row_norm, out=norms)
+        numbers = (np.empty(0), table.norms(), weights.values, weights.codes, weights.grouped)
+        rows = cls(table, targets, False, None, AffineMap.identity(), weights.size, *numbers)
+        rows = rows if row_norm is None else rows.with_row_norm(row_norm)
         if fit_intercept:
+            rows, norms = replace(rows, fit_intercept=True), rows.norm_bounds
             short = norms < 2.0**30  # for others the constant changes nothing
             _add_constant(norms, True if short.all() else short)
-        identity = AffineMap.identity(row_norm)
-        public = (fit_intercept, row_norm, identity, weights.size)
-        own = (weights.values, weights.codes, weights.grouped)
-        return cls(table, targets, *public, scales, norms, *own)
+        return rows
+
+    def with_row_norm(self, row_norm: float) -> Self:
+        """Return the same rows, scaled down to a norm. Norms of the table are not computed again.
+
+        The rows must have that norm already, or none, and no constant feature.
+        """
+        if row_norm == self.row_norm:
+            return self
+        if self.row_norm is not None or self.fit_intercept or not self.map.is_identity:
+            raise ValueError("rows must be those of the table, without row_norm and intercept.")
+        with np.errstate(all="ignore"):  # a warning about one row would be about that row
+            scales = np.minimum(row_norm / self.norm_bounds, 1.0)
+        scales[scales <= SMALLEST_FACTOR] = 0.0
+        norms, identity = np.minimum(self.norm_bounds, row_norm), AffineMap.identity(row_norm)
+        return replace(self, row_norm=row_norm, map=identity, scales=scales, norm_bounds=norms)
 
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
@@ -201,29 +213,39 @@ class RowData:
                 f"rows can be mapped to norms of at most {LARGEST_MAPPED_NORM:g}; this map allows "
                 f"{map.bound:g}. Scale the columns down first."
             )
-        mapped = replace(self, fit_intercept=fit_intercept, row_norm=row_norm, map=map)
-        table, norms, bound = self.table, np.empty(self.n_rows), map.bound
-        csr = table if isinstance(table, SparseTable) and map.is_diagonal else None
+        last = self.memory.mapped
+        norms = np.zeros(self.n_rows)
+        if last is not None and last.map is map and last.fit_intercept == fit_intercept:
+            norms = last.norm_bounds
+        public: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm, "map": map}
+        self.memory.mapped = mapped = replace(self, norm_bounds=norms, **public)
+        return mapped
 
-        def part(first: int, last: int) -> None:
-            if csr is not None:
-                csr.mapped_norms(first, self.scales[first:last], map, norms[first:last])
-                return
-            for row, tile in mapped.tiles(first, last):
-                out = norms[row : row + len(tile)]
-                KERNELS.dense_norms(read_only(tile), norm_inflation(mapped.n_features), out)
+    def bounds(self, start: int = 0, stop: int | None = None) -> FloatArray:
+        """Return upper bounds on the norms of rows start to stop, with their constants.
 
-        entries = table.n_entries * (1 if map.is_diagonal else mapped.n_features)
-        in_parts(part, self.n_rows, entries, table.block_rows)
-        if csr is not None:  # squares as differences of larger numbers: slack for cancellation
-            norms += 16 * gamma(2 * table.n_features + 32) * bound**2
-            np.sqrt(norms, out=norms)
-            norms *= 1 + 16 * UNIT_ROUNDOFF
-        norms += 4 * gamma(table.n_features + 16) * bound
-        norms[self.scales < SMALLEST_MAPPED_SCALE] = 2 * bound + 1
-        if fit_intercept:
+        Those of mapped rows are computed when they are first asked for, and kept.
+        """
+        stop = self.n_rows if stop is None else stop
+        norms, table, map = self.norm_bounds[start:stop], self.table, self.map
+        if map.is_identity or self.memory.measured:
+            return norms
+        if not norms.all():
+            entries = norms.size * table.n_features * (1 if map.is_diagonal else self.n_features)
+            in_parts(partial(self._measure, start), norms.size, entries, table.block_rows)
+        self.memory.measured = norms.size == self.n_rows
+        return norms
+
+    def _measure(self, start: int, first: int, last: int) -> None:
+        """Write the bounds of mapped rows start + first to start + last (docs/proofs/affine.md)."""
+        map, at = self.map, slice(start + first, start + last)
+        norms, scales = np.empty(last - first), self.scales[at]
+        self.table.mapped_norms(at.start, scales, map, norms)
+        norms += mapped_norm_error(self.table.n_features, map.bound, turned=not map.is_diagonal)
+        norms[scales < SMALLEST_MAPPED_SCALE] = 2 * map.bound + 1
+        if self.fit_intercept:
             _add_constant(norms, True)
-        return replace(mapped, norm_bounds=norms)
+        self.norm_bounds[at] = norms
 
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the named rows, as rows; the public size stays that of the whole table."""
@@ -250,20 +272,16 @@ class RowData:
         drawn[index] = True
         return self.take(np.flatnonzero(drawn[self.units]))
 
-    def weighted(self, start: int, parts: FloatArray) -> FloatArray:
-        """Return the parts of rows start and on times the rows' weights: themselves, or new."""
+    def weighted(self, start: int, parts: FloatArray, *, root: bool = False) -> FloatArray:
+        """Return the parts of rows start and on times the rows' weights: themselves, or new.
+
+        With ``root``, times roots of the weights, for parts that are squared.
+        """
         if not self.weights.size:
             return parts
         own = self.weights[start : start + len(parts)]
+        own = np.sqrt(own) * ROOT_ROOM if root else own
         return parts * own.reshape(-1, *(1,) * (parts.ndim - 1))
-
-    def weighted_roots(self, start: int, factors: FloatArray) -> FloatArray:
-        """Return factors times roots of the rows' weights, for parts that are squared."""
-        if not self.weights.size:
-            return factors
-        roots = np.sqrt(self.weights[start : start + factors.size])
-        roots *= ROOT_ROOM
-        return np.multiply(roots, factors, out=roots)
 
     @property
     def public_facts(self) -> dict[str, Any]:
@@ -314,11 +332,11 @@ class RowData:
         return carried[:, :-1], carried[:, -1]
 
     def finish_margins(self, products: FloatArray, at: slice, constants: FloatArray) -> None:
-        """Turn products with stored rows into margins, in place."""
+        """Turn products with stored rows, one or K each, into margins, in place."""
         if self.scales.size:
-            products *= self.scales[at]
+            products *= self.scales[at].reshape(-1, *(1,) * (products.ndim - 1))
         if constants.size:
-            products += constants[0]
+            products += constants
 
     def block_margins(
         self, start: int, stop: int, weights: FloatArray, constants: FloatArray, out: FloatArray
@@ -339,7 +357,7 @@ class RowData:
                 self.block_margins(start, stop, rows[0], constants, here)
             else:
                 table.output_products(start, stop, rows, here)
-                PRODUCT_KERNELS.finish_margins(here, self.scales[start:stop], constants)
+                self.finish_margins(here, slice(start, stop), constants)
 
         with np.errstate(all="ignore"):
             in_parts(part, self.n_rows, table.n_entries * count, table.block_rows)
@@ -378,9 +396,8 @@ def _add_constant(norms: FloatArray, where: Any) -> None:
 
 def map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[Any]) -> None:
     """Write L·(s·x) − b to out for each row of a tile, which may be out itself."""
-    linear, offset = read_only(map.linear), read_only(map.offset)
     if map.is_diagonal:
-        KERNELS.map_rows(tile, scales, linear, offset, out)
+        KERNELS.map_rows(tile, scales, map.linear, map.offset, out)
     else:
-        KERNELS.rotate_rows(tile, scales, linear, out)
-        out -= offset
+        KERNELS.rotate_rows(tile, scales, map.linear, out)
+        out -= map.offset

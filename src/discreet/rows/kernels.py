@@ -20,68 +20,74 @@ from numba import types
 from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
-from discreet.objectives.kernels import REACH, exp, loss, softplus
+from discreet.objectives.kernels import REACH, exp, loss, slopes, softplus
 from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM, UNIT_ROUNDOFF
 
 LANES = 64
 """Rows that are worked on side by side, so that the compiler can use vector instructions."""
 
+EIGHT = ir.VectorType(ir.DoubleType(), 8)
+
 # Dense tables: C-contiguous arrays, or F-contiguous ones of float64.
 
 
-def eight_lanes(builder, row, vectors, count, single=False):
-    """Build a loop that adds up row·vector in eight lanes, for each vector; return the sums.
+def eights(context, builder, array, value, offset):
+    """Return a pointer to groups of eight numbers, from an offset of an array on."""
+    data = context.make_array(array)(context, builder, value).data
+    number = ir.FloatType() if array.dtype == types.float32 else ir.DoubleType()
+    return builder.bitcast(builder.gep(data, [offset]), ir.VectorType(number, 8).as_pointer())
 
-    Vector instructions in strict arithmetic: without ``fastmath`` the compiler finds none by
-    itself. ``row`` and ``vectors`` point to ``count`` groups of eight numbers.
+
+def widened(builder, pointer, k):
+    """Load eight numbers; single precision is widened, exactly."""
+    numbers = builder.load(builder.gep(pointer, [k]), align=4)
+    return builder.fpext(numbers, EIGHT) if numbers.type != EIGHT else numbers
+
+
+def loop_over(builder, count, n_values, step):
+    """Build a loop of k from 0 to count, over vectors that start at 0; return the last ones.
+
+    ``step(k, values)`` returns the next ones. Vector instructions in strict arithmetic: without
+    ``fastmath`` the compiler finds none by itself.
     """
-    eight = ir.VectorType(ir.DoubleType(), 8)
-    nothing, zero = ir.Constant(eight, [0.0] * 8), ir.Constant(count.type, 0)
+    nothing, zero = ir.Constant(EIGHT, [0.0] * 8), ir.Constant(count.type, 0)
     before = builder.block
     loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
     builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
     builder.position_at_end(loop)
-    k, sums = builder.phi(count.type), [builder.phi(eight) for _ in vectors]
-    entries = builder.load(builder.gep(row, [k]), align=4 if single else 8)
-    if single:
-        entries = builder.fpext(entries, eight)
-    weights = [builder.load(builder.gep(vector, [k]), align=8) for vector in vectors]
-    terms = [builder.fmul(entries, numbers) for numbers in weights]
-    new_sums = [builder.fadd(total, term) for total, term in zip(sums, terms, strict=True)]
-    new_k = builder.add(k, ir.Constant(count.type, 1))
-    builder.cbranch(builder.icmp_signed("<", new_k, count), loop, after)
+    k, values = builder.phi(count.type), [builder.phi(EIGHT) for _ in range(n_values)]
+    later = [builder.add(k, ir.Constant(count.type, 1)), *step(k, values)]
+    builder.cbranch(builder.icmp_signed("<", later[0], count), loop, after)
     builder.position_at_end(after)
-    totals = [builder.phi(eight) for _ in vectors]
-    firsts, laters = [zero] + [nothing] * 2 * len(sums), [new_k, *new_sums, *new_sums]
-    for phi, first, later in zip([k, *sums, *totals], firsts, laters, strict=True):
+    ends = [builder.phi(EIGHT) for _ in values]
+    firsts = [zero] + [nothing] * 2 * n_values
+    for phi, first, last in zip([k, *values, *ends], firsts, later + later[1:], strict=True):
         phi.add_incoming(first, before)
-        phi.add_incoming(later, loop)
-    return totals
+        phi.add_incoming(last, loop)
+    return ends
 
 
 @intrinsic
 def eight_sums(_context, table, start, vector, eighths):
     """Return eight interleaved dot products: of entries start + 0, 8, …, start + 1, 9, … etc.
 
-    ``table`` is a contiguous array of float32 or float64 and ``vector`` one of float64; ``eighths``
-    counts the terms of each sum. Single precision is widened first, exactly.
+    ``table`` and ``vector`` are contiguous arrays of float32 or float64; ``eighths`` counts the
+    terms of each sum.
     """
-    known = table.dtype in (types.float32, types.float64) and vector.dtype == types.float64
-    if not known or any(a.layout != "C" for a in (table, vector)):
+    if any(a.layout != "C" for a in (table, vector)):
         return None  # numba reports that no such function exists
-    single = table.dtype == types.float32
     result = types.UniTuple(types.float64, 8)
 
     def generate(context, builder, signature, arguments):
-        eight = ir.VectorType(ir.DoubleType(), 8)
-        left, right = (
-            context.make_array(signature.args[k])(context, builder, arguments[k]).data
-            for k in (0, 2)
-        )
-        stored = ir.VectorType(ir.FloatType(), 8) if single else eight
-        left = builder.bitcast(builder.gep(left, [arguments[1]]), stored.as_pointer())
-        right = builder.bitcast(right, eight.as_pointer())
-        (total,) = eight_lanes(builder, left, [right], arguments[3], single)
+        kinds, zero = signature.args, ir.Constant(arguments[1].type, 0)
+        row = eights(context, builder, kinds[0], arguments[0], arguments[1])
+        along = eights(context, builder, kinds[2], arguments[2], zero)
+
+        def step(k, totals):
+            term = builder.fmul(widened(builder, row, k), widened(builder, along, k))
+            return [builder.fadd(totals[0], term)]
+
+        (total,) = loop_over(builder, arguments[3], 1, step)
         lanes = [ir.Constant(ir.IntType(32), lane) for lane in range(8)]
         parts = [builder.extract_element(total, lane) for lane in lanes]
         return context.make_tuple(builder, result, parts)
@@ -190,21 +196,36 @@ def safe_norm(values):
 
 
 @kernel
-def dense_norms(table, inflation, out):
-    """Write upper bounds on the norms of rows to out; return whether all entries are finite.
+def dense_norms(rows, scales, factors, offset, inflation, out):
+    """Write upper bounds on the norms of factors·(scale·x) − offset to out.
 
-    ``table`` is a contiguous array of float64.
+    Return whether all of them are finite. ``rows`` is a C-contiguous array of float32 or float64;
+    ``scales`` may have no entries.
     """
+    mapped = np.empty((1, rows.shape[1]))
     finite = True
-    for i in range(table.shape[0]):
-        total = dense_product(table, i, table[i])
+    for i in range(rows.shape[0]):
+        scale = scales[i] if scales.size > 0 else 1.0
+        for j in range(rows.shape[1]):
+            mapped[0, j] = factors[j] * (scale * rows[i, j]) - offset[j]
+        total = dense_product(mapped, 0, mapped[0])
         norm = math.sqrt(total)
         if not SAFE_LOW <= total <= SAFE_HIGH:
-            norm, good = safe_norm(table[i])
+            norm, good = safe_norm(mapped[0])
             finite = finite and good
         bound = norm * inflation
         out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
     return finite
+
+
+@kernel
+def dense_squares(rows, scales, factors, offset, row_factors, out):
+    """Add the squares of row_factor·(factors·(scale·x) − offset) to out, column by column."""
+    for i in range(rows.shape[0]):
+        row, scale, weight = rows[i], scales[i], row_factors[i]
+        for j in range(row.size):
+            value = weight * (factors[j] * (scale * row[j]) - offset[j])
+            out[j] += value * value
 
 
 @kernel
@@ -226,16 +247,6 @@ def rotate_rows(rows, scales, matrix, out):
         dense_products(matrix, scaled, rotated)
         for j in range(rotated.size):
             out[i, j] = rotated[j]
-
-
-@kernel
-def dense_square_add(rows, scales, out):
-    """Add the squares of the entries of scale·x to out, over rows."""
-    for i in range(rows.shape[0]):
-        row, scale = rows[i], scales[i]
-        for j in range(row.size):
-            value = scale * row[j]
-            out[j] += value * value
 
 
 @kernel
@@ -276,6 +287,35 @@ def clip_slopes(norms, scales, weights, clip, slopes):
     for i in range(slopes.size):
         slopes[i] = slopes[i] if abs(slopes[i]) > SMALLEST_FACTOR else 0.0
     return total
+
+
+@kernel
+def dense_gradient(loss_code, parameter, table, weights, rows, clip, margins, height, out):
+    """Add the clipped gradients of rows to out, whose last entry is the intercept's.
+
+    ``weights`` has one more entry than ``table`` has columns, a constant; if it has none, margins
+    are known, else they are written down. ``rows`` has the targets, norms, scales and weights of
+    rows; ``height`` rows, or 64 at least, are worked on at a time, so that they are read from
+    memory once.
+    """
+    height = max(height, LANES)
+    targets, norms, scales, own = rows
+    width = table.shape[1]
+    buffer = np.empty(height)
+    for start in range(0, margins.size, height):
+        at = slice(start, min(start + height, margins.size))
+        here = margins[at]
+        if weights.size > 0:
+            dense_products(table[at], weights[:width], here)
+            if scales.size > 0:
+                for i in range(here.size):
+                    here[i] *= scales[start + i]
+            for i in range(here.size):
+                here[i] += weights[width]
+        factors = buffer[: here.size]
+        slopes(loss_code, parameter, here, targets[at], factors)
+        out[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
+        dense_add(table[at], factors, out[:width])
 
 
 @kernel

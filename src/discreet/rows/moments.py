@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     LARGEST_TARGET,
@@ -24,7 +25,7 @@ from discreet.rows.bounds import (
     outer_error,
 )
 from discreet.rows.data import RowData
-from discreet.rows.sparse import SparseTable, weighted_sum
+from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import Sum, carried_back, check_clip
 from discreet.rows.table import one_thread, sum_blocks
 from discreet.validate import FloatArray
@@ -47,12 +48,11 @@ def _clip(data: RowData) -> float:
     return float(data.row_norm)
 
 
-def _factors(data: RowData, start: int, stop: int) -> FloatArray:
+def _factors(data: RowData, clip: float, start: int, stop: int) -> FloatArray:
     """Return what rows are multiplied by so that none is longer than the clip: s, mapped rows κ."""
     if data.map.is_identity:
         return data.scales[start:stop]
-    factors = _clip(data) / data.norm_bounds[start:stop]  # norms above 0, with a constant above 1
-    return np.minimum(factors, 1.0, out=factors)
+    return np.minimum(clip / data.bounds(start, stop), 1.0)  # bounds are above 0
 
 
 def row_sum(data: RowData) -> Sum:
@@ -65,11 +65,12 @@ def row_sum(data: RowData) -> Sum:
 
     def block_sum(start: int, stop: int) -> FloatArray:
         values = np.zeros(table.n_features + 1)
-        own = data.weighted(start, _factors(data, start, stop))
-        if mapped:
-            values[-1] = own.sum()
-            own = own * data.scales[start:stop]
-        values[:-1] = weighted_sum(table, start, own)
+        for piece in table.pieces(start, stop):  # norms are computed while a piece is in cache
+            own = data.weighted(piece.start, _factors(data, clip, piece.start, piece.stop))
+            if mapped:
+                values[-1] += own.sum()
+                own = own * data.scales[piece.start : piece.stop]
+            table.add(piece, own, values[:-1])
         return values
 
     size = (data.n_rows, table.n_entries, table.block_rows)
@@ -88,20 +89,23 @@ def square_sum(data: RowData) -> Sum:
     """
     clip, table, map = _clip(data), data.table, data.map
     error = outer_error(data.public_size, table.block_rows, clip)
-    csr = table if isinstance(table, SparseTable) and map.is_diagonal else None
-    if csr is not None:
+    if map.is_diagonal and not table.dense:
         error = mapped_square_error(data.public_size, table.block_rows, clip, map.bound)
+    same = AffineMap.to_norm(np.inf, table.n_features)
 
     def block_sum(start: int, stop: int) -> FloatArray:
         block = np.zeros(data.n_features)
-        own = data.weighted_roots(start, _factors(data, start, stop))
-        if map.is_identity:
-            return table.square_sum(start, own)
-        if csr is not None:
-            return csr.mapped_squares(start, data.scales[start:stop], map, own)
-        for row, tile in data.tiles(start, stop):
-            tile *= own[row - start : row - start + len(tile), None]
-            block += np.einsum("ij,ij->j", tile, tile)
+        for piece in table.pieces(start, stop):
+            at, size = piece.start, piece.stop - piece.start
+            own = data.weighted(at, _factors(data, clip, at, piece.stop), root=True)
+            if map.is_identity:
+                block += table.mapped_squares(at, own, same, np.ones(size))
+            elif map.is_diagonal:
+                block += table.mapped_squares(at, data.scales[at : piece.stop], map, own)
+            else:
+                for row, tile in data.tiles(at, piece.stop):
+                    tile *= own[row - at : row - at + len(tile), None]
+                    block += np.einsum("ij,ij->j", tile, tile)
         return block
 
     size = (data.n_rows, table.n_entries, table.block_rows)
@@ -124,12 +128,13 @@ def outer_sum(data: RowData) -> Sum:
         block_rows, entries = max(OUTER_ROWS, size), table.n_entries * size
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        own = data.weighted_roots(start, _factors(data, start, stop))
+        own = data.weighted(start, _factors(data, clip, start, stop), root=True)
         block = np.zeros((size, size))
         if csr is not None:
             return csr.outer_sum(start, own)
         for row, tile in data.tiles(start, stop):
-            scaled = tile * own[row - start : row - start + len(tile), None]
+            factors = own[row - start : row - start + len(tile), None]
+            scaled = np.multiply(tile, factors, out=None if data.map.is_identity else tile)
             block += scaled.T @ scaled
         return block
 
@@ -176,11 +181,11 @@ def xy_moment_sum(
         with np.errstate(all="ignore"):
             targets = (data.targets[start:stop] - float(target_centre)) * float(target_weight)
             targets = np.clip(targets, -LARGEST_TARGET, LARGEST_TARGET)
-            norms = data.norm_bounds[start:stop] if features else 1.0
+            norms = data.bounds(start, stop) if features else 1.0
             joint_norms = np.sqrt(np.square(norms) + np.square(targets))  # each rounded correctly
             factors = np.where(joint_norms > limit, limit / joint_norms, 1.0)
         factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
-        factors = scales = data.weighted_roots(start, factors)
+        factors = scales = data.weighted(start, factors, root=True)
         if scaled:  # tiles are not scaled yet
             scales = factors * data.scales[start:stop]
             scales[scales < SMALLEST_MOMENT_FACTOR] = 0.0
@@ -209,9 +214,12 @@ def target_sum(data: RowData, bound: float) -> Sum:
     """
     bound = check_clip(bound, "bound")
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        cut = np.clip(data.targets[start:stop], -bound, bound)
-        return np.array([data.weighted(start, cut).sum()])
-
-    values = sum_blocks(block_sum, 1, data.n_rows, data.n_rows, BLOCK_ROWS)
+    cut = np.clip(data.targets, -bound, bound)
+    values = sum_blocks(
+        lambda start, stop: data.weighted(start, cut[start:stop]).sum(keepdims=True),
+        1,
+        data.n_rows,
+        data.n_rows,
+        BLOCK_ROWS,
+    )
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))

@@ -206,6 +206,7 @@ class PartitionedRows:
     perturbed_gradient = perturbed_gradient
 
     with_targets = _derived("with_targets")
+    with_row_norm = _derived("with_row_norm")
     transformed = _derived("transformed")
     columns = _derived("columns")
     within_reach = _derived("within_reach")

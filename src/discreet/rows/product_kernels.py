@@ -10,13 +10,23 @@ exact error (Dekker 1971, Knuth 1969), and the errors are added up on the side (
 Accurate Sum and Dot Product, 2005). With ``fastmath`` all of this would be simplified away.
 """
 
+import math
+
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
-from discreet.rows.kernels import LANES, eight_lanes
+from discreet.rows.bounds import SAFE_LOW
+from discreet.rows.kernels import (
+    EIGHT,
+    LANES,
+    eights,
+    loop_over,
+    widened,
+)
 
 TOGETHER = 4
 """Outputs whose sums are kept in registers together, for each number of a row that is read."""
@@ -36,30 +46,28 @@ def _eight_sums_each(_context, table, start, vectors, first, width, eighths, sum
     """Write the eight interleaved dot products of a row with each of four vectors to ``sums``.
 
     The row starts at entry ``start`` of ``table``, the vectors at entries ``first``, ``first`` +
-    ``width``, … of ``vectors``; ``sums`` has 4·8 entries. As ``kernels.eight_sums``, with vector
-    instructions in strict arithmetic. All arrays are contiguous and of float64.
+    ``width``, … of ``vectors``; ``sums`` has 4·8 entries: sums of terms 0, 8, …, of 1, 9, … etc.,
+    ``eighths`` in each. All arrays are contiguous, of float64 or, but for sums, float32.
     """
-    if any(a.layout != "C" or a.dtype != types.float64 for a in (table, vectors, sums)):
+    if any(a.layout != "C" for a in (table, vectors, sums)) or sums.dtype != types.float64:
         return None  # numba reports that no such function exists
 
     def generate(context, builder, signature, arguments):
-        eight = ir.VectorType(ir.DoubleType(), 8)
         _, start, _, first, width, count, _ = arguments
-        data = {
-            k: context.make_array(signature.args[k])(context, builder, arguments[k]).data
-            for k in (0, 2, 6)
-        }
-
-        def at(k, offset):
-            return builder.bitcast(builder.gep(data[k], [offset]), eight.as_pointer())
-
-        vectors, offset = [], first
+        kinds, vectors, offset = signature.args, [], first
+        row = eights(context, builder, kinds[0], arguments[0], start)
         for _ in range(TOGETHER):
-            vectors.append(at(2, offset))
+            vectors.append(eights(context, builder, kinds[2], arguments[2], offset))
             offset = builder.add(offset, width)
-        ends = eight_lanes(builder, at(0, start), vectors, count)
-        for lane, end in enumerate(ends):
-            builder.store(end, at(6, ir.Constant(count.type, 8 * lane)), align=8)
+
+        def step(k, totals):
+            entries = widened(builder, row, k)
+            terms = [builder.fmul(entries, widened(builder, vector, k)) for vector in vectors]
+            return [builder.fadd(total, term) for total, term in zip(totals, terms, strict=True)]
+
+        for lane, end in enumerate(loop_over(builder, count, TOGETHER, step)):
+            place = ir.Constant(count.type, 8 * lane)
+            builder.store(end, eights(context, builder, kinds[6], arguments[6], place), align=8)
         return context.get_dummy_value()
 
     whole = types.intp
@@ -158,15 +166,76 @@ def sparse_output_add(indptr, indices, data, factors, out):
                 target[output] += own[output] * value
 
 
+# Norms of rows under a matrix
+
+
+@intrinsic
+def _eight_rows(_context, packed, first, turned, start, count, sums):
+    """Write the products of eight rows with four vectors to ``sums``, of 4·8 entries.
+
+    Entry k of the rows is at 8·(start + k) of ``turned`` and on, that of the vectors at ``first`` +
+    4·k of ``packed`` and on. Each product is added with one rounding, in the order of k from 0 to
+    ``count``: what becomes of a row does not depend on the others. All arrays are contiguous.
+    """
+    if any(a.layout != "C" or a.dtype != types.float64 for a in (packed, turned, sums)):
+        return None  # numba reports that no such function exists
+
+    def generate(context, builder, signature, arguments):
+        _, first, _, start, count, _ = arguments
+        kinds, eighth = signature.args, ir.Constant(count.type, 8)
+        rows = eights(context, builder, kinds[2], arguments[2], builder.mul(start, eighth))
+        data = context.make_array(kinds[0])(context, builder, arguments[0]).data
+        four = ir.VectorType(ir.DoubleType(), 4).as_pointer()
+        vectors = builder.bitcast(builder.gep(data, [first]), four)
+        shape = ir.FunctionType(EIGHT, [EIGHT] * 3)
+        fma = cgutils.get_or_insert_function(builder.module, shape, "llvm.fma.v8f64")
+
+        def step(k, totals):
+            row, numbers = (
+                widened(builder, rows, k),
+                builder.load(builder.gep(vectors, [k]), align=8),
+            )
+            for lane, total in enumerate(totals):
+                mask = ir.Constant(ir.VectorType(ir.IntType(32), 8), [lane] * 8)
+                spread = builder.shuffle_vector(numbers, numbers, mask)
+                yield builder.call(fma, [spread, row, total])
+
+        for lane, end in enumerate(loop_over(builder, count, TOGETHER, step)):
+            place = ir.Constant(count.type, 8 * lane)
+            builder.store(end, eights(context, builder, kinds[5], arguments[5], place), align=8)
+        return context.get_dummy_value()
+
+    whole = types.intp
+    return types.void(packed, whole, turned, whole, whole, sums), generate
+
+
 @kernel
-def finish_margins(margins, scales, constants):
-    """Scale the products of each row, if rows are scaled, and add the outputs' constants."""
-    for i in range(margins.shape[0]):
-        for k in range(margins.shape[1]):
-            if scales.size > 0:
-                margins[i, k] *= scales[i]
-            if constants.size > 0:
-                margins[i, k] += constants[k]
+def triangle_norms(rows, scales, packed, inflation, out):
+    """Write upper bounds on the norms of R·(scale·x, −1) to out, for a triangle R.
+
+    ``packed`` has the rows of R, which end in an offset, four by four, filled up with zeros: entry
+    (k, j) at [k // 4, j, k % 4]. ``rows`` is a C-contiguous array of float32 or float64.
+    """
+    n_rows, n_columns = rows.shape
+    turned = np.empty((n_columns + 1, 8))
+    turned[n_columns] = -1.0
+    sums, squares = np.empty((TOGETHER, 8)), np.empty(8)
+    for start in range(0, n_rows, 8):
+        count = min(8, n_rows - start)
+        for i in range(8):
+            here, scale = rows[min(start + i, n_rows - 1)], scales[min(start + i, n_rows - 1)]
+            for j in range(n_columns):
+                turned[j, i] = scale * here[j]
+        squares[:] = 0.0
+        for group in range(packed.shape[0]):
+            left = TOGETHER * group
+            at = (group * (n_columns + 1) + left) * TOGETHER
+            _eight_rows(packed, at, turned, left, n_columns + 1 - left, sums)
+            for k in range(TOGETHER):
+                for i in range(8):
+                    squares[i] += sums[k, i] * sums[k, i]
+        for i in range(count):
+            out[start + i] = math.sqrt(max(squares[i], SAFE_LOW)) * inflation
 
 
 # Twice the working precision

@@ -212,7 +212,7 @@ class Rows(RowData):
 
         They are computed from each row alone. Taking the constant out again rounds short ones.
         """
-        bounds = self.norm_bounds[at]
+        bounds = self.bounds(*at.indices(self.n_rows)[:2])
         if self.fit_intercept:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
                 return np.sqrt(np.maximum(np.square(bounds) - 1.0, 0.0))

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.objectives.compile import KernelModule
-from discreet.rows.affine import AffineMap
-from discreet.rows.bounds import BLOCK_ROWS, norm_inflation
+from discreet.rows.affine import AffineMap, read_only
+from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, gamma, norm_inflation
 from discreet.rows.table import (
     BAD_NUMBERS,
     PRODUCT_KERNELS,
@@ -22,7 +22,6 @@ from discreet.rows.table import (
     Halves,
     Piece,
     check_columns,
-    read_only,
 )
 from discreet.validate import FloatArray
 
@@ -137,25 +136,32 @@ class SparseTable:
         KERNELS.sparse_outer_add(*self.block(start, start + scales.size), scales, total)
         return total
 
-    def mapped_norms(self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray) -> None:
+    def mapped_squared_norms(
+        self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray
+    ) -> None:
         """Write the squared norms of L·(s·x) − b of rows start and on to out; L is a diagonal."""
-        linear, offset = read_only(map.linear), read_only(map.offset)
-        numbers = (scales, linear, offset, float(offset @ offset))
+        numbers = (scales, map.linear, map.offset, float(map.offset @ map.offset))
         KERNELS.sparse_mapped_norms(*self.block(start, start + scales.size), *numbers, out)
+
+    def mapped_norms(self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray) -> None:
+        if not map.is_diagonal:
+            for row, tile in self.tiles(start, start + scales.size):
+                at = slice(row - start, row - start + len(tile))
+                PRODUCT_KERNELS.triangle_norms(tile, scales[at], *map.packed, out[at])
+            return
+        self.mapped_squared_norms(start, scales, map, out)
+        bound = map.bound  # squares are differences of larger numbers: slack for cancellation
+        out += 16 * gamma(2 * self.n_features + 32) * bound**2
+        np.sqrt(out, out=out)
+        out *= 1 + 16 * UNIT_ROUNDOFF
 
     def mapped_squares(
         self, start: int, scales: FloatArray, map: AffineMap, factors: FloatArray
     ) -> FloatArray:
-        """Return Σ (κ·(L·(s·x) − b))² over rows start and on, by column; L is a diagonal."""
         total, offset = np.zeros(self.n_features), map.offset
         numbers = (scales, map.linear, offset, factors)
         KERNELS.sparse_squares(*self.block(start, start + scales.size), *numbers, total)
         total += offset**2 * np.sum(factors**2)
-        return total
-
-    def square_sum(self, start: int, scales: FloatArray) -> FloatArray:
-        total = np.zeros(self.n_features)
-        KERNELS.sparse_square_add(*self.block(start, start + scales.size), scales, total)
         return total
 
     def weighted_squares(self, factors: FloatArray) -> FloatArray:

@@ -120,15 +120,6 @@ def sparse_squares(indptr, indices, data, scales, factors, offset, row_factors, 
 
 
 @kernel
-def sparse_square_add(indptr, indices, data, scales, out):
-    """Add the squares of the entries of scale·x to out, over the rows of a CSR matrix."""
-    for i in range(scales.size):
-        for k in range(indptr[i], indptr[i + 1]):
-            value = scales[i] * data[k]
-            out[np.uint64(indices[k])] += value * value
-
-
-@kernel
 def sparse_outer_add(indptr, indices, data, scales, out):
     """Add the upper triangles of yyᵀ, y = scale·x, of the rows of a CSR matrix to out."""
     buffer = np.empty(out.shape[0])

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from discreet.errors import NotSupported
 from discreet.objectives import Logistic, Loss, Softmax, kernel_code
 from discreet.objectives.compile import KernelModule
+from discreet.rows.affine import read_only
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     CLIP_RANGE,
@@ -29,7 +30,7 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import Line, Point, RowData
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, in_parts, sum_blocks
+from discreet.rows.table import KERNELS, NEAR_ENTRIES, DenseTable, in_parts, sum_blocks
 from discreet.validate import FloatArray, number, vector
 
 FORMULAS = KernelModule("discreet.objectives.kernels")
@@ -113,10 +114,10 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
         return _output_gradient(data, data.margins_at(at, loss.n_outputs), loss, clip)
     known = data.memory.known(at)
     if known is not None:
-        return clipped_sum(data, known, loss, clip, data.norm_bounds)
+        return clipped_sum(data, known, loss, clip, data.bounds())
     data.memory.point = None  # a vector less while the new one is computed
     computed = np.empty(data.n_rows)
-    total = clipped_sum(data, computed, loss, clip, data.norm_bounds, missing=at)
+    total = clipped_sum(data, computed, loss, clip, data.bounds(), missing=at)
     data.memory.point = Point(at, computed)
     return total
 
@@ -135,12 +136,22 @@ def clipped_sum(
     """
     table, targets, scales, own = data.table, data.targets, data.scales, data.weights
     code, parameter = kernel_code(loss)
+    X = table.array if code and isinstance(table, DenseTable) and table.as_stored else None
     slopes_of, clip_slopes = FORMULAS.SLOPES[code], KERNELS.clip_slopes
+    carried = np.empty(0)
     if missing is not None:
         rows, constants = data.carried(missing, 1)
+        carried = np.append(rows[0], constants if constants.size else 0.0)
 
     def block_sum(start: int, stop: int) -> FloatArray:
         values, buffer = np.zeros(table.n_features + 1), np.empty(stop - start)
+        if X is not None:
+            at = slice(start, stop)
+            norms = np.maximum(sizes[at], data.smallest)
+            numbers = (read_only(targets[at]), norms, scales[at], own[at])
+            settings = (carried, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
+            KERNELS.dense_gradient(code, parameter, X[at], *settings, values)
+            return values
         for piece in table.pieces(start, stop):
             at = slice(piece.start, piece.stop)
             here, slopes = margins[at], buffer[: piece.stop - piece.start]
@@ -169,7 +180,7 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
     rounding and that of the factor. The rest is as for one output, for all K·p entries together.
     """
     table, count = data.table, loss.n_outputs
-    shape = (count, table.n_features + 1)
+    shape, sizes = (count, table.n_features + 1), data.bounds()
 
     def block_sum(start: int, stop: int) -> FloatArray:
         block = slice(start, stop)
@@ -179,7 +190,7 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
         else:
             with np.errstate(all="ignore"):
                 slopes[:] = loss.derivative(margins[block], data.targets[block])
-        norms = np.maximum(data.norm_bounds[block], data.smallest)
+        norms = np.maximum(sizes[block], data.smallest)
         numbers = (norms, data.scales[block], data.weights[block])
         KERNELS.clip_outputs(slopes, *numbers, clip, totals)
         values[:, :-1] = table.output_sum(start, slopes)

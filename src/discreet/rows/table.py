@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.objectives.compile import KernelModule
+from discreet.rows.affine import AffineMap, read_only
 from discreet.rows.bounds import BLOCK_ROWS, norm_inflation
 from discreet.validate import FloatArray
 
@@ -32,6 +33,9 @@ BAD_NUMBERS = "X must be finite; it has NaN or infinite entries. Impute them or 
 
 TILE_ENTRIES = 2**16
 """Entries of X (half a megabyte) that are converted at a time."""
+
+NEAR_ENTRIES = 2**14
+"""Entries of X whose gradients are computed at a time: they stay in the nearest caches."""
 
 PIECE_ENTRIES = 2**17
 """Entries of X that are used at a time: few enough to be read from cache twice."""
@@ -62,13 +66,6 @@ class Batches(NamedTuple):
     source: tuple[Any, ...]
     order: NDArray[np.int64]
     rows: slice | NDArray[np.int64]
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a contiguous view that cannot be written: the one type kernels are compiled for."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
 
 
 Result = TypeVar("Result")
@@ -204,7 +201,8 @@ class DenseTable:
 
     The array is not copied and must not change while it is in use. Layouts other than C and F are
     read in small tiles. ``n_entries`` are those that a pass reads (only to decide how many threads
-    to use), and ``block_rows`` the rows whose numbers are summed before blocks are: public.
+    to use), and ``block_rows`` the rows whose numbers are summed before blocks are: public. If
+    ``as_stored``, kernels read rows in place.
     """
 
     dense, block_rows = True, BLOCK_ROWS
@@ -218,28 +216,59 @@ class DenseTable:
         self.n_entries, self.dtype = X.size, X.dtype
         double = X.dtype == np.float64 and X.flags.aligned
         self._by_row = double and X.flags.c_contiguous
-        self._as_stored = X.flags.aligned and X.flags.c_contiguous  # kernels take single precision
+        self.as_stored = X.flags.aligned and X.flags.c_contiguous  # kernels take single precision
         self._by_column = double and X.flags.f_contiguous and not X.flags.c_contiguous
         columns = max(1, X.shape[1])
         self._height = max(1, TILE_ENTRIES // columns, min(WIDE_ROWS, WIDE_ENTRIES // columns))
 
     def norms(self) -> FloatArray:
         """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite."""
-        inflation, out = norm_inflation(self.n_features), np.empty(self.n_rows)
+        out, same = np.empty(self.n_rows), AffineMap.to_norm(np.inf, self.n_features)
 
-        def part(first: int, last: int) -> bool:
-            finite = True
-            for start, tile in self.tiles(first, last):
-                finite &= KERNELS.dense_norms(tile, inflation, out[start : start + len(tile)])
-            return finite
-
-        if not all(in_parts(part, self.n_rows, self.n_entries, self.block_rows)):
+        finite = in_parts(
+            lambda first, last: self.mapped_norms(first, np.empty(0), same, out[first:last]),
+            self.n_rows,
+            self.n_entries,
+            self.block_rows,
+        )
+        if not all(finite):
             raise ValueError(BAD_NUMBERS)
         return out
 
-    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, read-only C-contiguous dense rows) for rows start to stop."""
-        if self._by_row:
+    def mapped_norms(self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray) -> bool:
+        """Write bounds on the norms of L·(s·x) − b of rows start and on to out.
+
+        ``scales`` may have no entries. Return whether the entries are finite. The rounding of L·x
+        is not covered (`RowData.bounds` does that).
+        """
+        finite, inflation = True, norm_inflation(len(map.offset))
+        for row, tile in self.tiles(start, start + out.size, single=True):
+            at = slice(row - start, row - start + len(tile))
+            if map.is_diagonal:
+                numbers = (scales[at], map.linear, map.offset, inflation)
+                finite &= KERNELS.dense_norms(tile, *numbers, out[at])
+            else:
+                PRODUCT_KERNELS.triangle_norms(tile, scales[at], *map.packed, out[at])
+        return finite
+
+    def mapped_squares(
+        self, start: int, scales: FloatArray, map: AffineMap, factors: FloatArray
+    ) -> FloatArray:
+        """Return Σ (κ·(L·(s·x) − b))² over rows start and on, by column; L is a diagonal."""
+        total = np.zeros(self.n_features)
+        for row, tile in self.tiles(start, start + factors.size, single=True):
+            at = slice(row - start, row - start + len(tile))
+            KERNELS.dense_squares(tile, scales[at], map.linear, map.offset, factors[at], total)
+        return total
+
+    def tiles(
+        self, start: int, stop: int, *, single: bool = False
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, read-only C-contiguous dense rows) for rows start to stop.
+
+        They are of float64; with ``single``, rows of float32 may be as they are stored.
+        """
+        if self._by_row or (single and self.as_stored):
             yield start, self.array[start:stop]
             return
         buffer = np.empty((min(self._height, stop - start), self.n_features))
@@ -252,8 +281,8 @@ class DenseTable:
         """Yield rows start to stop in order, in pieces that are read from cache twice."""
         if self._by_column:
             yield Piece(start, stop, self.array[start:stop])
-        elif self._as_stored:
-            height = max(self._height, PIECE_ENTRIES // self.n_features)
+        elif self.as_stored:
+            height = max(1, PIECE_ENTRIES // self.n_features)
             for first in range(start, stop, height):
                 last = min(first + height, stop)
                 yield Piece(first, last, self.array[first:last])
@@ -298,14 +327,6 @@ class DenseTable:
             at = slice(first - start, first - start + len(tile))
             parts = (out[0][at], out[1][at])
             PRODUCT_KERNELS.accurate_dense_products(tile, *weights, *parts)
-
-    def square_sum(self, start: int, scales: FloatArray) -> FloatArray:
-        """Return Σ (scale·x)², column by column, over rows start : start + scales.size."""
-        total = np.zeros(self.n_features)
-        for row, tile in self.tiles(start, start + scales.size):
-            at = row - start
-            KERNELS.dense_square_add(tile, scales[at : at + len(tile)], total)
-        return total
 
     def weighted_squares(self, factors: FloatArray) -> FloatArray:
         """Return Σ_i factors[i, k]·x_ij² as an array (k, j); its rounding is not bounded."""
