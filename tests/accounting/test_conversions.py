@@ -525,7 +525,7 @@ def test_each_conversion_is_fast_and_finite_on_extreme_values(function, arity):
 @pytest.mark.parametrize(("function", "arity"), ALL)
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, -math.inf, 1e101])
 def test_first_argument_is_checked(function, arity, bad):
-    with pytest.raises(ValueError, match=r"must be .* <= 1e\+100; got .*\. Give") as error:
+    with pytest.raises(ValueError, match=r"must be .* and 1e\+100; got .*\. Give") as error:
         function(*(bad, 0.5)[:arity])
     assert repr(bad) in str(error.value)
 
@@ -543,7 +543,7 @@ def test_delta_is_checked(function, bad):
 @pytest.mark.parametrize("function", [delta_from_rho, delta_from_mu])
 @pytest.mark.parametrize("bad", [-1e-6, math.nan, math.inf])
 def test_epsilon_of_a_delta_is_checked(function, bad):
-    with pytest.raises(ValueError, match=r"epsilon must be .* >= 0 .* Give the epsilon"):
+    with pytest.raises(ValueError, match=r"epsilon must be .* between 0 .* Give the epsilon"):
         function(1.0, bad)
 
 

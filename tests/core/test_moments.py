@@ -239,7 +239,8 @@ def test_scores_of_a_median_count_values_above_candidates():
     above, half = [values.size, *above, 0], values.size / 2
     pairs = itertools.pairwise(above)
     expected = [-max(here - half, half - before, 0.0) for before, here in pairs]
-    assert np.array_equal(_median_scores(values, candidates), expected)
+    counts = Counts(cell_counts(values, candidates), 1)
+    assert np.array_equal(_median_scores(counts), expected)
 
 
 @pytest.mark.parametrize(("replaced", "sensitivity"), [(False, 0.5), (True, 1.0)])

@@ -276,7 +276,7 @@ class PrivateLinearModel(BaseEstimator):
         # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        if engines.is_lazy(X):
+        if not isinstance(X, np.ndarray) and engines.is_lazy(X):
             if settings.method is not None and not settings.method.solver.takes_blocks:
                 raise NotSupported(
                     f"solver={settings.method.solver.name!r} needs single rows or their order, and "

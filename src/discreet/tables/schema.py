@@ -234,7 +234,7 @@ class Schema:
         if name not in self.columns:
             if name in self.file_names:
                 raise ValueError(f"{name!r} is the target or the unit; name another column.")
-            raise ValueError(f"there is no column {name!r}; {nearest(name, self.columns)}")
+            raise ValueError(f"there is no column {name!r}; {nearest(name, self.file_names)}")
         known = {**self.columns, **({} if old is None else {old: Ignored(reason)})}
         columns = {k: known[k] for k in self.file_names if k in known and k != name}
         file = self.file if self.file.header else replace(self.file, names=self.file_names)
