@@ -525,7 +525,7 @@ def test_each_conversion_is_fast_and_finite_on_extreme_values(function, arity):
 @pytest.mark.parametrize(("function", "arity"), ALL)
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, -math.inf, 1e101])
 def test_first_argument_is_checked(function, arity, bad):
-    with pytest.raises(ValueError, match=r"must be .* and 1e\+100; got .*\. Give") as error:
+    with pytest.raises(ValueError, match=r"must be .* (<=|and) 1e\+100; got .*\. Give") as error:
         function(*(bad, 0.5)[:arity])
     assert repr(bad) in str(error.value)
 
