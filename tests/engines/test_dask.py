@@ -427,6 +427,17 @@ class TestSchemas:
         alone = quiet_fit(logistic(classes=[0, 1]), whole.X, (whole.y == "yes").astype(int))
         np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
 
+    @pytest.mark.parametrize("features", ["additive", "kernel"])
+    def test_features_are_made_on_the_workers(self, visits, features):
+        folder, schema = visits
+        settings = {"classes": [0, 1], "features": features, "numeric": schema.numeric}
+        X, y = engine_module.open(folder, schema)
+        model = quiet_fit(logistic(**settings), X, y)
+        whole = schema.open(folder)
+        alone = quiet_fit(logistic(**settings), whole.X, (whole.y == "yes").astype(int))
+        assert model.coef_.shape[1] > schema.width
+        np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
+
     def test_what_cannot_be_opened_is_refused(self, visits):
         folder, schema = visits
         with pytest.raises(ValueError, match="with_target"):
