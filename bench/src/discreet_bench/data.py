@@ -18,7 +18,16 @@ from discreet_bench import datasets, synthetic
 from discreet_bench.datasets.catalogue import entry
 from discreet_bench.datasets.sources import where
 
-__all__ = ["GENERATED", "Table", "available", "generated", "norms", "public", "too_large"]
+__all__ = [
+    "GENERATED",
+    "Table",
+    "available",
+    "generated",
+    "norms",
+    "public",
+    "scaled_down",
+    "too_large",
+]
 
 _BYTES_PER_VALUE = 20
 """Of a generated table: drawn as doubles, kept as floats, and split into training and test rows."""
@@ -169,6 +178,12 @@ def norms(X: Any) -> NDArray[Any]:
     if sp.issparse(X):
         return np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     return np.linalg.norm(X, axis=1)
+
+
+def scaled_down(X: Any, norm: float) -> Any:
+    """Scale rows of larger norm down to ``norm``."""
+    scale = norm / np.maximum(norms(X), norm)
+    return sp.csr_array(sp.diags_array(scale) @ X) if sp.issparse(X) else X * scale[:, None]
 
 
 def _unit_rows(X: Any) -> Any:

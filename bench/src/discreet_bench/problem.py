@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_bench.data import scaled_down
+
 __all__ = ["CHOICES", "Problem", "Result", "one_of"]
 
 CHOICES = {
@@ -135,7 +137,10 @@ class Result:
         # cannot be compared; without a penalty they can.
         if problem.n_classes <= 2 and not (model.preparation_ and problem.alpha):
             found["row_norm"] = None if model.preparation_ else model.row_norm_
-            found["train_scores"] = score(problem.X)
+            norm = found["row_norm"]  # predictions scale no row down, the objective does
+            found["train_scores"] = score(
+                problem.X if norm is None else scaled_down(problem.X, norm)
+            )
             weights = np.ravel(model.coef_)
             if problem.intercept:
                 weights = np.append(weights, model.intercept_)

@@ -14,17 +14,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.accounting.recompute import check, insist, recomputed_epsilon
 from discreet.errors import PrivacyError
 from discreet.tuning import TunedGuarantee
 from discreet_bench import measures
-from discreet_bench.data import Table, norms
+from discreet_bench.data import Table, scaled_down
 from discreet_bench.problem import Problem, Result, one_of
 
-__all__ = ["JOBS", "OVERSPENT", "Splits", "Task", "delta_for", "promise", "scaled_down"]
+__all__ = ["JOBS", "OVERSPENT", "Splits", "Task", "delta_for", "promise"]
 
 JOBS = "DISCREET_BENCH_JOBS"
 """Environment variable with the number of processes that run side by side."""
@@ -206,12 +205,6 @@ class Task:
                 self.loss, X, self._target(), self.alpha, self.intercept
             )
         return _minima[key]
-
-
-def scaled_down(X: Any, norm: float) -> Any:
-    """Scale rows of larger norm down to ``norm``."""
-    scale = norm / np.maximum(norms(X), norm)
-    return sp.csr_array(sp.diags_array(scale) @ X) if sp.issparse(X) else X * scale[:, None]
 
 
 class Splits:
