@@ -7,7 +7,7 @@ only if it has the rows that it had. That each block counts exactly once in the 
 is checked by `discreet.rows.partitions`.
 
 Code on a worker raises nothing: the log of a worker, which shows errors with their arguments, is
-not a place for rows. What went wrong is told in an answer, in words that show no cell.
+not a place for rows. A failed task returns an answer that names the problem and shows no cell.
 
 Proof: docs/proofs/partitions.md.
 """
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a task returned for one block; ``problem`` says why there is nothing."""
+    """Result of a task for one block, or the ``problem`` that prevented it."""
 
     id: int
     mark: bytes

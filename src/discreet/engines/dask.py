@@ -21,8 +21,7 @@ from distributed import get_client
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
-from discreet.engines.table import BlockTable, BlockTarget
-from discreet.errors import NotSupported
+from discreet.engines.table import BlockTable, BlockTarget, check_schema
 from discreet.rows.partitions import Block
 from discreet.tables.reading import read
 from discreet.tables.schema import Schema
@@ -137,13 +136,7 @@ def open(
         What the ``fit`` of every estimator takes. y has indices in ``schema.target.labels``, or the
         numbers of a numeric target.
     """
-    if schema.target is None:
-        raise ValueError("the schema names no target; give it one with schema.with_target(…).")
-    if schema.unit is not None:
-        raise NotSupported(
-            f"the schema has unit = {schema.unit!r}, and rows on workers have no units. Read them "
-            "with schema.open(files), which needs little memory."
-        )
+    check_schema(schema)
     parts = _parts(data) if _is_frame(data) else [file.path for file in source(data).files]
     if not parts:
         raise TypeError("data must be files that workers can read, or a Dask dataframe.")

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
-from discreet.engines.table import BlockTable, BlockTarget
-from discreet.errors import NotSupported
+from discreet.engines.table import BlockTable, BlockTarget, check_schema
 from discreet.rows.partitions import Block
 from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
 from discreet.tables.schema import Schema
@@ -99,13 +98,8 @@ def open(
     *Privacy.* Each record is encoded by itself, by a public rule. Executors hold the rows, in
     memory and, where that is full, on their disks: they are inside the trust boundary.
     """
-    if schema.target is None:
-        raise ValueError("the schema names no target; give it one with schema.with_target(…).")
-    if schema.unit is not None:
-        raise NotSupported(
-            f"the schema has unit = {schema.unit!r}, and rows on workers have no units. Read them "
-            "with schema.open(files), which needs little memory."
-        )
+    check_schema(schema)
+    assert schema.target is not None  # checked
     encoder, marks = Encoder(schema, sparse, dtype), Marks()
     names = [*schema.used, schema.target.column]
     if absent := [name for name in names if name not in frame.columns]:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Part
+from discreet.errors import NotSupported
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
 
-__all__ = ["BlockTable", "BlockTarget"]
+__all__ = ["BlockTable", "BlockTarget", "check_schema"]
 
 Rule = Callable[[NDArray[Any]], NDArray[Any]]
 """A function that can be pickled, from the targets of some rows to others."""
@@ -88,3 +89,14 @@ class BlockTarget:
     """The target of a table in blocks; ``fit`` takes it with the table that it belongs to."""
 
     table: BlockTable
+
+
+def check_schema(schema: Any) -> None:
+    """Refuse a schema by which rows cannot be encoded on workers, before anything is read."""
+    if schema.target is None:
+        raise ValueError("the schema names no target; give it one with schema.with_target(…).")
+    if schema.unit is not None:
+        raise NotSupported(
+            f"the schema has unit = {schema.unit!r}, and rows on workers have no units. Read them "
+            "with schema.open(files), which needs little memory."
+        )

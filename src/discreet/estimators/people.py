@@ -175,7 +175,7 @@ class ClassWeights:
 
     @property
     def public(self) -> tuple[str, ...]:
-        """What is treated as public."""
+        """Statement of what is treated as public."""
         return () if self.values is None else ("the weights of the classes",)
 
 

@@ -14,7 +14,7 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a data set was created with; it never changes.
+    """Settings that a data set was created with; they never change.
 
     ``unit`` is what neighbouring data sets differ in under ``relation``. ``rows_per_unit`` bounds
     the rows of a unit, if the creator stated a bound. In a ``divided`` data set each unit lies in

@@ -86,7 +86,7 @@ def verify(transaction: Transaction, keys: Sequence[str] = ()) -> Verification:
 
 
 class _Check:
-    """What the events so far imply: settings, totals, and entries that are not settled."""
+    """State implied by the events so far: settings, totals, and entries not yet settled."""
 
     def __init__(self, transaction: Transaction, keys: tuple[str, ...]) -> None:
         self.columns = transaction.columns()

@@ -285,7 +285,7 @@ class RowData:
 
     @property
     def public_facts(self) -> dict[str, Any]:
-        """What is public about the rows."""
+        """Public attributes of the rows."""
         names = ("public_size", "row_norm", "fit_intercept", "n_features", "n_parameters", "dense")
         return {name: getattr(self, name) for name in names}
 

@@ -1,4 +1,4 @@
-"""What is asked of a source, and whether its columns answer it, before a record is read.
+"""Columns that a schema needs of a source, and checks of them before a record is read.
 
 Every error names the file, the column where there is one, and the rule; none shows a cell, a row's
 number or how many rows break a rule.
