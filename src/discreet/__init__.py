@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         LogisticRegression,
     )
     from discreet.estimators.model_file import load, save
-    from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
+    from discreet.preparation import Bounds, Centre, Magnitude, Radius, Scale, Spread, Whiten
     from discreet.solvers import AGD
 
 __version__ = "0.1.0"
@@ -42,6 +42,7 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "Magnitude",
     "ModelFileError",
     "NotSupported",
     "PrivacyError",
@@ -71,6 +72,7 @@ _MODULES = {
     "LinearRegression": "estimators",
     "LinearSVC": "estimators",
     "LogisticRegression": "estimators",
+    "Magnitude": "preparation",
     "ModelFileError": "errors",
     "NotSupported": "errors",
     "PrivacyError": "errors",

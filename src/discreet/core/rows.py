@@ -80,6 +80,9 @@ class Rows(Protocol):
     def target_sum(self, bound: float) -> Sum:
         """Sum the targets, each cut to [-bound, bound]."""
 
+    def exponent_counts(self) -> Sum:
+        """Count entries by column and binary exponent; a row adds at most 1 per column."""
+
     def norms(self) -> FloatArray:
         """Return the rows' norms."""
 

@@ -17,8 +17,19 @@ import numpy as np
 
 from discreet.core import Budget
 from discreet.objectives import Logistic, Loss
-from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.preparation import (
+    WIDEST,
+    Bounds,
+    Centre,
+    Magnitude,
+    Radius,
+    Scale,
+    Spread,
+    Step,
+    Whiten,
+)
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
+from discreet.solvers.gd import CLIPS
 
 __all__ = ["Choice", "choose"]
 
@@ -29,6 +40,20 @@ TWICE_SHARE = 0.03
 CENTRE_PRECISION = 0.15
 """The first mean is precise enough while its noise is below this share of the radius. Rows may be
 far shorter around it, and then a second measurement has far less noise."""
+
+MAGNITUDE_SHARES = (0.004, 0.045)
+MAGNITUDE_PRECISION = 20.0
+"""The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
+numbers other than 0 is seen for certain; beyond the largest share there is no look."""
+
+AGAIN_SHARE = 0.03
+AGAIN_PRECISION = 35.0
+"""The same for a look around the mean, which has to see how many entries are larger; at most this
+share."""
+
+RARE = 0.1
+"""Floor of the scales, over their mean, where units are known: columns of small variance are then
+rare categories, and stretching them would make their rows many times longer than usual."""
 
 WHITEN_SHARE = 0.10
 RADIUS_SHARES = (0.005, 0.1)
@@ -54,9 +79,10 @@ START_PRECISION = 10.0
 """Smallest and largest share of the model's μ² for the balance of two classes; in between, that
 at which the noise in a class's frequency is about a twentieth."""
 
-WIDE = 2.0
-"""Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
-would hide nearly all of their weights if all were measured at once."""
+WIDE, WIDER = 2.0, 20.0
+"""Tables with more columns than the second times n·μ/k are for shrunk descent, and those with more
+columns than rows from the first on: noise would hide nearly all of their weights if all were
+measured at once."""
 
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
@@ -109,6 +135,7 @@ def choose(
         left=left,
         signal=signal,
         steady_factor=math.sqrt(SCALE_NOISE / noise),
+        any_unit=data_norm is None,
     )
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
@@ -122,7 +149,8 @@ class _Table:
     A neighbouring data set has ``changed`` rows changed. The preparation is ``complete`` if the
     caller's steps do more than bound columns; ``left`` is the share of the budget that they leave,
     ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1]. ``steady_factor`` is
-    the multiple of the median norm that keeps noise in second moments small enough.
+    the multiple of the median norm that keeps noise in second moments small enough. Columns have
+    ``any_unit`` if the caller gives no bound on the norm of rows.
     """
 
     n_rows: int
@@ -134,11 +162,25 @@ class _Table:
     left: float
     signal: float
     steady_factor: float
+    any_unit: bool
 
     def steps(self, factor: float) -> list[Step]:
-        """Return steps for norm, mean and scale; ``factor`` is that of `Radius`."""
+        """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`."""
         share = self.left * float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
         radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
+        look = MAGNITUDE_PRECISION**2 * self.changed * self.n_features / self.signal**2
+        if self.any_unit and look < MAGNITUDE_SHARES[1]:
+            unit = Magnitude(share=self.left * max(look, MAGNITUDE_SHARES[0]))
+            look *= (AGAIN_PRECISION / MAGNITUDE_PRECISION) ** 2
+            again = Magnitude(
+                share=self.left * float(np.clip(look, MAGNITUDE_SHARES[0], AGAIN_SHARE))
+            )
+            spread = Spread(share=share)
+            scale = Scale(share=twice, floor=RARE)
+            if not self.fit_intercept:
+                return [unit, radius, scale]
+            centre = Centre(share=twice)
+            return [unit, radius, centre, again, spread, centre, again, scale]
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, Scale(share=twice), Scale(share=twice)]
         noise = self.changed * math.sqrt(self.n_features)
@@ -152,9 +194,9 @@ class _Table:
 def _classification(table: _Table, loss: Loss) -> Choice:
     share = float(np.clip((START_PRECISION / table.signal) ** 2, *START_SHARES))
     known = {"start_share": share} if isinstance(loss, Logistic) else {}
-    seen = min(WIDE * table.signal / table.changed, table.n_rows)
-    wide = table.n_features > seen
-    solver = ShrunkGD(**known) if wide else GD(**known)
+    seen = table.signal / table.changed
+    wide = table.n_features > min(WIDER * seen, max(WIDE * seen, table.n_rows))
+    solver = ShrunkGD(**known) if wide else GD(**known, shrink=True)
     if table.complete:
         return Choice(table.given, solver)
     steps = table.steps(float(np.clip(table.steady_factor, *RADIUS_FACTORS)))
@@ -180,9 +222,9 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
             return Choice((), Newton())
     solver: Solver = Newton()
     if not narrow:
-        plain = GD()
-        path = WIDE_PATH * table.signal / (table.changed * plain.gradient_clip)
-        solver = GD(step_size=max(min(WIDE_STEP, path / plain.iterations), 1e-6))
+        path = WIDE_PATH * table.signal / (table.changed * CLIPS[0])
+        step = max(min(WIDE_STEP, path / GD.iterations), 1e-6)
+        solver = GD(step_size=step, gradient_clip=CLIPS[0])
     if table.complete:
         return Choice(table.given, solver)
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))

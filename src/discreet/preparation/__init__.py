@@ -1,9 +1,11 @@
 """Private preparation of rows on the budget of the model: bounds, centring, scaling, whitening.
 
 Each step is defined beside its fitted form: `steps` has those that choose among public candidates,
-`whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
+`magnitude` the one that counts binary exponents, `whitening` those that use noisy moments, and
+`pipeline` runs them in a fit and in prediction.
 """
 
+from discreet.preparation.magnitude import Magnitude
 from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
     FITTED_STEPS,
@@ -26,6 +28,7 @@ __all__ = [
     "Bounds",
     "Centre",
     "FittedStep",
+    "Magnitude",
     "Radius",
     "RowNorms",
     "Scale",

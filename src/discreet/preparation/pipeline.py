@@ -23,6 +23,7 @@ from discreet.core import Account, Curator
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
+from discreet.preparation.magnitude import FittedMagnitude, Magnitude
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
@@ -42,7 +43,7 @@ LARGEST_DENSE = 2**32
 BLOCK_ENTRIES = 2**22
 """Entries of new rows (32 MB) that are transformed at a time."""
 
-MOST = {"spread": 2, "centre": 2, "scale": 2}
+MOST = {"magnitude": 3, "spread": 2, "centre": 2, "scale": 2}
 """Largest number of steps of one kind, where it is not 1."""
 
 NORMS = (1e-12, 1e12)
@@ -63,7 +64,8 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
     if any(kinds.count(kind) > MOST.get(kind, 1) for kind in kinds):
         # Each step stretches what the one before left: many could make a single row overflow.
         raise ValueError(
-            "preparation must have each kind of step once at most, Spread, Centre and Scale twice."
+            "preparation must have each kind of step once at most, Spread, Centre and Scale "
+            "twice, Magnitude three times."
         )
     total = sum((Fraction(step.share) for step in steps), Fraction(0))
     if total >= 1:
@@ -88,14 +90,15 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
 def check_table(steps: Sequence[Step], X: Any, *, copy: bool) -> bool:
     """Refuse a table by its shape, before a row is read; return whether steps make new tables.
 
-    They do with ``copy``, and if the steps after `Bounds` are not one `AffineMap`: `Radius` can
-    only come first.
+    They do with ``copy``, and if the steps after `Bounds` and the first `Magnitude` are not one
+    `AffineMap`: `Radius` can only come first.
     """
     for step in steps:
         step.check(X.shape[1])
     kinds = [type(step) for step in steps]
-    later = kinds[1:] if kinds[:1] == [Bounds] else kinds
-    if not copy and later and Bounds not in later and Radius not in later[1:]:
+    while kinds and kinds[0] in (Bounds, Magnitude):
+        kinds.pop(0)
+    if not copy and kinds and Bounds not in kinds and Radius not in kinds[1:]:
         return False
     n_rows, n_features = X.shape
     size = n_rows * n_features * X.dtype.itemsize
@@ -143,7 +146,8 @@ def transform(
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
     X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
-    matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
+    matrix, if X is one and no step made it dense). Without, only `Bounds` and a first
+    `Magnitude` make a new table; what
     the other steps do is one affine map and left to `Rows.transformed` (`check_table` decides).
 
     No step uses the targets, which are those of the first model. ``account`` has each step's share
@@ -210,15 +214,17 @@ def margins(
     its position. The result has the shape (n_rows, n_models).
     """
     carried = np.column_stack([weights, np.zeros(len(weights))])
-    bounds = [step for step in steps if isinstance(step, FittedBounds)]
-    if row_norm is None and list(steps[: len(bounds)]) == bounds:
+    first = 0
+    while first < len(steps) and isinstance(steps[first], FittedBounds | FittedMagnitude):
+        first += 1
+    if row_norm is None:
         affine: AffineMap | None = None
-        for step in steps[len(bounds) :]:
+        for step in steps[first:]:
             affine = step.affine_map(affine, X.shape[1])
             if affine is None:
                 break
         if affine is not None:
-            steps, carried, row_norm = bounds, affine.adjoint(carried), affine.row_norm
+            steps, carried, row_norm = steps[:first], affine.adjoint(carried), affine.row_norm
     parts = []
     for block in _blocks(steps, X):
         if by_row:

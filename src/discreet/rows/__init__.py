@@ -8,7 +8,13 @@ bound is in ``bounds.py``.
 
 from discreet.core.rows import GridNoise
 from discreet.rows.affine import AffineMap
-from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, certificate_allowance, descent_error
+from discreet.rows.bounds import (
+    BLOCK_ROWS,
+    EXPONENTS,
+    UNIT_ROUNDOFF,
+    certificate_allowance,
+    descent_error,
+)
 from discreet.rows.descents import Path
 from discreet.rows.rows import Checked, Rows, as_rows, check_targets
 from discreet.rows.sparse import SparseTable
@@ -17,6 +23,7 @@ from discreet.rows.table import DenseTable, one_thread
 
 __all__ = [
     "BLOCK_ROWS",
+    "EXPONENTS",
     "UNIT_ROUNDOFF",
     "AffineMap",
     "Checked",

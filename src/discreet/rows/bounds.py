@@ -81,6 +81,9 @@ UNDERFLOW = 2.0**-900
 LARGEST_ENTRY = 1e150
 """Entries of narrower tables are cut to this. shrunk_gd.md."""
 
+EXPONENTS = (-63, 64)
+"""First and last binary exponent that entries are counted by. preparation.md."""
+
 SMALLEST_MAPPED_CLIP = 1e-9
 """Below this clip, factors of mapped rows could be rounded to 0. affine.md."""
 

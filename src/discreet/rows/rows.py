@@ -1,7 +1,7 @@
 """`Rows`: what a curator, and methods that run inside it, can ask of a table with targets.
 
 `Rows` is a `RowData` whose methods are the functions of ``sums.py``, ``moments.py``,
-``descents.py`` and ``curvature.py``, where each is documented with its contract.
+``histograms.py``, ``descents.py`` and ``curvature.py``, where each is documented with its contract.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.rows import curvature, descents, moments, sums
+from discreet.rows import curvature, descents, histograms, moments, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
@@ -73,6 +73,7 @@ class Rows(RowData):
     outer_sum = moments.outer_sum
     xy_moment_sum = moments.xy_moment_sum
     target_sum = moments.target_sum
+    exponent_counts = histograms.exponent_counts
 
     # Descents and objectives on exact rows
 
