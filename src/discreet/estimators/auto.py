@@ -68,11 +68,12 @@ moments below this share of their mean, within the next limits."""
 
 RADIUS_FACTORS = (1.1, 2.2)
 REGRESSION_FACTORS = (1.1, 2.0)
-LARGEST_FACTOR = 10.0
+LARGEST_FACTOR = 50.0
+STEADY_SHARE = 0.5
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
-tenth of it: clipping a row changes it while its target stays. Multiples above 2, up to the largest,
-are used only where second moments allow them, too."""
+tenth of it: clipping a row changes it while its target stays. Multiples above these limits, up to
+the largest, are used where second moments allow twice as much: a large budget clips few rows."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
@@ -199,7 +200,8 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     solver = ShrunkGD(**known) if wide else GD(**known, shrink=True)
     if table.complete:
         return Choice(table.given, solver)
-    steps = table.steps(float(np.clip(table.steady_factor, *RADIUS_FACTORS)))
+    far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
+    steps = table.steps(max(float(np.clip(table.steady_factor, *RADIUS_FACTORS)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
@@ -229,5 +231,6 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
         return Choice(table.given, solver)
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
     usual = float(np.clip(factor, *REGRESSION_FACTORS))
-    steps = table.steps(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
+    far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
+    steps = table.steps(max(usual, far))
     return Choice((*table.given, *steps), solver)

@@ -37,6 +37,10 @@ noise allows to see that."""
 DENSE = 0.5
 """Share of the rows with an entry other than 0 and ±1 above which a column may be far from 0."""
 
+CONSTANT, CAUTION = 0.7, 6
+"""Share of the rows with one exponent above which a column around its mean may be a constant with
+rare exceptions, and the largest power of two by which it is then stretched, once."""
+
 SAME = 3
 """Columns whose exponents differ by at most this are left as they are: later steps suffice."""
 
@@ -87,10 +91,14 @@ class Magnitude(Step):
         factors = np.ones(found.size)
         if chosen.any():
             largest = tails[chosen].max()
-            powers = np.minimum(largest - tails[chosen], FURTHEST)
+            constant = counts[chosen].max(axis=1) > CONSTANT * curator.n_rows
+            powers = largest - tails[chosen]
+            powers = np.minimum(powers, np.where(constant, CAUTION, FURTHEST))
             factors[chosen] = 2.0 ** np.where(powers > SAME, powers, 0.0)
             norm = math.hypot(norms.clip, 2.0**largest * math.sqrt(chosen.sum()))
-            norms = replace(norms, clip=norm, typical=norm)
+            left = chosen.copy()
+            left[chosen] = ~constant
+            norms = replace(norms, clip=norm, typical=norm, dense=left)
         return FittedMagnitude(factors, noisy.deviation), norms
 
 

@@ -322,7 +322,7 @@ class Radius(Step):
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
     selections = 1
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 10.0)}
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 100.0)}
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:
         """Ask for the median norm; rows have norm at most 1 afterwards."""

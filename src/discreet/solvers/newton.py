@@ -46,16 +46,20 @@ rather small: a model that explains nothing is better than one made of noise."""
 USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
 """Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
 
-CLIPS = (1.25, 4.0)
+CLIPS = (1.25, 12.0)
 """Least and most clip of a gradient, over the usual residual times the usual norm of a row."""
 
-NOISE_SHARE = 0.05
+NOISE_SHARE = 0.02
 """The clip grows between these while noise adds less than the square of this to the mean squared
 residual: rows are left as they are where that is cheap."""
 
 STEP = 0.8
 """Of Newton's step: stable where the curvature is up to 2.5 times what the moment says, as it can
 be if many rows are longer than the clip."""
+
+GROWN = 2.0
+"""A step is taken back if the squared gradient, in units of the curvature, grew by this factor and
+by twice its noise: then the moment says too little about the curvature."""
 
 ITERATIONS = (10, 40)
 """Least and most gradients; the least do where the second moment is known well."""
@@ -178,11 +182,19 @@ class Newton(Solver):
         divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
-        ends = np.zeros_like(weights)
+        bearable = 2 * iterations * (noise * clip) ** 2 * float(np.trace(inverse))
+        last = _Accepted(weights, weights, math.inf)
+        ends, step = np.zeros_like(weights), 1.0
         for t in range(1, iterations + 1):
             measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=for_gradient)
             gradient = measured.values / problem.n_rows + ridge * weights
-            weights = weights - inverse @ gradient
+            direction = inverse @ gradient
+            square = float(gradient @ direction)
+            if square > GROWN * last.least + bearable:
+                step *= 0.5
+            else:
+                last = _Accepted(weights, direction, min(square, last.least))
+            weights = last.weights - step * last.direction
             if t > iterations - averaged:
                 ends += weights
             record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
@@ -244,6 +256,14 @@ class Newton(Solver):
         found = min(max(float(square) - mean**2, least), 1.0)
         trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
         return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
+
+
+class _Accepted(NamedTuple):
+    """The last weights with a gradient that had not grown, its step, and the least squared size."""
+
+    weights: FloatArray
+    direction: FloatArray
+    least: float
 
 
 class _Target(NamedTuple):
