@@ -46,12 +46,13 @@ rather small: a model that explains nothing is better than one made of noise."""
 USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
 """Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
 
-CLIPS = (1.25, 12.0)
-"""Least and most clip of a gradient, over the usual residual times the usual norm of a row."""
+CLIPS = (1.25, 4.0, 12.0)
+"""Least, usual, most clip of a gradient, over the usual residual times the usual norm of a row."""
 
-NOISE_SHARE = 0.02
-"""The clip grows between these while noise adds less than the square of this to the mean squared
-residual: rows are left as they are where that is cheap."""
+NOISE_SHARES = (0.05, 0.02)
+"""The clip grows to the usual one while noise adds less than the square of the first to the mean
+squared residual, and beyond it while that is less than the square of the second: rows are left as
+they are where that is cheap."""
 
 STEP = 0.8
 """Of Newton's step: stable where the curvature is up to 2.5 times what the moment says, as it can
@@ -175,7 +176,8 @@ class Newton(Solver):
         weights, left = moment.least_squares(alpha, target)
         noise = for_gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
-        factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), CLIPS[0]), CLIPS[1])
+        cheap, cheaper = (share / (noise * problem.n_parameters) for share in NOISE_SHARES)
+        factor = max(CLIPS[0], min(cheap, CLIPS[1]), min(cheaper, CLIPS[2]))
         clip = max(min(factor * (left * length), problem.lipschitz), 1e-6)
         ridge = moment.ridge(alpha, noise * clip, target)
         curved = _curvature(problem.loss, left)
