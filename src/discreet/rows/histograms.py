@@ -16,7 +16,7 @@ from discreet.rows.bounds import EXPONENTS
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import Sum
-from discreet.rows.table import sum_blocks
+from discreet.rows.table import KERNELS, read_only, sum_blocks
 from discreet.validate import FloatArray
 
 __all__ = ["exponent_counts"]
@@ -37,22 +37,15 @@ def exponent_counts(data: RowData) -> Sum:
     table, width = data.table, data.n_features
     stored = table if isinstance(table, SparseTable) and data.map.is_identity else None
 
-    def counted(entries: FloatArray, columns: np.ndarray) -> FloatArray:
-        places = np.clip(np.frexp(entries)[1], first, last) - first
-        places[np.abs(entries) == 1.0] = cells - 1
-        places = places + cells * columns
-        present = entries != 0.0
-        return np.bincount(places[present], minlength=width * cells).astype(np.float64)
-
     def block_sum(start: int, stop: int) -> FloatArray:
+        counts = np.zeros((width, cells), dtype=np.int64)
         if stored is not None:
             at = slice(stored.indptr[start], stored.indptr[stop])
-            return counted(stored.data[at], stored.indices[at].astype(np.int64))
-        total = np.zeros(width * cells)
-        every = np.arange(width, dtype=np.int64)
-        for _, tile in data.tiles(start, stop):
-            total += counted(tile, np.broadcast_to(every, tile.shape))
-        return total
+            KERNELS.count_sparse_exponents(stored.data[at], stored.indices[at], first, last, counts)
+        else:
+            for _, tile in data.tiles(start, stop):
+                KERNELS.count_dense_exponents(read_only(tile), first, last, counts)
+        return counts.ravel().astype(np.float64)
 
     size = (data.n_rows, table.n_entries, table.block_rows)
     return Sum(sum_blocks(block_sum, width * cells, *size), 0.0)

@@ -404,3 +404,31 @@ def difference_sum(losses, others, clip):
     for i in range(LANES):
         total += sums[i]
     return total
+
+
+@inlined
+def exponent_cell(entry, first, last):
+    """Return the cell of an entry other than 0: that of its exponent, or the last for ±1."""
+    size = abs(entry)
+    if size == 1.0:
+        return last - first + 1
+    return min(max(math.frexp(size)[1], first), last) - first
+
+
+@kernel
+def count_dense_exponents(tile, first, last, counts):
+    """Add 1 to the cell of each entry of a tile that is not 0; one row of counts per column."""
+    for i in range(tile.shape[0]):
+        for j in range(tile.shape[1]):
+            entry = float(tile[i, j])
+            if entry != 0.0:
+                counts[j, exponent_cell(entry, first, last)] += 1
+
+
+@kernel
+def count_sparse_exponents(data, indices, first, last, counts):
+    """Do the same for the entries of a CSR table."""
+    for k in range(data.size):
+        entry = float(data[k])
+        if entry != 0.0:
+            counts[indices[k], exponent_cell(entry, first, last)] += 1
