@@ -41,15 +41,14 @@ CENTRE_PRECISION = 0.15
 """The first mean is precise enough while its noise is below this share of the radius. Rows may be
 far shorter around it, and then a second measurement has far less noise."""
 
-MAGNITUDE_SHARES = (0.004, 0.045)
+MAGNITUDE_SHARES = (0.004, 0.024)
 MAGNITUDE_PRECISION = 20.0
 """The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
 numbers other than 0 is seen for certain; beyond the largest share there is no look."""
 
 AGAIN_SHARE = 0.03
 AGAIN_PRECISION = 35.0
-"""The same for a look around the mean, which has to see how many entries are larger; at most this
-share."""
+"""The same for looks around the mean, which have to see how many entries are larger."""
 
 RARE = 0.1
 """Floor of the scales, over their mean, where units are known: columns of small variance are then
@@ -80,10 +79,9 @@ START_PRECISION = 10.0
 """Smallest and largest share of the model's μ² for the balance of two classes; in between, that
 at which the noise in a class's frequency is about a twentieth."""
 
-WIDE, WIDER = 2.0, 20.0
-"""Tables with more columns than the second times n·μ/k are for shrunk descent, and those with more
-columns than rows from the first on: noise would hide nearly all of their weights if all were
-measured at once."""
+WIDE = 20.0
+"""Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
+would hide nearly all of their weights if all were measured at once."""
 
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
@@ -172,15 +170,14 @@ class _Table:
         look = MAGNITUDE_PRECISION**2 * self.changed * self.n_features / self.signal**2
         if self.any_unit and look < MAGNITUDE_SHARES[1]:
             unit = Magnitude(share=self.left * max(look, MAGNITUDE_SHARES[0]))
-            look *= (AGAIN_PRECISION / MAGNITUDE_PRECISION) ** 2
-            again = Magnitude(
-                share=self.left * float(np.clip(look, MAGNITUDE_SHARES[0], AGAIN_SHARE))
-            )
-            spread = Spread(share=share)
-            scale = Scale(share=twice, floor=RARE)
+            spread, scale = Spread(share=share), Scale(share=twice, floor=RARE)
             if not self.fit_intercept:
                 return [unit, radius, scale]
+            look *= (AGAIN_PRECISION / MAGNITUDE_PRECISION) ** 2
             centre = Centre(share=twice)
+            if look > AGAIN_SHARE:
+                return [unit, radius, centre, spread, centre, scale]
+            again = Magnitude(share=self.left * max(look, MAGNITUDE_SHARES[0]))
             return [unit, radius, centre, again, spread, centre, again, scale]
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, Scale(share=twice), Scale(share=twice)]
@@ -196,7 +193,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     share = float(np.clip((START_PRECISION / table.signal) ** 2, *START_SHARES))
     known = {"start_share": share} if isinstance(loss, Logistic) else {}
     seen = table.signal / table.changed
-    wide = table.n_features > min(WIDER * seen, max(WIDE * seen, table.n_rows))
+    wide = table.n_features > min(WIDE * seen, table.n_rows)
     solver = ShrunkGD(**known) if wide else GD(**known, shrink=True)
     if table.complete:
         return Choice(table.given, solver)
