@@ -17,17 +17,8 @@ import numpy as np
 
 from discreet.core import Budget
 from discreet.objectives import Logistic, Loss
-from discreet.preparation import (
-    WIDEST,
-    Bounds,
-    Centre,
-    Magnitude,
-    Radius,
-    Scale,
-    Spread,
-    Step,
-    Whiten,
-)
+from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.preparation.magnitude import Magnitude
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
 from discreet.solvers.gd import CLIPS
 

@@ -1,10 +1,7 @@
 """`Magnitude`: bring columns of any unit to one scale, by private counts of binary exponents.
 
-Every other step clips whole rows, so a column of epoch seconds or a price in cents beside a share
-would decide what happens to all. Here each column has a histogram of its own: one noisy release
-says how large its numbers are, up to a factor of two, whatever the unit.
-
-Proof: docs/proofs/preparation.md.
+Other steps clip whole rows: a column of timestamps would decide what happens to all. Proof:
+docs/proofs/preparation.md.
 """
 
 from __future__ import annotations
@@ -20,8 +17,6 @@ from discreet.core import Curator
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
 from discreet.rows import EXPONENTS, AffineMap
 from discreet.validate import FloatArray, check_fields, positive, vector
-
-__all__ = ["FittedMagnitude", "Magnitude"]
 
 WINDOW = 4
 """Neighbouring exponents that are counted together to find a column: three quarters of a normal

@@ -19,8 +19,6 @@ from discreet.rows.sums import Sum
 from discreet.rows.table import KERNELS, read_only, sum_blocks
 from discreet.validate import FloatArray
 
-__all__ = ["exponent_counts"]
-
 
 def exponent_counts(data: RowData) -> Sum:
     """Count the entries of mapped rows by column and binary exponent, as one vector.
