@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from discreet.estimators.model_file import load, save
     from discreet.ledger import Ledger
-    from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
+    from discreet.preparation import Bounds, Centre, Magnitude, Radius, Scale, Spread, Whiten
     from discreet.solvers import AGD
 
 __version__ = "0.1.0"
@@ -45,6 +45,7 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "Magnitude",
     "ModelFileError",
     "NotSupported",
     "PrivacyError",
@@ -75,6 +76,7 @@ _MODULES = {
     "LinearRegression": "estimators",
     "LinearSVC": "estimators",
     "LogisticRegression": "estimators",
+    "Magnitude": "preparation",
     "ModelFileError": "errors",
     "NotSupported": "errors",
     "PrivacyError": "errors",

@@ -196,7 +196,9 @@ def test_bounds_hold_without_an_intercept_too():
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 RELATIONS = ["add_remove", "replace_one"]
-TWICE = ["radius", "centre", "spread", "centre", "scale", "scale"]
+UNITS = [
+    *("magnitude", "radius", "centre", "magnitude", "spread", "centre", "magnitude", "scale"),
+]
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -207,7 +209,7 @@ def test_auto_is_close_to_what_privacy_costs_nothing_would_give(Regressor, relat
         model = Regressor(1.0, 1e-6, relation=relation, random_state=0, target_bounds=(0, 100))
         model.fit(table, y)
         assert model.solver_ == "newton"
-        assert [step.name for step in model.preparation_] == TWICE
+        assert [step.name for step in model.preparation_] == UNITS
         assert model.score(X, y) > 0.97  # 0.996 without privacy
         assert model.guarantee_.measure == "gdp"
 
@@ -250,21 +252,23 @@ def rule(**changes):
 def test_the_rule_by_hand():
     mu = BUDGET.to_gdp().mu
     steps, solver = rule()
-    assert [step.name for step in steps] == TWICE
+    assert [step.name for step in steps] == UNITS
     assert solver == Newton()
-    assert steps[0].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
+    assert steps[1].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
     steady = math.sqrt(0.15 * 1e4 * mu * math.sqrt(0.05) / 16)
     usual = 1e4 * mu / (50 * 4)
-    assert steps[0].factor == pytest.approx(max(2.0, min(usual, steady, LARGEST_FACTOR)))
+    assert steps[1].factor == pytest.approx(max(2.0, min(usual, steady / 2, LARGEST_FACTOR)))
+    rich = rule(n_rows=10**7)[0][1].factor
+    assert rich == pytest.approx(min(0.5 * steady * math.sqrt(1e3), LARGEST_FACTOR))
     few = Budget(0.1, 1e-6, "replace_one")
     reach = 1e4 * few.to_gdp().mu
     assert rule(budget=few)[0][0].factor == pytest.approx(max(1.1, reach / (50 * 2 * 4)))
     assert rule(n_rows=10)[0][0].factor == 1.1
     assert [step.name for step in rule(n_rows=10)[0]] == ["radius", "centre", "scale"]
-    assert [step.name for step in rule(fit_intercept=False)[0]] == ["radius", "scale", "scale"]
+    assert [step.name for step in rule(fit_intercept=False)[0]] == ["magnitude", "radius", "scale"]
     # what the caller wants comes first, and more than bounds is left alone
     bounded, _ = rule(given=[Bounds([0], share=0.2)])
-    assert [step.name for step in bounded] == ["bounds", *TWICE]
+    assert [step.name for step in bounded] == ["bounds", *UNITS]
     assert sum(step.share for step in bounded) < 1
     given = (Radius(), Centre())
     assert rule(given=given)[0] == given
@@ -276,7 +280,7 @@ def test_the_rule_by_hand():
         {"alpha": 1.01 * doubt},
         {"alpha": 1.01 * doubt, "data_norm": 2.0},
     ):
-        assert len(rule(**other)[0]) == 6
+        assert len(rule(**other)[0]) == (6 if "data_norm" in other else 8)
 
 
 def test_tables_too_wide_for_a_moment_are_descended_on():

@@ -15,6 +15,7 @@ from discreet import (
     Ledger,
     LinearSVC,
     LogisticRegression,
+    Magnitude,
     NotSupported,
     solvers,
 )
@@ -365,13 +366,15 @@ def test_labels_are_coded_by_the_declared_classes():
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_a_fit_without_a_copy_is_the_fit_with_one(monkeypatch, layout, intercept):
-    X = layout(RAW)
+@pytest.mark.parametrize("units", [False, True])
+def test_a_fit_without_a_copy_is_the_fit_with_one(monkeypatch, layout, intercept, units):
+    X = layout(RAW * [1.0, 2.0**-12, 1.0, 2.0**20] if units else RAW)
+    steps = (Magnitude(), *FULL) if units else FULL
     fits = []
     for moved in (True, False):
         monkeypatch.setattr(GD, "takes_transformed_rows", moved)
         settings = {"data_norm": None, "fit_intercept": intercept}
-        fits.append(model("gd", FULL, **settings).fit(X, Y))
+        fits.append(model(GD(gradient_clip=2.0), steps, **settings).fit(X, Y))
     first, second = fits
     assert np.allclose(first.coef_, second.coef_, rtol=1e-4, atol=1e-6)
     scores = first.decision_function(X)

@@ -61,7 +61,8 @@ def test_steps_use_the_answers_of_the_curator_only():
     assert fitted["spread"][0].norm == pytest.approx(3.0)
     assert fitted["centre"][0].mean.tolist() == [3.0, -4.0]
     assert fitted["centre"][0].deviation == 0.1
-    weights = column_weights(np.array([3.0, 4.0]), 0.1, norms, 10 / 3)
+    likely = plausible(np.array([3.0, 4.0]), 0.1, norms)
+    weights = column_weights(likely, 0.05, 10 / 3)
     assert np.array_equal(fitted["scale"][0].weights, weights)
     matrix, _ = whitening(np.diag([3.0, 4.0]), 0.1, norms)
     assert np.array_equal(fitted["whiten"][0].matrix, matrix)
@@ -126,7 +127,8 @@ def test_whitening_makes_second_moments_alike():
 def test_a_second_moment_that_is_all_noise_turns_nothing(deviation):
     matrix, _ = whitening(-np.eye(3), deviation, RowNorms(1.0, 1.0, 1.0))
     assert matrix == pytest.approx(matrix[0, 0] * np.eye(3))
-    weights = column_weights(-np.ones(3), deviation, RowNorms(1.0, 1.0, 1.0), 1.0)
+    likely = plausible(-np.ones(3), deviation, RowNorms(1.0, 1.0, 1.0))
+    weights = column_weights(likely, 0.5 * deviation, 1.0)
     assert weights == pytest.approx(weights[0])
     least = math.sqrt(min(0.05, deviation * math.sqrt(3)))  # what rows are taken to have
     assert (matrix[0, 0], weights[0]) == pytest.approx((1 / least, 1 / least))

@@ -38,6 +38,7 @@ GENERAL = {
     "xy": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25),
     "y alone": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25, features=False),
     "targets": lambda r: r.target_sum(0.8),
+    "exponents": lambda r: r.exponent_counts(),
     "norms": lambda r: r.norm_counts(norm_candidates()),
     "objective": lambda r: r.objective_sum(weights_of(r), Logistic()),
 }

@@ -34,19 +34,31 @@ MOVES = {
     "turned": START.shifted(MEAN).scaled(WEIGHTS).rotated(MATRIX),
     "shifted last": START.rotated(MATRIX).scaled(WEIGHTS).shifted(MEAN),
 }
+UNITS = np.exp2([3, -2, 0, 1, -40, 5])
+IN_UNITS = replace(AffineMap.in_units(UNITS), row_norm=9.0)
+MOVES |= {
+    "in units": IN_UNITS.scaled(0.1).shifted(MEAN),
+    "in units, turned": IN_UNITS.scaled(0.1).shifted(MEAN).rotated(MATRIX),
+}
 
 
 def written(X, move):
     """The moved rows as a table."""
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
-    norms = np.linalg.norm(X, axis=1)
+    norms = np.linalg.norm(X * move.units, axis=1)
     X = X * (move.row_norm / np.maximum(norms, move.row_norm))[:, None]
     moved = X * move.linear if move.linear.ndim == 1 else X @ move.linear.T
     return moved - move.offset
 
 
+def start_rows(X, y, move):
+    rows = as_rows(X, y, fit_intercept=False)
+    rows = rows.with_units(move.units) if move.units.ndim else rows
+    return rows.with_row_norm(move.row_norm)
+
+
 def moved_rows(X, y, move, **settings):
-    return as_rows(X, y, row_norm=move.row_norm).transformed(move, **settings)
+    return start_rows(X, y, move).transformed(move, **settings)
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -171,7 +183,7 @@ def test_the_length_of_a_row_is_a_function_of_that_row(table, move):
 
 def test_norms_are_computed_once_and_never_missing(table, move):
     """An interrupted pass leaves norms out; they are computed before a row is clipped by them."""
-    base = as_rows(table, TARGETS, fit_intercept=False, row_norm=move.row_norm)
+    base = start_rows(table, TARGETS, move)
     rows = base.transformed(move, fit_intercept=False, row_norm=1.5)
     assert base.transformed(move, fit_intercept=False).norm_bounds is rows.norm_bounds
     assert base.transformed(move, fit_intercept=True).norm_bounds is not rows.norm_bounds
@@ -278,7 +290,7 @@ def test_what_needs_stored_rows_says_so():
 def test_what_cannot_be_moved_is_refused():
     move = MOVES["scaled"]
     for settings in ({"row_norm": None}, {"row_norm": 3.0}):
-        with pytest.raises(ValueError, match="the row norm of the map"):
+        with pytest.raises(ValueError, match="the row norm and units of the map"):
             as_rows(TABLE, TARGETS, **settings).transformed(move, fit_intercept=True)
     rows = moved_rows(TABLE, TARGETS, move, fit_intercept=False)
     with pytest.raises(ValueError, match="clip must be at least"):
@@ -296,3 +308,41 @@ def test_other_targets_leave_the_rows_alone():
     weights = np.zeros(D + 1)
     first, second = (r.gradient_sum(weights, Logistic(), 0.7).values for r in (rows, other))
     assert np.array_equal(first, -second)
+
+
+def test_units_are_powers_of_two_of_rows_as_they_are_stored():
+    raw = as_rows(TABLE, TARGETS, fit_intercept=False)
+    for units in (np.full(D, 3.0), np.zeros(D), -np.ones(D), np.ones(D + 1)):
+        with pytest.raises(ValueError, match="a power of two for each column"):
+            raw.with_units(units)
+    for rows in (raw.with_row_norm(1.0), raw.with_units(UNITS), as_rows(TABLE, TARGETS)):
+        with pytest.raises(ValueError, match="without row_norm and intercept"):
+            rows.with_units(UNITS)
+    move = MOVES["in units"]
+    with pytest.raises(ValueError, match="units of the map"):
+        raw.with_row_norm(move.row_norm).transformed(move, fit_intercept=True)
+    with pytest.raises(ValueError, match="units of the map"):
+        raw.with_units(2 * UNITS).with_row_norm(9.0).transformed(move, fit_intercept=True)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_norms_in_units_are_those_of_a_table_in_units(layout):
+    """To the last bit: a power of two rounds nothing."""
+    rows = as_rows(layout(TABLE), TARGETS, fit_intercept=False).with_units(UNITS)
+    other = as_rows(layout(TABLE * UNITS), TARGETS, fit_intercept=False)
+    assert np.array_equal(rows.norms(), other.norms())
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_a_row_that_overflows_in_its_units_counts_as_zero(layout):
+    """No error and no warning: both would be about that row."""
+    X = np.vstack([TABLE[:3], np.full(D, 1e300)])
+    far = replace(AffineMap.in_units(np.exp2([40] * D)), row_norm=2.0**40).scaled(0.5**40)
+    rows = moved_rows(layout(X), TARGETS[:4], far, fit_intercept=True, row_norm=1.0)
+    few = moved_rows(layout(X[:3]), TARGETS[:3], far, fit_intercept=True, row_norm=1.0)
+    weights = np.append(np.full(D, 0.2), 0.0)
+    one, two = (r.gradient_sum(weights, Logistic(), 1.0).values for r in (rows, few))
+    assert np.isfinite(one).all()
+    assert np.array_equal(one[:D], two[:D])
+    assert np.linalg.norm(one - two) <= 1.0
+    assert np.allclose(rows.row_sum().values, few.row_sum().values)

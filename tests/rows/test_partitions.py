@@ -2,6 +2,7 @@
 
 import pickle
 import random
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, Logistic
-from discreet.rows import Block, Threads, as_rows, partitioned_rows
+from discreet.rows import AffineMap, Block, Threads, as_rows, partitioned_rows
 
 from .questions import EVERYTHING, GENERAL, MAPS, along, numbers, table, weights_of
 
@@ -30,9 +31,9 @@ def blocks(convert=np.asarray, weighted=False, edges=EDGES):
     ]
 
 
-def both(convert=np.asarray, weighted=False, engine=None):
+def both(convert=np.asarray, weighted=False, engine=None, **settings):
     """Return a table in one place and in partitions."""
-    settings = {"row_norm": 1.5, "public_size": 90}
+    settings = {"row_norm": 1.5, "public_size": 90} | settings
     whole = as_rows(convert(X), Y, weights=WEIGHTS if weighted else None, **settings)
     return whole, partitioned_rows(engine or Threads(), blocks(convert, weighted), **settings)
 
@@ -63,6 +64,17 @@ def test_derived_partitions_are_those_of_derived_rows(move, name):
         one = whole.transformed(MAPS[move], **settings)
         two = parts.transformed(MAPS[move], **settings)
         assert all(getattr(two, k) == v for k, v in one.public_facts.items())
+        want = numbers(GENERAL[name](one))
+        np.testing.assert_allclose(numbers(GENERAL[name](two)), want, rtol=1e-12, atol=1e-12)
+
+
+def test_partitions_in_units_are_rows_in_units():
+    units = np.exp2([3, 0, -2, 1, 5])
+    map = replace(AffineMap.in_units(units), row_norm=4.0).scaled(0.5)
+    found = both(np.asarray, True, row_norm=None, fit_intercept=False)
+    whole, parts = (rows.with_units(units).with_row_norm(4.0) for rows in found)
+    for name in GENERAL:
+        one, two = (r.transformed(map, fit_intercept=False, row_norm=1.2) for r in (whole, parts))
         want = numbers(GENERAL[name](one))
         np.testing.assert_allclose(numbers(GENERAL[name](two)), want, rtol=1e-12, atol=1e-12)
 

@@ -104,9 +104,44 @@ def test_the_default_step_by_hand(relation, n_models):
 
 def test_a_known_bound_replaces_a_larger_clip():
     problem = Problem(Logistic(), L2(0.0), 1000, 5, fit_intercept=False, row_norm=0.25)
-    assert GD()._clip(problem) == 0.25
-    assert GD(gradient_clip=0.1)._clip(problem) == 0.1
-    assert GD()._clip(Problem(Logistic(), L2(0.0), 1000, 5)) == 5 / 3
+    assert GD()._clip(problem, 1.0, 1) == 0.25
+    assert GD(gradient_clip=0.1)._clip(problem, 1.0, 1) == 0.1
+
+
+@pytest.mark.parametrize("changed", [1, 2])
+def test_the_clip_grows_with_the_budget(changed):
+    """0.6·n·μ/(k·18·p) within [5/3, 10]; K classes need a path of K/2 times that length."""
+    problem = Problem(Logistic(), L2(0.0), 10_000, 29)
+    assert GD()._clip(problem, 0.1, changed) == 5 / 3
+    assert GD()._clip(problem, 1e3, changed) == 10.0
+    expected = 0.6 * 10_000 * 0.6 / (changed * 18 * 30)
+    assert GD()._clip(problem, 0.6, changed) == pytest.approx(expected)
+    classes = Problem(Softmax(3), L2(0.0), 10_000, 29)
+    assert GD()._clip(classes, 0.6, changed) == pytest.approx(expected / 1.5)
+
+
+def test_steps_are_stable_for_the_intercept():
+    """Many columns, a large budget: the intercept's curvature of 1/4 limits the step, not p."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(2000, 400)) / 6, np.where(rng.random(2000) < 0.5, 1.0, -1.0)
+    solution, _, _ = run(GD(), RICH, data=data)
+    assert solution.trace[0].step == 36.0
+    norms = [entry.gradient_norm for entry in solution.trace]
+    assert norms[-1] < norms[0]
+
+
+def test_shrinking_keeps_what_noise_does_not_explain():
+    """Rows without a signal: little is left of the weights; with one, nearly all. 7 deviations."""
+    n = 4000
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 60)) * (10 / 3 / math.sqrt(60))
+    noise = X, np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    budget = Budget(0.1, 1e-6, "add_remove")
+    plain, shrunk = (run(GD(shrink=on), budget, data=noise)[0].weights for on in (False, True))
+    assert np.linalg.norm(shrunk) < 0.75 * np.linalg.norm(plain)
+    signal = X, np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
+    plain, shrunk = (run(GD(shrink=on), data=signal)[0].weights for on in (False, True))
+    assert np.linalg.norm(shrunk) > 0.9 * np.linalg.norm(plain)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

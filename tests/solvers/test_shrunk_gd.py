@@ -207,7 +207,7 @@ def test_classes_are_one_model():
 
 def test_huge_budgets_are_plain_descent():
     """Nothing to shrink: the same weights as GD's on the same path."""
-    settings = {"step_size": 1.0, "gradient_clip": 100.0}
+    settings = {"step_size": 1.0, "gradient_clip": 100.0, "averaging": 0.2}
     shrunk, _, _ = run(ShrunkGD(40, first_share=1.0, **settings), RICH, alpha=0.01)
     plain, _, _ = run(GD(40, **settings), RICH, alpha=0.01)
     np.testing.assert_allclose(shrunk.weights, plain.weights, atol=0.02)

@@ -636,6 +636,23 @@ class Curator(Unique):
         add_up = partial(self._rows.target_sum, bound)
         return self._moment(add_up, bound, mechanism, second=False)
 
+    def exponent_counts(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """Release how many entries of each column have each binary exponent.
+
+        There are m exponents and a cell for ±1, in this order, for each column; zeros count
+        nowhere.
+
+        Privacy
+        -------
+        A unit adds at most 1 to the cells of each of d columns. L2 sensitivity: √d under
+        add/remove, √(2d) under replace. Cost: that of ``mechanism``. Proof:
+        docs/proofs/preparation.md.
+        """
+        self._charge(mechanism, Gaussian, L2Norm)
+        exact = self._rows.exponent_counts()
+        sensitivity = math.sqrt(self.n_parameters * self.relation.rows_changed) * (1 + 2.0**-50)
+        return self._noisy_moment(exact, sensitivity, 1.0, mechanism)
+
     def _moment(
         self,
         add_up: Callable[[], Sum],
@@ -661,6 +678,12 @@ class Curator(Unique):
             largest = clip * clip
             apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
             sensitivity = apart * largest * (1 + 2.0**-50)
+        return self._noisy_moment(exact, sensitivity, largest, mechanism)
+
+    def _noisy_moment(
+        self, exact: Sum, sensitivity: float, largest: float, mechanism: AdditiveMechanism
+    ) -> NoisyMoment:
+        """Release a sum, with the standard deviation of the noise in each coordinate."""
         values, scale = self._add_noise(exact, sensitivity, largest, mechanism)
         if isinstance(mechanism, L2Norm):  # a norm of Gamma(d), in a uniform direction
             scale *= math.sqrt(values.size + 1)

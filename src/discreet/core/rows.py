@@ -99,6 +99,9 @@ class Rows(Protocol):
     def target_sum(self, bound: float) -> Sum:
         """Sum the targets, each cut to [-bound, bound]."""
 
+    def exponent_counts(self) -> Sum:
+        """Count entries by column and binary exponent; a row adds its weight once per column."""
+
     def norm_counts(self, candidates: FloatArray) -> Counts:
         """Count the rows' norms between candidates; see `discreet.core.ranges.cell_counts`."""
 

@@ -18,8 +18,9 @@ import numpy as np
 from discreet.core import Budget
 from discreet.objectives import Logistic, Loss
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.preparation.magnitude import Magnitude
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
-from discreet.solvers.gd import CONVERGED_PATH, NOISE_REACH
+from discreet.solvers.gd import CLIPS, CONVERGED_PATH, NOISE_REACH, clip_by_rule
 
 __all__ = ["Choice", "choose"]
 
@@ -30,6 +31,19 @@ TWICE_SHARE = 0.03
 CENTRE_PRECISION = 0.15
 """The first mean is precise enough while its noise is below this share of the radius. Rows may be
 far shorter around it, and then a second measurement has far less noise."""
+
+MAGNITUDE_SHARES = (0.004, 0.024)
+MAGNITUDE_PRECISION = 20.0
+"""The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
+numbers other than 0 is seen for certain; beyond the largest share there is no look."""
+
+AGAIN_SHARE = 0.03
+AGAIN_PRECISION = 35.0
+"""The same for looks around the mean, which have to see how many entries are larger."""
+
+RARE = 0.1
+"""Floor of the scales, over their mean, where units are known: columns of small variance are then
+rare categories, and stretching them would make their rows many times longer than usual."""
 
 WHITEN_SHARE = 0.10
 RADIUS_SHARES = (0.005, 0.1)
@@ -44,11 +58,12 @@ moments below this share of their mean, within the next limits."""
 
 RADIUS_FACTORS = (1.1, 2.2)
 REGRESSION_FACTORS = (1.1, 2.0)
-LARGEST_FACTOR = 10.0
+LARGEST_FACTOR = 50.0
+STEADY_SHARE = 0.5
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
-tenth of it: clipping a row changes it while its target stays. Multiples above 2, up to the largest,
-are used only where second moments allow them, too."""
+tenth of it: clipping a row changes it while its target stays. Multiples above these limits, up to
+the largest, are used where second moments allow twice as much: a large budget clips few rows."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
@@ -64,7 +79,7 @@ LARGE = 100_000
 longer steps. The curvature along the intercept does not fall with d as that along other weights
 does, so it bounds the step."""
 
-WIDE = 2.0
+WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
 would hide nearly all of their weights if all were measured at once."""
 
@@ -119,6 +134,7 @@ def choose(
         left=left,
         signal=signal,
         steady_factor=math.sqrt(SCALE_NOISE / noise),
+        any_unit=data_norm is None,
     )
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
@@ -132,7 +148,8 @@ class _Table:
     A neighbouring data set has ``changed`` rows changed. The preparation is ``complete`` if the
     caller's steps do more than bound columns; ``left`` is the share of the budget that they leave,
     ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1]. ``steady_factor`` is
-    the multiple of the median norm that keeps noise in second moments small enough.
+    the multiple of the median norm that keeps noise in second moments small enough. Columns have
+    ``any_unit`` if the caller gives no bound on the norm of rows.
     """
 
     n_rows: int
@@ -144,11 +161,24 @@ class _Table:
     left: float
     signal: float
     steady_factor: float
+    any_unit: bool
 
     def steps(self, factor: float) -> list[Step]:
-        """Return steps for norm, mean and scale; ``factor`` is that of `Radius`."""
+        """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`."""
         share = self.left * float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
         radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
+        look = MAGNITUDE_PRECISION**2 * self.changed * self.n_features / self.signal**2
+        if self.any_unit and look < MAGNITUDE_SHARES[1]:
+            unit = Magnitude(share=self.left * max(look, MAGNITUDE_SHARES[0]))
+            spread, scale = Spread(share=share), Scale(share=twice, floor=RARE)
+            if not self.fit_intercept:
+                return [unit, radius, scale]
+            look *= (AGAIN_PRECISION / MAGNITUDE_PRECISION) ** 2
+            centre = Centre(share=twice)
+            if look > AGAIN_SHARE:
+                return [unit, radius, centre, spread, centre, scale]
+            again = Magnitude(share=self.left * max(look, MAGNITUDE_SHARES[0]))
+            return [unit, radius, centre, again, spread, centre, again, scale]
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, Scale(share=twice), Scale(share=twice)]
         noise = self.changed * math.sqrt(self.n_features)
@@ -164,22 +194,25 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     start = share if isinstance(loss, Logistic) else 0.0
     seen = min(WIDE * table.signal / table.changed, table.n_rows)
     wide = table.n_features > seen
-    solver = ShrunkGD(start_share=start) if wide else GD(start_share=start)
+    solver = ShrunkGD(start_share=start) if wide else GD(start_share=start, shrink=True)
     if table.complete:
         return Choice(table.given, solver)
-    steps = table.steps(float(np.clip(table.steady_factor, *RADIUS_FACTORS)))
+    far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
+    steps = table.steps(max(float(np.clip(table.steady_factor, *RADIUS_FACTORS)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
     width = table.n_features + int(table.fit_intercept)
     left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
-    reach = NOISE_REACH * table.signal * math.sqrt(left) / (table.changed * solver.gradient_clip)
-    converged = reach >= CONVERGED_PATH * width
+    reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
+    path = CONVERGED_PATH * width
+    converged = reach >= clip_by_rule(reach, path) * path
     if isinstance(loss, Logistic) and converged and table.n_rows >= LARGE and not wide:
         count = float(np.clip(ITERATIONS_PER_ROOT * math.sqrt(width), *ITERATIONS))
         iterations = math.ceil(count)
-        solver = GD(iterations, momentum=1 - DAMPING / iterations, start_share=start)
+        momentum = 1 - DAMPING / iterations
+        solver = GD(iterations, momentum=momentum, start_share=start, shrink=True)
     return Choice((*table.given, *steps), solver)
 
 
@@ -198,12 +231,13 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
             return Choice((), Newton())
     solver: Solver = Newton()
     if not narrow:
-        plain = GD()
-        path = WIDE_PATH * table.signal / (table.changed * plain.gradient_clip)
-        solver = GD(step_size=max(min(WIDE_STEP, path / plain.iterations), 1e-6))
+        path = WIDE_PATH * table.signal / (table.changed * CLIPS[0])
+        step = max(min(WIDE_STEP, path / GD.iterations), 1e-6)
+        solver = GD(step_size=step, gradient_clip=CLIPS[0])
     if table.complete:
         return Choice(table.given, solver)
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
     usual = float(np.clip(factor, *REGRESSION_FACTORS))
-    steps = table.steps(max(usual, min(factor, table.steady_factor, LARGEST_FACTOR)))
+    far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
+    steps = table.steps(max(usual, far))
     return Choice((*table.given, *steps), solver)

@@ -1,11 +1,13 @@
 """Private preparation of rows on the budget of the model: bounds, centring, scaling, whitening.
 
 Each step is defined beside its fitted form: `steps` has those that choose among public candidates,
-`whitening` those that use noisy moments, and `pipeline` runs them in a fit and in prediction.
+`magnitude` the one that counts binary exponents, `whitening` those that use noisy moments, and
+`pipeline` runs them in a fit and in prediction.
 """
 
 from discreet.preparation.balance import Balance
 from discreet.preparation.features import FeatureMap, Fourier, Splines
+from discreet.preparation.magnitude import Magnitude
 from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
     FITTED_STEPS,
@@ -33,6 +35,7 @@ __all__ = [
     "FittedBounds",
     "FittedStep",
     "Fourier",
+    "Magnitude",
     "Radius",
     "RowNorms",
     "Scale",

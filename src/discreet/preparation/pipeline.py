@@ -28,6 +28,7 @@ from discreet.errors import NotSupported
 from discreet.objectives import Problem
 from discreet.preparation.balance import Balance
 from discreet.preparation.features import Expansion, FeatureMap
+from discreet.preparation.magnitude import Magnitude
 from discreet.preparation.steps import (
     Bounds,
     FittedBounds,
@@ -48,7 +49,7 @@ LARGEST_DENSE = 2**32
 BLOCK_ENTRIES = 2**22
 """Entries of new rows (32 MB) that are transformed at a time."""
 
-MOST = {"spread": 2, "centre": 2, "scale": 2}
+MOST = {"magnitude": 3, "spread": 2, "centre": 2, "scale": 2}
 """Largest number of steps of one kind, where it is not 1."""
 
 NORMS = (1e-12, 1e12)
@@ -69,7 +70,8 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
     if any(kinds.count(kind) > MOST.get(kind, 1) for kind in kinds):
         # Each step stretches what the one before left: many could make a single row overflow.
         raise ValueError(
-            "preparation must have each kind of step once at most, Spread, Centre and Scale twice."
+            "preparation must have each kind of step once at most, Spread, Centre and Scale "
+            "twice, Magnitude three times."
         )
     total = sum((Fraction(step.share) for step in steps), Fraction(0))
     if total >= 1:
@@ -84,6 +86,9 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
             "Bounds must be the first step of a preparation: the columns that it makes are those "
             "that the model is linear in."
         )
+    first = kinds.index("magnitude") if "magnitude" in kinds else None
+    if first is not None and "radius" not in kinds[: first + 2]:
+        raise ValueError("a Magnitude before any Radius changes norms: put Radius() after it.")
     known = data_norm is not None
     for step in steps:
         if step.bounded and not known:
@@ -101,11 +106,12 @@ def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> boo
 
     ``width`` is the number of features that are made of X, before the steps after `Bounds`. Steps
     make new tables with ``copy``, and if those after `Bounds` are not one `AffineMap`: `Radius` can
-    only come first.
+    only come first, or after one `Magnitude`.
     """
     for step in steps:
         step.check(X.shape[1] if isinstance(step, Bounds) else width)
     later = [type(step) for step in steps if not isinstance(step, Bounds)]
+    later = later[1:] if later[:1] == [Magnitude] else later
     if not copy and later and Radius not in later[1:]:
         return False
     n_rows = X.shape[0]
@@ -189,12 +195,24 @@ def transform(
             rows_now = partial(rows_of, table, targets)
         else:
             if base is None:  # with the norms that this step's rows have
-                base = rows.with_row_norm(affine.row_norm)
+                base = rows.with_units(affine.units) if affine.units.ndim else rows
+            if math.isinf(affine.row_norm):
+                rows_now = partial(_same, base)
+                continue
+            if base.row_norm != affine.row_norm:
+                base = base.with_row_norm(affine.row_norm)
             rows_now = partial(base.transformed, affine)
     if expansion is not None and not made:
         rows_now = partial(rows_of, _expanded(expansion, table, problem.n_features), targets)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
+
+
+def _same(rows: Rows, *, fit_intercept: bool, row_norm: float | None) -> Rows:
+    """Return rows as they are, for the `Radius` that comes after a first `Magnitude`."""
+    if fit_intercept or row_norm is not None:
+        raise ValueError("rows of any unit have no bound on their norm yet.")
+    return rows
 
 
 def _rows_of(

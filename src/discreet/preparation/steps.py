@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -44,13 +44,16 @@ class RowNorms:
     ``clip`` is the norm that rows are clipped to in the next moment that is asked for, ``typical``
     an upper bound on the root of their mean squared norm, as far as is known, and ``target`` what
     `Whiten` brings that root to. Rows are ``raw`` until a step has clipped them: the next step that
-    transforms them then clips them first; later ones clip rows in their moments only.
+    transforms them then clips them first; later ones clip rows in their moments only. ``dense``
+    says which columns had few zeros, where that was measured. Before anything is known of norms
+    they are infinite.
     """
 
     clip: float
     typical: float
     target: float
     raw: bool = False
+    dense: NDArray[np.bool_] | None = None
 
 
 Known = RowNorms | None
@@ -319,14 +322,15 @@ class Radius(Step):
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
     selections = 1
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 10.0)}
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 100.0)}
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:
         """Ask for the median norm; rows have norm at most 1 afterwards."""
-        largest = norms.clip if norms and norms.raw else None
+        bounded = norms and norms.raw and math.isfinite(norms.clip)
+        largest = norms.clip if norms and bounded else None
         radius = self.factor * curator.median_norm(mechanism=mechanism, largest=largest)
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
-        return fitted, RowNorms(1.0, 1.0, 1.0)
+        return fitted, RowNorms(1.0, 1.0, 1.0, dense=norms.dense if norms else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,10 +346,11 @@ class FittedRadius(FittedStep):
     )
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
-        """Return the map if the step is the first: it depends on the norms of the rows."""
-        if before is not None:
+        """Return the map if no step before it clips: it depends on the norms of the rows."""
+        start = before or AffineMap.to_norm(math.inf, n_features)
+        if math.isfinite(start.row_norm):
             return None
-        return AffineMap.to_norm(self.radius, n_features).scaled(1.0 / self.radius)
+        return replace(start, row_norm=self.radius).scaled(1.0 / self.radius)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Bring the rows to norm 1 or less; a sparse table stays sparse."""
@@ -388,7 +393,7 @@ class Spread(Step):
         # a mean that was subtracted may have added to the norm
         most = norms.clip if norms.raw else 2 * norms.clip
         norm = min(max(fitted.norm, LEAST_SPREAD * norms.clip), most)
-        return fitted, RowNorms(norm, norm, norms.target, norms.raw)
+        return fitted, replace(norms, clip=norm, typical=norm)
 
 
 @dataclass(frozen=True, eq=False)

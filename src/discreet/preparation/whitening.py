@@ -102,7 +102,7 @@ class Centre(Step):
         left = norms.clip**2 - float(mean @ mean)
         norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
         fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
-        return fitted, RowNorms(norm, norm, norms.target)
+        return fitted, RowNorms(norm, norm, norms.target, dense=norms.dense)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +137,9 @@ class FittedCentre(FittedMoment):
 class Scale(Step):
     """Multiply columns by weights that make their second moments alike, up to noise.
 
-    Column j has the weight 1/√(v_j + s/2), times a number that makes the mean squared norm of the
-    rows about norm². v_j is its noisy second moment, s the size of the noise. Rows are not clipped
-    afterwards. A sparse table stays sparse.
+    Column j has the weight 1/√(v_j + s/2 + floor·v̄), times a number that makes the mean squared
+    norm of the rows about norm². v_j is its noisy second moment, v̄ the mean of all of them, s the
+    size of the noise. Rows are not clipped afterwards. A sparse table stays sparse.
 
     Parameters
     ----------
@@ -147,6 +147,9 @@ class Scale(Step):
         Share of the budget.
     norm : float
         What the root of the mean squared norm becomes.
+    floor : float
+        Added to every v_j, as a multiple of their mean: columns in which most rows are equal (rare
+        categories) are not stretched by more than 1/√floor times the usual.
 
     Notes
     -----
@@ -156,15 +159,18 @@ class Scale(Step):
 
     share: float = 0.05
     norm: float = 10 / 3
+    floor: float = 0.0
     name: ClassVar[str] = "scale"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"norm": (1e-3, 1e3)}
+    limits: ClassVar[dict[str, tuple[float, float]]] = {"norm": (1e-3, 1e3), "floor": (0.0, 1e3)}
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
         """Ask for the columns' second moments; few rows are far above the norm then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.square_sum(mechanism=mechanism)
         means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
-        weights = column_weights(means, deviation, norms, self.norm)
+        likely = plausible(means, deviation, norms)
+        ridge = 0.5 * deviation + self.floor * float(likely.mean())
+        weights = column_weights(likely, ridge, self.norm)
         fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
         return fitted, RowNorms(MARGIN * self.norm, self.norm, self.norm)
 
@@ -283,20 +289,11 @@ def plausible(values: FloatArray, deviation: float, norms: RowNorms) -> FloatArr
     return likely
 
 
-def column_weights(
-    moments: FloatArray,
-    deviation: float,
-    norms: RowNorms,
-    norm: float,
-    ridge: float | None = None,
-) -> FloatArray:
-    """Return the weights of directions that noisy means of squares in them allow.
+def column_weights(likely: FloatArray, ridge: float, norm: float) -> FloatArray:
+    """Return weights g ∝ 1/√(v + ridge) of directions such that Σ v·g² = norm².
 
-    They are g ∝ 1/√(v + ridge) such that Σ v·g² = norm². v are the means after `plausible`. The
-    ridge is half the noise's standard deviation if not given.
+    v are means of squares in these directions that rows can have (`plausible`).
     """
-    ridge = 0.5 * deviation if ridge is None else ridge
-    likely = plausible(moments, deviation, norms)
     explained = float(np.sum(likely / (likely + ridge)))
     weights: FloatArray = norm / np.sqrt(explained * (likely + ridge))
     return weights
@@ -310,5 +307,6 @@ def whitening(moment: FloatArray, deviation: float, norms: RowNorms) -> tuple[Fl
     """
     values, vectors = np.linalg.eigh(moment)
     ridge = deviation * math.sqrt(2 * len(moment))
-    matrix = (vectors * column_weights(values, deviation, norms, norms.target, ridge)) @ vectors.T
+    likely = plausible(values, deviation, norms)
+    matrix = (vectors * column_weights(likely, ridge, norms.target)) @ vectors.T
     return (matrix + matrix.T) / 2, ridge

@@ -8,7 +8,13 @@ bound is in ``bounds.py``. :func:`partitioned_rows` asks the same of partitions 
 
 from discreet.core.rows import GridNoise
 from discreet.rows.affine import AffineMap
-from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, certificate_allowance, descent_error
+from discreet.rows.bounds import (
+    BLOCK_ROWS,
+    EXPONENTS,
+    UNIT_ROUNDOFF,
+    certificate_allowance,
+    descent_error,
+)
 from discreet.rows.descents import Path
 from discreet.rows.partitions import Block, Engine, PartitionedRows, Threads, partitioned_rows
 from discreet.rows.rows import Checked, Rows, as_rows, check_targets
@@ -19,6 +25,7 @@ from discreet.rows.units import RowWeights, Units, scaled_weights
 
 __all__ = [
     "BLOCK_ROWS",
+    "EXPONENTS",
     "UNIT_ROUNDOFF",
     "AffineMap",
     "Block",

@@ -1,15 +1,17 @@
 """Affine maps of rows by public numbers: x becomes L·(s·x) − b.
 
 s scales rows longer than a public norm down to it, L is the number 1, a diagonal or a matrix, b an
-offset. The margin of a mapped row is linear in x, so weights are carried over to the table as it is
-stored and sums are carried back: a sparse table stays sparse, and a large one is not written twice.
+offset. The norm is that of D·x, where D has a power of two for the unit of each column.
+
+The margin of a mapped row is linear in x, so weights are carried over to the table as it is stored
+and sums are carried back: a sparse table stays sparse, and a large one is not written twice.
 
 Proof: docs/proofs/affine.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -29,7 +31,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    """The map x → L·(s·x) − b with s = min(1, row_norm/‖x‖).
+    """The map x → L·(s·x) − b with s = min(1, row_norm/‖D·x‖).
 
     Attributes
     ----------
@@ -39,22 +41,26 @@ class AffineMap:
         L: the diagonal, as a vector, or a matrix; an array without dimensions for L = 1.
     offset
         b.
+    units
+        D: powers of two, as a vector; an array without dimensions for D = 1.
     is_identity, is_diagonal
         True if L = 1 and b = 0, and if L is a diagonal.
     bound
-        A bound on ‖L‖·row_norm + ‖b‖, where ‖L‖ bounds what L and |L| do to a norm.
+        A bound on ‖L/D‖·row_norm + ‖b‖, where ‖L‖ bounds what L and |L| do to a norm.
     """
 
     row_norm: float
     linear: FloatArray
     offset: FloatArray
+    units: FloatArray = field(default_factory=lambda: np.ones(()))
     is_identity: bool = field(init=False)
     is_diagonal: bool = field(init=False)
     bound: float = field(init=False)
 
     def __post_init__(self) -> None:
         diagonal = self.linear.ndim == 1
-        size = np.abs(self.linear).max() if diagonal else np.linalg.norm(self.linear)
+        linear = self.linear / self.units
+        size = np.abs(linear).max() if diagonal else np.linalg.norm(linear)
         total = float(size) * self.row_norm + float(np.linalg.norm(self.offset))
         if self.linear.ndim:
             object.__setattr__(self, "linear", read_only(self.linear))
@@ -86,24 +92,45 @@ class AffineMap:
         """Return the map that scales longer rows down to a norm, as a start for other maps."""
         return cls(float(row_norm), np.ones(n_features), np.zeros(n_features))
 
+    @classmethod
+    def in_units(cls, units: FloatArray) -> Self:
+        """Return the map that multiplies columns by powers of two, before rows have any norm."""
+        own = units if (units != 1.0).any() else np.ones(())
+        return cls(np.inf, units, np.zeros(units.size), own)
+
+    @property
+    def start(self) -> Self:
+        """The part of the map that comes before L: units, and the norm rows are scaled down to."""
+        if not self.units.ndim:
+            return type(self).identity(self.row_norm)
+        return type(self)(self.row_norm, self.units, np.zeros(self.units.size), self.units)
+
+    def starts(self, other: Self) -> bool:
+        """Return whether this map is the start of another, and no more."""
+        same = np.array_equal(self.units, other.units) and self.row_norm == other.row_norm
+        alone = self.is_identity or np.array_equal(self.linear, self.units)
+        return same and alone and not self.offset.any()
+
     def shifted(self, shift: FloatArray) -> Self:
         """Return this map followed by the subtraction of a vector."""
-        return type(self)(self.row_norm, self.linear, self.offset + shift)
+        return replace(self, offset=self.offset + shift)
 
     def scaled(self, weights: FloatArray | float) -> Self:
         """Return this map followed by weights of columns."""
         weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.offset.shape)
         linear = weights * self.linear if self.is_diagonal else weights[:, None] * self.linear
-        return type(self)(self.row_norm, linear, weights * self.offset)
+        return replace(self, linear=linear, offset=weights * self.offset)
 
     def rotated(self, matrix: FloatArray) -> Self:
         """Return this map followed by a matrix."""
         linear = matrix * self.linear if self.is_diagonal else matrix @ self.linear
-        return type(self)(self.row_norm, linear, matrix @ self.offset)
+        return replace(self, linear=linear, offset=matrix @ self.offset)
 
     def columns(self, index: NDArray[np.intp], factor: float) -> Self:
         """Return the map to some of the columns, times a factor."""
-        return type(self)(self.row_norm, factor * self.linear[index], factor * self.offset[index])
+        units = self.units[index] if self.is_diagonal and self.units.ndim else self.units
+        linear, offset = factor * self.linear[index], factor * self.offset[index]
+        return type(self)(self.row_norm, linear, offset, units)
 
     def adjoint(self, weights: FloatArray) -> FloatArray:
         """Return weights and constants, (K, d + 1), that give stored rows the mapped margins."""

@@ -103,6 +103,9 @@ LARGEST_ENTRY = 1e150
 QR_ROUNDINGS = 64
 """Roundings of a computed QR decomposition, over the number of entries; 6 suffice. affine.md."""
 
+EXPONENTS = (-63, 64)
+"""First and last binary exponent that entries are counted by. preparation.md."""
+
 SMALLEST_MAPPED_CLIP = 1e-9
 """Below this clip, factors of mapped rows could be rounded to 0. affine.md."""
 

@@ -183,13 +183,27 @@ class RowData:
         """
         if row_norm == self.row_norm:
             return self
-        if self.row_norm is not None or self.fit_intercept or not self.map.is_identity:
+        if self.row_norm is not None or self.fit_intercept or not self.map.starts(self.map):
             raise ValueError("rows must be those of the table, without row_norm and intercept.")
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             scales = np.minimum(row_norm / self.norm_bounds, 1.0)
         scales[scales <= SMALLEST_FACTOR] = 0.0
-        norms, identity = np.minimum(self.norm_bounds, row_norm), AffineMap.identity(row_norm)
-        return replace(self, row_norm=row_norm, map=identity, scales=scales, norm_bounds=norms)
+        norms, start = np.minimum(self.norm_bounds, row_norm), replace(self.map, row_norm=row_norm)
+        return replace(self, row_norm=row_norm, map=start, scales=scales, norm_bounds=norms)
+
+    def with_units(self, units: FloatArray) -> Self:
+        """Return the rows of the table with columns times powers of two; norms are theirs.
+
+        Rows whose norm is not a number any more count as infinitely long: scaled down, they are 0.
+        """
+        if self.row_norm is not None or self.fit_intercept or not self.map.is_identity:
+            raise ValueError("rows must be those of the table, without row_norm and intercept.")
+        if units.size != self.n_features or not (np.frexp(units)[0] == 0.5).all():
+            raise ValueError("units must be a power of two for each column.")
+        map = AffineMap.in_units(units)
+        rows = replace(self, map=map, norm_bounds=self.table.norms(units))
+        rows.memory.measured = True
+        return rows
 
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
@@ -201,9 +215,9 @@ class RowData:
         mapped rows are scaled down to in moments; gradients do not need it, as they are clipped.
         Bounds on norms are computed from each row alone (docs/proofs/affine.md).
         """
-        if not self.map.is_identity or self.map.row_norm != map.row_norm:
+        if not self.map.starts(map):
             raise ValueError(
-                "rows to be mapped must have the row norm of the map and no map before; "
+                "rows to be mapped must have the row norm and units of the map and no map before; "
                 f"got {self.map.row_norm:g}, and the map has {map.row_norm:g}."
             )
         if not (np.isfinite(map.linear).all() and np.isfinite(map.offset).all()):

@@ -462,3 +462,37 @@ def difference_sum(losses, others, clip):
     for i in range(LANES):
         total += sums[i]
     return total
+
+
+@inlined
+def exponent_cell(entry, first, last):
+    """Return the cell of an entry other than 0: that of its exponent, or the last for ±1."""
+    size = abs(entry)
+    if size == 1.0:
+        return last - first + 1
+    return min(max(math.frexp(size)[1], first), last) - first
+
+
+@kernel
+def count_dense_exponents(tile, weights, first, last, counts):
+    """Add each row's weight to the cells of its entries but 0; one row of counts per column.
+
+    ``weights`` are whole numbers, and without entries if all are 1.
+    """
+    for i in range(tile.shape[0]):
+        weight = weights[i] if weights.size > 0 else 1
+        for j in range(tile.shape[1]):
+            entry = float(tile[i, j])
+            if entry != 0.0:
+                counts[j, exponent_cell(entry, first, last)] += weight
+
+
+@kernel
+def count_sparse_exponents(indptr, indices, data, weights, first, last, counts):
+    """Do the same for rows of a CSR table."""
+    for i in range(indptr.size - 1):
+        weight = weights[i] if weights.size > 0 else 1
+        for k in range(indptr[i], indptr[i + 1]):
+            entry = float(data[k])
+            if entry != 0.0:
+                counts[indices[k], exponent_cell(entry, first, last)] += weight

@@ -195,6 +195,7 @@ class PartitionedRows:
     outer_sum = _asked("outer_sum", _sum)
     xy_moment_sum = _asked("xy_moment_sum", _sum)
     target_sum = _asked("target_sum", _sum)
+    exponent_counts = _asked("exponent_counts", _sum)
     norm_counts = _asked("norm_counts", _counts)
     column_counts = _asked("column_counts", _counts)
 
@@ -207,6 +208,7 @@ class PartitionedRows:
 
     with_targets = _derived("with_targets")
     with_row_norm = _derived("with_row_norm")
+    with_units = _derived("with_units")
     transformed = _derived("transformed")
     columns = _derived("columns")
     within_reach = _derived("within_reach")

@@ -1,7 +1,7 @@
 """`Rows`: what a curator, and methods that run inside it, can ask of a table with targets.
 
 `Rows` is a `RowData` whose methods are the functions of ``sums.py``, ``moments.py``,
-``descents.py`` and ``curvature.py``, where each is documented with its contract.
+``histograms.py``, ``descents.py`` and ``curvature.py``, where each is documented with its contract.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.ranges import cell_counts
 from discreet.core.rows import Counts
-from discreet.rows import curvature, descents, moments, sums
+from discreet.rows import curvature, descents, histograms, moments, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
@@ -107,6 +107,7 @@ class Rows(RowData):
     outer_sum = moments.outer_sum
     xy_moment_sum = moments.xy_moment_sum
     target_sum = moments.target_sum
+    exponent_counts = histograms.exponent_counts
 
     # Descents and objectives on exact rows
 
@@ -188,9 +189,9 @@ class Rows(RowData):
         index = np.asarray(index, dtype=np.intp)
         if not self.map.is_identity:
             # Each column of rows under a matrix is made of all stored ones.
-            table = self.table.columns(index) if self.map.is_diagonal else self.table
-            stored = replace(self, table=table, map=AffineMap.identity(self.map.row_norm))
             narrow = self.map.columns(index, factor)
+            table = self.table.columns(index) if self.map.is_diagonal else self.table
+            stored = replace(self, table=table, map=narrow.start)
             return stored.transformed(narrow, fit_intercept=self.fit_intercept)
         factors = np.full(self.n_rows, float(factor))
         with np.errstate(all="ignore"):  # a warning about one row would be about that row

@@ -81,10 +81,14 @@ class SparseTable:
         table._read(X)
         return table
 
-    def norms(self) -> FloatArray:
+    def norms(self, units: FloatArray | None = None) -> FloatArray:
         out = np.empty(self.n_rows)
-        inflation = norm_inflation(self.n_features)
-        if not KERNELS.sparse_norms(self.indptr, self.data, inflation, out):
+        with np.errstate(all="ignore"):  # a warning about one row would be about that row
+            data = self.data if units is None else self.data * units[self.indices]
+        finite = KERNELS.sparse_norms(
+            self.indptr, read_only(data), norm_inflation(self.n_features), out
+        )
+        if units is None and not finite:
             raise ValueError(BAD_NUMBERS)
         return out
 

@@ -221,17 +221,22 @@ class DenseTable:
         columns = max(1, X.shape[1])
         self._height = max(1, TILE_ENTRIES // columns, min(WIDE_ROWS, WIDE_ENTRIES // columns))
 
-    def norms(self) -> FloatArray:
-        """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite."""
-        out, same = np.empty(self.n_rows), AffineMap.to_norm(np.inf, self.n_features)
+    def norms(self, units: FloatArray | None = None) -> FloatArray:
+        """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite.
+
+        With ``units``, factors of the columns that are powers of two, entries are finite, and norms
+        that are not are infinite.
+        """
+        out, map = np.empty(self.n_rows), AffineMap.to_norm(np.inf, self.n_features)
+        map = map if units is None else map.scaled(units)
 
         finite = in_parts(
-            lambda first, last: self.mapped_norms(first, np.empty(0), same, out[first:last]),
+            lambda first, last: self.mapped_norms(first, np.empty(0), map, out[first:last]),
             self.n_rows,
             self.n_entries,
             self.block_rows,
         )
-        if not all(finite):
+        if units is None and not all(finite):
             raise ValueError(BAD_NUMBERS)
         return out
 

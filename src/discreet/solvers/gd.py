@@ -21,7 +21,7 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian
 from discreet.objectives import Logistic, Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
-from discreet.validate import FloatArray, check_fields, integer, number
+from discreet.validate import FloatArray, check_fields, flag, integer, number
 
 __all__ = ["GD", "GradientStep"]
 
@@ -34,8 +34,22 @@ CONVERGED_PATH = 18.0
 LEAST_RARE = 0.002
 """Twice the smallest share of a class that the intercept may start from."""
 
-CURVATURE = 1.3
+LONGEST_STEP = 36.0
+"""The default step is no longer: at momentum 0.8 the heavy ball is stable for curvatures below
+18/step, and that of an intercept is up to 1/4, or 1/2 with several outputs."""
+
+CLIPS = (5 / 3, 10.0)
+"""Least and most clip of the rule: half and three times the norm of a usual row."""
+
+CLIP_REACH = 2.0
+"""The clip grows between these while the noise limit of the path is this many times what descent
+needs: clipping biases the result whatever the budget, so it ends where noise no longer matters."""
+
+CURVATURE = 0.5
 """Times 1/weights: the usual curvature of the loss at such rows, which pulls noise back."""
+
+SPREAD = 1.5
+"""Variance of scores over that of rows of norm 10/3: some rows are longer."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +76,9 @@ class GD(Solver):
         T: number of gradients that are measured, each at the same cost.
     step_size : float, optional
         η: step size for mean gradients. Default: τ/T for a path of length
-        τ = min(0.3·n·μ/(k·C), 18·p), and at most 1/alpha. Here μ is what the budget is in Gaussian
-        DP, k is 1 under add/remove and 2 under replace, C is the clip and p counts the weights of
-        one output.
+        τ = min(0.3·n·μ/(k·C), 18·p·max(1, K/2)), and at most 36 and 1/alpha. Here μ is what the
+        budget is in Gaussian DP, k is 1 under add/remove and 2 under replace, C is the clip, K the
+        number of outputs and p that of the weights of each.
     momentum : float
         m: v ← m·v + gradient, w ← w − η·(1 − m)·v. 0 is plain descent.
     averaging : float
@@ -74,18 +88,23 @@ class GD(Solver):
         Share of the budget (of μ²) that buys a noisy balance of two classes, from which the
         intercept starts: where one class is much rarer, the path may be too short to find it. For
         logistic losses of one output with an intercept; else nothing is spent on it.
-    gradient_clip : float
+    gradient_clip : float, optional
         C: bound on one row's gradient norm, of all outputs together; a smaller bound known from
-        loss and ``data_norm`` replaces it.
+        loss and ``data_norm`` replaces it. Default: 0.6·n·μ/(k·18·p·max(1, K/2)), within
+        [5/3, 10]: a larger budget clips fewer gradients.
+    shrink : bool
+        Whether to shrink the weights towards where they started, by as much as noise of a known
+        size explains of their norm. For rows as the default step needs them.
     """
 
     iterations: int = 50
     _: KW_ONLY
     step_size: float | None = None
     momentum: float = 0.8
-    averaging: float = 0.2
+    averaging: float = 0.5
     start_share: float = 0.0
-    gradient_clip: float = 5 / 3
+    gradient_clip: float | None = None
+    shrink: bool = False
 
     name: ClassVar[str] = "gd"
     paper: ClassVar[str] = (
@@ -105,7 +124,8 @@ class GD(Solver):
         check_fields(self, number, "momentum", least=0.0, most=0.999)
         check_fields(self, number, "averaging", least=0.0, most=1.0)
         check_fields(self, number, "start_share", least=0.0, most=0.9)
-        check_fields(self, number, "gradient_clip", least=1e-6, most=1e6)
+        check_fields(self, number, "gradient_clip", least=1e-6, most=1e6, optional=True)
+        check_fields(self, flag, "shrink")
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
@@ -132,12 +152,11 @@ class GD(Solver):
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
         mechanism = Gaussian.sharing(total, self.iterations)
-        clip = self._clip(problem)
-        step, deviation = self._step(
-            problem, math.sqrt(total), curator.relation.rows_changed * clip
-        )
+        mu, changed = math.sqrt(total), curator.relation.rows_changed
+        clip = self._clip(problem, mu, changed)
+        step, deviation = self._step(problem, mu, changed * clip)
         averaged = max(1, round(self.averaging * self.iterations))
-        velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
+        start, velocity, ends = weights, np.zeros_like(weights), np.zeros_like(weights)
         for t in range(1, self.iterations + 1):
             noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
             gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
@@ -153,7 +172,11 @@ class GD(Solver):
             f"{mechanism.noise_multiplier:.6g} times what one row can move it by, composed exactly "
             "in Gaussian DP",
         )
-        return Solution(ends / averaged, record.trace, conditions, clip, deviation)
+        weights = ends / averaged
+        if self.shrink:
+            kept = _kept(problem, weights - start, deviation)
+            weights, deviation = start + kept * (weights - start), deviation * math.sqrt(kept.min())
+        return Solution(weights, record.trace, conditions, clip, deviation)
 
     def _start(
         self, problem: Problem, curator: Curator, total: float
@@ -180,9 +203,13 @@ class GD(Solver):
         )
         return weights, (condition,), (1 - self.start_share) * total
 
-    def _clip(self, problem: Problem) -> float:
-        """Return C or the smaller bound that is known, but at least 1e-6, as settings are."""
-        return min(self.gradient_clip, max(problem.lipschitz, 1e-6))
+    def _clip(self, problem: Problem, mu: float, changed: int) -> float:
+        """Return C, or the smaller bound that is known, but at least 1e-6, as settings are."""
+        clip = self.gradient_clip
+        if clip is None:
+            reach = NOISE_REACH * problem.n_rows * mu / changed
+            clip = clip_by_rule(reach, _converged(problem))
+        return min(clip, max(problem.lipschitz, 1e-6))
 
     def _step(self, problem: Problem, mu: float, change: float) -> tuple[float, float]:
         """Return the step and the estimated noise in each weight, from public numbers only.
@@ -192,10 +219,41 @@ class GD(Solver):
         step, alpha = self.step_size, problem.penalty.alpha
         if step is None:
             noise = NOISE_REACH * problem.n_rows * mu / change
-            width = problem.n_parameters / problem.loss.n_outputs
-            step = min(noise, CONVERGED_PATH * width) / self.iterations
+            step = min(min(noise, _converged(problem)) / self.iterations, LONGEST_STEP)
             step = min(step, 1 / alpha) if alpha > 0 else step
         path = step * self.iterations
         free = change * path / (problem.n_rows * mu)
-        pull = 2 * CURVATURE * path * problem.loss.n_outputs / problem.n_parameters
-        return step, free * math.sqrt(-math.expm1(-pull) / pull)
+        pull = 2 * CURVATURE * CONVERGED_PATH * path / _converged(problem)
+        variance = -math.expm1(-pull) / pull
+        # the mean of the last weights: of a random walk, and where the loss pulls noise back
+        variance *= 1 - 2 / 3 * self.averaging * math.exp(-pull)
+        window = max(self.averaging * pull / 2, 1e-6)
+        variance *= 2 / window * (1 + math.expm1(-window) / window)
+        return step, free * math.sqrt(variance)
+
+
+def clip_by_rule(reach: float, path: float) -> float:
+    """Return C for a path that noise limits to reach/C; ``path`` is what descent needs."""
+    return min(max(CLIP_REACH * reach / path, CLIPS[0]), CLIPS[1])
+
+
+def _kept(problem: Problem, change: FloatArray, deviation: float) -> FloatArray:
+    """Return the share of each weight's change that noise does not explain, from released numbers.
+
+    It is 1 − q^1.5, q = p·s²/(1.5·‖change‖²) for noise s in each of p weights; an intercept does
+    not count. James and Stein have 1 − q; but scores of long rows have less noise than it says.
+    Intercepts of several outputs are left as they are: they started from equal classes.
+    """
+    kept = np.ones((problem.loss.n_outputs, change.size // problem.loss.n_outputs))
+    slopes = change.reshape(kept.shape)[:, : problem.n_features]
+    noise = slopes.size * deviation**2
+    square = SPREAD * float(np.vdot(slopes, slopes))
+    share = max(1.0 - (noise / square) ** 1.5, 0.0) if square > 0 else 0.0
+    kept[:, : problem.n_features if len(kept) > 1 else None] = share
+    return kept.ravel()
+
+
+def _converged(problem: Problem) -> float:
+    """Return the path after which descent is done: K outputs have 2/K of the curvature of one."""
+    outputs = problem.loss.n_outputs
+    return CONVERGED_PATH * problem.n_parameters / outputs * max(1.0, outputs / 2)

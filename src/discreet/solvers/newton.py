@@ -46,16 +46,21 @@ rather small: a model that explains nothing is better than one made of noise."""
 USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
 """Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
 
-CLIPS = (1.25, 4.0)
-"""Least and most clip of a gradient, over the usual residual times the usual norm of a row."""
+CLIPS = (1.25, 4.0, 12.0)
+"""Least, usual, most clip of a gradient, over the usual residual times the usual norm of a row."""
 
-NOISE_SHARE = 0.05
-"""The clip grows between these while noise adds less than the square of this to the mean squared
-residual: rows are left as they are where that is cheap."""
+NOISE_SHARES = (0.05, 0.02)
+"""The clip grows to the usual one while noise adds less than the square of the first to the mean
+squared residual, and beyond it while that is less than the square of the second: rows are left as
+they are where that is cheap."""
 
 STEP = 0.8
 """Of Newton's step: stable where the curvature is up to 2.5 times what the moment says, as it can
 be if many rows are longer than the clip."""
+
+GROWN = 2.0
+"""A step is taken back if the squared gradient, in units of the curvature, grew by this factor and
+by twice its noise: then the moment says too little about the curvature."""
 
 ITERATIONS = (10, 40)
 """Least and most gradients; the least do where the second moment is known well."""
@@ -173,18 +178,27 @@ class Newton(Solver):
         weights, left = moment.least_squares(alpha, target)
         noise = for_gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
-        factor = min(max(NOISE_SHARE / (noise * problem.n_parameters), CLIPS[0]), CLIPS[1])
+        cheap, cheaper = (share / (noise * problem.n_parameters) for share in NOISE_SHARES)
+        factor = max(CLIPS[0], min(cheap, CLIPS[1]), min(cheaper, CLIPS[2]))
         clip = max(min(factor * (left * length), problem.lipschitz), 1e-6)
         ridge = moment.ridge(alpha, noise * clip, target)
         curved = _curvature(problem.loss, left)
         divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
-        ends = np.zeros_like(weights)
+        bearable = 2 * iterations * (noise * clip) ** 2 * float(np.trace(inverse))
+        last = _Accepted(weights, weights, math.inf)
+        ends, step = np.zeros_like(weights), 1.0
         for t in range(1, iterations + 1):
             measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=for_gradient)
             gradient = measured.values / problem.n_rows + ridge * weights
-            weights = weights - inverse @ gradient
+            direction = inverse @ gradient
+            square = float(gradient @ direction)
+            if square > GROWN * last.least + bearable:
+                step *= 0.5
+            else:
+                last = _Accepted(weights, direction, min(square, last.least))
+            weights = last.weights - step * last.direction
             if t > iterations - averaged:
                 ends += weights
             record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
@@ -246,6 +260,14 @@ class Newton(Solver):
         found = min(max(float(square) - mean**2, least), 1.0)
         trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
         return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
+
+
+class _Accepted(NamedTuple):
+    """The last weights with a gradient that had not grown, its step, and the least squared size."""
+
+    weights: FloatArray
+    direction: FloatArray
+    least: float
 
 
 class _Target(NamedTuple):

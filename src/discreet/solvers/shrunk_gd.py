@@ -32,7 +32,7 @@ from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution
-from discreet.solvers.gd import CONVERGED_PATH, GD, GradientStep
+from discreet.solvers.gd import CLIPS, CONVERGED_PATH, GD, GradientStep
 from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["Shrinkage", "ShrunkGD", "ShrunkStep", "worth_measuring"]
@@ -94,13 +94,14 @@ class ShrunkGD(GD):
     momentum : float
         m: v ← m·v + gradient, z ← z − η·(1 − m)·v; the weights are z, shrunk.
     averaging, start_share, gradient_clip : float
-        As in `GD`.
+        As in `GD`; None for a clip of 5/3.
     first_share : float
         Share of μ² for the first half of the iterations, after which columns that look like noise
         are left out and rows are scaled to a median norm of 10/3. 1: one stage, on all columns.
     """
 
     iterations: int = 30
+    averaging: float = 0.2
     first_share: float = 0.7
 
     name: ClassVar[str] = "shrunk-gd"
@@ -198,7 +199,7 @@ class _Stage:
         start: FloatArray,
     ) -> None:
         self._solver, self._problem, self._curator = solver, problem, curator
-        self.clip = solver._clip(problem)
+        self.clip = min(solver.gradient_clip or CLIPS[0], max(problem.lipschitz, 1e-6))
         self._shrinkage = Shrinkage()
         self._total, self._path = 0.0, 0.0
         self._start, self._steps = start, start  # z: the sum of all steps

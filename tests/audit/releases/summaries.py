@@ -14,6 +14,7 @@ from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
 from discreet.estimators import LinearRegression, LinearSVC
 from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Step, Whiten
+from discreet.rows import EXPONENTS
 from tests.audit.internals import (
     RowNorms,
     StabilityHistogram,
@@ -89,6 +90,7 @@ def _moments(harness: Harness) -> Iterator[Attack]:
                 projection_on_the_row=projection(direction),
             )
         yield from _with_targets(harness, relation, gaussian)
+        yield _exponents(harness, relation, gaussian)
 
 
 def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
@@ -117,6 +119,26 @@ def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> I
             pure=False,
             projection_on_the_row=projection(direction),
         )
+
+
+def _exponents(harness: Harness, relation: Relation, gaussian: Gaussian) -> Attack:
+    """Attack counts of exponents: an entry against one of another size, or against 0 (no entry)."""
+    replaced = relation is Relation.REPLACE_ONE
+    rows = (np.array([[0.3 if replaced else 0.0]]), np.array([[3.0]]))
+
+    def ask(curator: Curator) -> FloatArray:
+        return curator.exponent_counts(mechanism=gaussian).values
+
+    direction = np.zeros(EXPONENTS[1] - EXPONENTS[0] + 2)
+    direction[[-1 - EXPONENTS[0], 2 - EXPONENTS[0]]] = -float(replaced), 1.0
+    return harness.attack(
+        "release: counts of exponents",
+        "an entry of another size, or none",
+        relation,
+        harness.asking(tuple((row, np.zeros(1)) for row in rows), relation, ask),
+        pure=False,
+        projection_on_the_row=projection(direction),
+    )
 
 
 def _median_pair(relation: Relation) -> tuple[tuple[Table, Table], Statistic]:

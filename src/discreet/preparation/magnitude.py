@@ -1,0 +1,193 @@
+"""`Magnitude`: bring columns of any unit to one scale, by private counts of binary exponents.
+
+Other steps clip whole rows: a column of timestamps would decide what happens to all. Proof:
+docs/proofs/preparation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from discreet.core import Curator
+from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
+from discreet.rows import EXPONENTS, AffineMap
+from discreet.validate import FloatArray, check_fields, positive, vector
+
+WINDOW = 4
+"""Neighbouring exponents that are counted together to find a column: three quarters of a normal
+column's numbers have one of four exponents."""
+
+LEAST_TAIL = 0.01
+"""Share of the rows that a single large exponent needs to be taken for the column's."""
+
+TAIL = 0.1
+"""Share of the rows whose entries, around the mean, may be larger than a column's magnitude, where
+noise allows to see that."""
+
+DENSE = 0.5
+"""Share of the rows with an entry other than 0 and ±1 above which a column may be far from 0."""
+
+CONSTANT, CAUTION = 0.7, 6
+"""Share of the rows with one exponent above which a column around its mean may be a constant with
+rare exceptions, and the largest power of two by which it is then stretched, once."""
+
+SAME = 3
+"""Columns whose exponents differ by at most this are left as they are: later steps suffice."""
+
+FURTHEST = 12
+"""Largest power of two by which columns of rows of a known norm are stretched."""
+
+LARGEST_ENTRY = 1e30
+"""Entries are cut to it, so that they stay finite in single precision."""
+
+
+@dataclass(frozen=True)
+class Magnitude(Step):
+    """Multiply each column by a power of two, so that the large numbers of all are alike.
+
+    The first time it measures columns as they are. After `Centre` it measures columns again that
+    may be far from 0 (years, timestamps): around their mean they are smaller. Columns of zeros and
+    ones are left as they are, and so are those in which noise hides everything.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+
+    Notes
+    -----
+    *Privacy.* One noisy count of entries by column and binary exponent. The factors are computed
+    from it, and released.
+    """
+
+    share: float = 0.02
+    name: ClassVar[str] = "magnitude"
+    bounded: ClassVar[bool] = False
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
+        """Ask for the counts; columns around their mean are stretched to the largest of them."""
+        noisy = curator.exponent_counts(mechanism=mechanism)
+        cells = noisy.values.reshape(curator.n_parameters, -1)
+        dense = _windows(cells[:, :-1]).max(axis=1) > DENSE * curator.n_rows
+        counts = cells[:, :-1].copy()
+        counts[:, 1 - EXPONENTS[0]] += cells[:, -1]
+        found = exponents(counts, noisy.deviation, curator.n_rows)
+        dense &= np.isfinite(found)
+        if norms is None or norms.raw:
+            unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense)
+            return FittedMagnitude(_first(found), noisy.deviation), unknown
+        tails = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
+        chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
+        factors = np.ones(found.size)
+        if chosen.any():
+            largest = tails[chosen].max()
+            constant = counts[chosen].max(axis=1) > CONSTANT * curator.n_rows
+            powers = largest - tails[chosen]
+            powers = np.minimum(powers, np.where(constant, CAUTION, FURTHEST))
+            factors[chosen] = 2.0 ** np.where(powers > SAME, powers, 0.0)
+            norm = math.hypot(norms.clip, 2.0**largest * math.sqrt(chosen.sum()))
+            left = chosen.copy()
+            left[chosen] = ~constant
+            norms = replace(norms, clip=norm, typical=norm, dense=left)
+        return FittedMagnitude(factors, noisy.deviation), norms
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMagnitude(FittedStep):
+    """A power of two per column, which entries are multiplied by."""
+
+    factors: FloatArray
+    deviation: float
+    name: ClassVar[str] = "magnitude"
+    condition_text: ClassVar[str] = (
+        "the entries of each column were counted by their binary exponent, the counts released "
+        "with noise of standard deviation {deviation:.4g}, and columns scaled by them"
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self, vector, "factors")
+        if not (np.frexp(self.factors)[0] == 0.5).all():
+            raise ValueError("factors must be powers of two.")
+        check_fields(self, positive, "deviation")
+
+    def accepts(self, n_features: int) -> bool:
+        """Return whether the step was fitted to this many columns."""
+        return len(self.factors) == n_features
+
+    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
+        """Return the map of the steps before, then times the factors."""
+        return AffineMap.in_units(self.factors) if before is None else before.scaled(self.factors)
+
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Multiply the columns; X itself if all factors are 1. A sparse table stays sparse."""
+        if (self.factors == 1.0).all():
+            return X
+        factors, sparse = self.factors.astype(X.dtype), bool(sp.issparse(X))
+        with np.errstate(over="ignore"):
+            if sparse:
+                data = np.clip(X.data * factors[X.indices], -LARGEST_ENTRY, LARGEST_ENTRY)
+                return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+            out = np.multiply(X, factors, out=X if in_place else None, order="C")
+        return np.clip(out, -LARGEST_ENTRY, LARGEST_ENTRY, out=out)
+
+
+def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
+    """Return the exponent of the large numbers of each column; NaN where noise hides all.
+
+    ``counts`` has one row per column and one entry per exponent. A column's exponent is the largest
+    with a count that noise does not explain and that is a hundredth of the rows, or else the
+    uppermost of the first four neighbours whose sum is the largest, up to noise.
+    """
+    sure = (math.sqrt(2 * math.log(counts.size)) + 1) * deviation
+    places = np.arange(counts.shape[1])
+    single = np.where(counts > max(sure, LEAST_TAIL * n_rows), places, -1).max(axis=1)
+    windows = _windows(counts)
+    most, noise = windows.max(axis=1), math.sqrt(WINDOW) * deviation
+    around = (windows >= most[:, None] - 2 * noise).argmax(axis=1)
+    clear = most > math.sqrt(WINDOW) * sure
+    best = np.maximum(single, np.where(clear, around, -1))
+    return np.where(best >= 0, best + float(EXPONENTS[0]), np.nan)
+
+
+def upper_exponents(
+    counts: FloatArray, deviation: float, n_rows: int, largest: float
+) -> FloatArray:
+    """Return the largest exponent that a tenth of a column's entries reach.
+
+    Entries are at most ``largest``, so larger exponents are not looked at: their counts are noise.
+    Where noise is large, up to a third has to reach the exponent; beyond, nothing is seen. Columns
+    that reach none of those that are seen are smaller, and get the last of them; NaN if there is
+    none, or if all exponents are seen and the column has no entry but 0.
+    """
+    top = min(max(math.frexp(largest)[1] - EXPONENTS[0], 0), counts.shape[1] - 1)
+    noise = 2.5 * deviation * np.sqrt(np.arange(1, top + 2))
+    visible = int((noise < 0.25 * n_rows).sum())
+    reached = np.cumsum(counts[:, top::-1], axis=1)[:, :visible] > TAIL * n_rows + noise[:visible]
+    if not visible:
+        return np.full(len(counts), np.nan)
+    below = top - visible + 1.0 if visible <= top else np.nan
+    found = np.where(reached.any(axis=1), top - reached.argmax(axis=1), below)
+    return np.asarray(found + EXPONENTS[0])
+
+
+def _windows(counts: FloatArray) -> FloatArray:
+    """Return the sum of each count and those of the next smaller exponents."""
+    before = np.zeros((len(counts), WINDOW))
+    sums = np.cumsum(np.hstack([before, counts]), axis=1)
+    return np.asarray(sums[:, WINDOW:] - sums[:, :-WINDOW])
+
+
+def _first(found: FloatArray) -> FloatArray:
+    """Return the power of two of each column of which nothing is known; 1 if all are alike.
+
+    Columns that noise hides are taken to be of the usual unit.
+    """
+    seen = np.isfinite(found)
+    if not seen.any() or np.ptp(found[seen]) <= SAME:
+        return np.ones(found.size)
+    return np.asarray(2.0 ** -np.where(seen, found, np.round(np.median(found[seen]))))

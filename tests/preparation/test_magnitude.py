@@ -1,0 +1,120 @@
+"""`Magnitude`: what it makes of noisy counts, and tables it is applied to."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet import Budget, LogisticRegression, Magnitude
+from discreet.preparation import Centre, Radius, check_steps
+from discreet.preparation.magnitude import FittedMagnitude, exponents, upper_exponents
+from discreet.preparation.steps import FITTED_STEPS, RowNorms, from_dict, to_dict
+from discreet.rows import EXPONENTS, as_rows
+
+
+class Counted:
+    """A curator whose answer has the exact counts of a table, and states a noise of 1."""
+
+    def __init__(self, X):
+        self.n_rows, self.n_parameters = X.shape
+        self._rows = as_rows(X, np.zeros(len(X)), fit_intercept=False)
+
+    def exponent_counts(self, *, mechanism):
+        return SimpleNamespace(values=self._rows.exponent_counts().values, deviation=1.0)
+
+
+def table(*columns):
+    return np.column_stack(columns)
+
+
+RNG = np.random.default_rng(0)
+NORMAL, RARE = RNG.normal(size=4000), (RNG.random(4000) < 0.02).astype(float)
+
+
+def test_columns_of_any_unit_become_alike():
+    X = table(NORMAL, 1e9 * NORMAL, 1e-9 * NORMAL, RARE, np.zeros(4000))
+    fitted, norms = Magnitude().fit(Counted(X), None, None)
+    assert np.log2(fitted.factors) == pytest.approx(np.round(np.log2(fitted.factors)))
+    scaled = fitted.apply(X)
+    sizes = np.quantile(np.abs(scaled[:, :3]), 0.9, axis=0)
+    assert sizes.max() < 2.1 * sizes.min()
+    assert scaled[:, 3].max() == pytest.approx(0.5)  # the rare ones are not stretched
+    assert norms.dense.tolist() == [True, True, True, False, False]
+    assert norms.raw
+    assert np.isinf(norms.clip)
+
+
+def test_columns_that_are_alike_are_left_as_they_are():
+    X = table(NORMAL, 4 * NORMAL, RARE)
+    fitted, _ = Magnitude().fit(Counted(X), None, None)
+    assert fitted.factors.tolist() == [1.0, 1.0, 1.0]
+    assert fitted.apply(X) is X
+
+
+def test_around_the_mean_only_columns_far_from_zero_are_stretched():
+    X = table(0.4 * NORMAL, 1e-3 * NORMAL, RARE - 0.02, 1e-3 * NORMAL)
+    norms = RowNorms(1.0, 1.0, 1.0, dense=np.array([True, True, False, False]))
+    fitted, after = Magnitude().fit(Counted(X), None, norms)
+    assert fitted.factors[[0, 2, 3]].tolist() == [1.0, 1.0, 1.0]
+    assert 128 <= fitted.factors[1] <= 1024
+    assert after.clip > norms.clip
+
+
+def test_a_value_that_most_rows_share_is_not_the_magnitude():
+    """Hours of work: half of the rows have the same, which the mean leaves as a tiny number."""
+    hours = np.where(RNG.random(4000) < 0.47, 1e-4, 0.2 * NORMAL)
+    fitted, _ = Magnitude().fit(Counted(table(NORMAL, hours)), None, RowNorms(4.0, 4.0, 1.0))
+    assert fitted.factors.max() <= 16
+
+
+def test_counts_below_the_noise_are_not_seen():
+    cells = EXPONENTS[1] - EXPONENTS[0] + 1
+    counts = np.zeros((2, cells))
+    counts[0, 70] = 500.0
+    assert np.isnan(exponents(counts, 200.0, 4000)).all()
+    assert exponents(counts, 10.0, 4000)[0] == 70 + EXPONENTS[0]
+    assert np.isnan(upper_exponents(counts, 500.0, 4000, 2.0**10)).all()
+    assert upper_exponents(counts, 200.0, 4000, 2.0**10).tolist() == [9, 9]  # of 11, 10, 9
+    assert upper_exponents(counts, 1.0, 4000, 2.0**10)[0] == 70 + EXPONENTS[0]
+    assert np.isnan(upper_exponents(counts, 1.0, 4000, 1.0)[0])  # larger than entries can be
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_entries_stay_finite(dtype, storage):
+    X = storage(np.array([[3e38, 1.0], [0.0, -2.0]], dtype=dtype))
+    new = FittedMagnitude(np.array([2.0**60, 0.5]), 1.0).apply(X)
+    assert type(new) is type(X)
+    assert new.dtype == dtype
+    values = new.toarray() if sp.issparse(new) else new
+    assert np.isfinite(values).all()
+    assert values[:, 1].tolist() == [0.5, -1.0]
+
+
+def test_it_survives_being_written_and_is_checked():
+    fitted = FittedMagnitude(np.array([2.0, 0.5]), 3.0)
+    again = from_dict(to_dict(fitted), FITTED_STEPS)
+    assert again.factors.tolist() == [2.0, 0.5]
+    assert again.accepts(2)
+    assert not again.accepts(3)
+    with pytest.raises(ValueError, match="factors must be powers of two"):
+        FittedMagnitude(np.array([3.0]), 1.0)
+    with pytest.raises(ValueError, match="Magnitude three times"):
+        check_steps([Magnitude(0.1)] * 4, None)
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
+def test_a_fit_pays_for_it_and_predicts_with_it():
+    X = table(NORMAL, 1e6 * RNG.normal(size=4000), 1e-6 * RNG.normal(size=4000))
+    y = X @ [1.0, 1e-6, 1e6] > 0
+    steps = [Magnitude(0.1), Radius(0.05, factor=2.0), Centre(0.1)]
+    model = LogisticRegression(
+        2.0, 1e-6, solver="gd", preparation=steps, classes=[False, True]
+    ).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert [step.name for step in model.preparation_] == ["magnitude", "radius", "centre"]
+    assert "binary exponent" in " ".join(model.guarantee_.conditions)
+    (used,) = [use for use in model.guarantee_.mechanisms if use.count == 50]
+    whole = Budget(2.0, 1e-6, "add_remove").to_gdp().mu
+    assert used.mechanism.noise_multiplier == pytest.approx((50 / 0.75) ** 0.5 / whole, rel=1e-6)

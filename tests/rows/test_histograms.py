@@ -1,0 +1,86 @@
+"""Counts of binary exponents: cells by hand, one cell per entry, neighbours, storage, maps."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet.rows import EXPONENTS, AffineMap, as_rows
+
+CELLS = EXPONENTS[1] - EXPONENTS[0] + 2
+
+
+def counts(X, affine=None, **settings):
+    rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, **settings)
+    if affine is not None:
+        rows = as_rows(X, np.zeros(X.shape[0]), row_norm=affine.row_norm)
+        rows = rows.transformed(affine, fit_intercept=False)
+    found = rows.exponent_counts()
+    assert 0 < found.error < 1e-7
+    return found.values.reshape(X.shape[1], CELLS)
+
+
+def cell(exponent):
+    return exponent - EXPONENTS[0]
+
+
+def test_cells_by_hand():
+    X = np.array([[0.0], [0.75], [-0.75], [1.0], [-1.0], [1.5], [1e30], [1e-30], [0.5]])
+    found = counts(X)[0]
+    expected = np.zeros(CELLS)
+    expected[[cell(0), cell(1), cell(64), cell(-63), CELLS - 1]] = [3, 1, 1, 1, 2]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_and_dense_tables_have_the_same_counts(dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(5000, 7)) * (rng.random((5000, 7)) < 0.3)).astype(dtype)
+    X[:, 3] = X[:, 3] != 0
+    dense = counts(X)
+    np.testing.assert_array_equal(dense, counts(sp.csr_array(X)))
+    np.testing.assert_array_equal(dense.sum(axis=1), (X != 0).sum(axis=0))
+    expected = np.clip(np.frexp(X[:, 0])[1], *EXPONENTS)[X[:, 0] != 0] - EXPONENTS[0]
+    np.testing.assert_array_equal(dense[0], np.bincount(expected, minlength=CELLS))
+    assert dense[3, -1] == dense[3].sum()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_row_moves_the_counts_by_the_root_of_the_columns(sparse):
+    """Whatever is in it: √d for one row more and √(2d) for a replaced row, and both are reached."""
+    rng = np.random.default_rng(1)
+    d = 9
+    X = np.exp(rng.normal(size=(300, d)) * 20) * rng.choice([-1, 0, 1], size=(300, d))
+    largest = 0.0
+    for _ in range(50):
+        row, other = (np.exp2(rng.integers(-80, 80, size=d)) * rng.normal(size=d) for _side in "ab")
+        table = sp.csr_array if sparse else np.asarray
+        one, two = np.vstack([X, row]), np.vstack([X, other])
+        added = np.linalg.norm(counts(table(one)) - counts(table(X)))
+        replaced = np.linalg.norm(counts(table(one)) - counts(table(two)))
+        assert added <= math.sqrt(d)
+        assert replaced <= math.sqrt(2 * d)
+        largest = max(largest, added)
+    assert largest == pytest.approx(math.sqrt(d))
+
+
+def test_mapped_rows_are_counted_after_the_map():
+    X = np.array([[1000.0, 3.0], [1001.0, 3.0], [1002.5, 0.0]])
+    affine = AffineMap.to_norm(1e6, 2).shifted(np.array([1000.0, 0.0])).scaled(2.0)
+    found = counts(X, affine)
+    assert found[0, [cell(2), cell(3)]].tolist() == [1.0, 1.0]
+    assert found[0].sum() == 2  # the first row's entry is 0
+    assert found[1, cell(3)] == 2
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sp.csr_array])
+def test_rows_count_by_their_weights(layout):
+    """Three rows of a person with a third each move a column's cells by 1 together."""
+    X = layout(np.array([[2.0, 0.0], [2.0, 5.0], [9.0, 5.0], [2.0, 7.0]]))
+    third = np.floor(2**30 / 3) / 2**30
+    found = counts(X, weights=[third, third, third, 1.0], public_size=2)
+    assert found[0, cell(2)] == 2 * third + 1
+    assert found[0, cell(4)] == third
+    assert found[1, cell(3)] == 2 * third + 1
+    assert found.sum() == 5 * third + 2
