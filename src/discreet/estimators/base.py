@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto, effects
+from discreet.estimators import auto, effects, familiar
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
@@ -48,7 +48,7 @@ from discreet.validate import FloatArray, flag, function, integer, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PrivateLinearModel"]
+__all__ = ["FITS", "PrivateLinearModel"]
 
 _TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 """Tables that are used as they are; scikit-learn converts others."""
@@ -58,7 +58,7 @@ _WORKERS = (
     "scheduler; noise was added on the client alone"
 )
 
-_FITS = itertools.count()
+FITS = itertools.count()
 """Counts the fits of this process, so that a guarantee can say how many there were before."""
 
 
@@ -111,7 +111,7 @@ class _Settings:
 class PrivateLinearModel(BaseEstimator):
     """Base class: settings, checks, and the private fit of one or several linear models."""
 
-    epsilon: float = 1.0
+    epsilon: float = familiar.UNCHOSEN
     delta: float = 1e-6
     _: KW_ONLY
     relation: str = "add_remove"
@@ -151,6 +151,12 @@ class PrivateLinearModel(BaseEstimator):
     def _loss(self) -> Loss:
         """Return the row loss that the estimator's settings name."""
         raise NotImplementedError
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; keywords of other libraries are refused with what to use instead."""
+        names = [name.partition("__")[0] for name in params]
+        familiar.refuse(type(self).__name__, names, self._get_param_names(), ValueError)
+        return super().set_params(**params)
 
     def check_settings(self) -> None:
         """Raise if a setting is wrong, as `fit` would, without any data."""
@@ -339,7 +345,7 @@ class PrivateLinearModel(BaseEstimator):
         )
         spends = method.solver.plan(problem, method.models, n_models).spends
         self._warn(settings.budget, people)
-        earlier_fits = next(_FITS)
+        earlier_fits = next(FITS)
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
@@ -478,6 +484,9 @@ class PrivateLinearModel(BaseEstimator):
 
     def _warn(self, budget: Budget, people: People) -> None:
         """Warn about settings under which the guarantee says less than it seems to."""
+        if self.epsilon is familiar.UNCHOSEN:
+            familiar.warn_of_unchosen()
+        familiar.warn_of_fitted_steps()
         if budget.delta * people.size >= 1:
             whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(

@@ -22,6 +22,7 @@ from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
 from discreet.estimators.people import ClassWeights, People, check_class_weight
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
@@ -286,6 +287,7 @@ class Link:
         return distance if probability < 0.5 else -distance
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class LogisticRegression(LinearClassifier):
     """Logistic regression under differential privacy.
@@ -431,6 +433,7 @@ _SVM_LOSSES: dict[str, type[Loss]] = {
 }
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class LinearSVC(LinearClassifier):
     """Linear support vector machine under differential privacy.

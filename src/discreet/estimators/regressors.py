@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
 from discreet.estimators.people import People
 from discreet.objectives import L2, Huber, Loss, Squared
@@ -131,6 +132,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         return tags
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class LinearRegression(LinearRegressor):
     """Least squares under differential privacy.
@@ -174,6 +176,7 @@ rows_per_unit, features, numeric, random_state, ledger, progress
         return Squared()
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class HuberRegressor(LinearRegressor):
     """Robust regression with the Huber loss under differential privacy.
