@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet import engines
+from discreet.card import Card, card
 from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
@@ -30,6 +31,7 @@ from discreet.estimators import auto, effects, familiar
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
+from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import (
@@ -42,7 +44,7 @@ from discreet.preparation import (
     pipeline,
 )
 from discreet.preparation.features import Expansion
-from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
+from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
 if TYPE_CHECKING:
@@ -71,9 +73,10 @@ def _adapts(solver: Solver) -> bool:
     return solver.takes_units and (not solver.private or _ADAPTIVE.issuperset(solver.composes))
 
 
-def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> None:
-    """Call the caller's function with the index of the model."""
-    callback(replace(at, entry=replace(at.entry, model=model)))
+def _report(callbacks: Sequence[Callable[[Progress], None]], model: int, at: Progress) -> None:
+    """Call functions with the index of the model."""
+    for callback in callbacks:
+        callback(replace(at, entry=replace(at.entry, model=model)))
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ class PrivateLinearModel(BaseEstimator):
     random_state: Any = None
     ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
+    verbose: bool | int = False
 
     coef_: FloatArray = field(init=False)
     features_: FeatureMap = field(init=False)
@@ -133,7 +137,7 @@ class PrivateLinearModel(BaseEstimator):
     prepared_intercept_: FloatArray = field(init=False)
     deviation_: float | None = field(init=False)
     guarantee_: Guarantee = field(init=False)
-    trace_: tuple[TraceEntry, ...] = field(init=False)
+    trace_: Trace = field(init=False)
     preparation_: tuple[FittedStep, ...] = field(init=False)
     solver_: str = field(init=False)
     row_norm_: float | None = field(init=False)
@@ -182,6 +186,8 @@ class PrivateLinearModel(BaseEstimator):
         budget, loss, penalty = self._objective()
         if self.progress is not None:
             function("progress", self.progress)
+        if not isinstance(self.verbose, int | np.integer):
+            flag("verbose", self.verbose)
         if self.random_state is not None:
             check_random_state(self.random_state)
         if self.ledger is not None:
@@ -350,6 +356,11 @@ class PrivateLinearModel(BaseEstimator):
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
         solutions = []
+        bar = None
+        if self.verbose:
+            shares = sum(step.share for step in method.steps)
+            bar = Bar(type(self).__name__, n_models, shares)
+        watching = [each for each in (self.progress, bar) if each is not None]
         try:
             first = None if y is None else rules[0](y)
             rows, fitted, problem = self._prepare(
@@ -363,11 +374,15 @@ class PrivateLinearModel(BaseEstimator):
                 else:
                     part = rows if model == 0 else rows.with_targets(rule(y))
                 curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
-                progress = None if self.progress is None else partial(_report, self.progress, model)
+                progress = partial(_report, watching, model) if watching else None
                 solutions.append(method.solver.solve(problem, curator, method.models, progress))
         except BaseException:
             account.abandon()
+            if bar is not None:
+                bar.stop()
             raise
+        if bar is not None:
+            bar.finish()
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
         if people.factors is not None:
@@ -405,7 +420,7 @@ class PrivateLinearModel(BaseEstimator):
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
         self._note(solutions[0], method.steps)
-        self.trace_ = tuple(
+        self.trace_ = Trace(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)
             for entry in solution.trace
@@ -414,7 +429,7 @@ class PrivateLinearModel(BaseEstimator):
 
     def _payer(self, ledger: Dataset, solver: Solver) -> Dataset:
         """Return the data set to charge, with what its entry says about the fit."""
-        left_out = ("ledger", "progress", "random_state", "classes", "solver")
+        left_out = ("ledger", "progress", "verbose", "random_state", "classes", "solver")
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         kind = {"estimator": type(self).__name__, "solver": solver.name}
         return ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
@@ -527,6 +542,21 @@ class PrivateLinearModel(BaseEstimator):
         affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
         carried = affine.adjoint(np.column_stack([slopes, constants]))
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
+
+    def plot_trace(self) -> Figure:
+        """Draw the numbers of the trace against the iteration; released numbers only.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Save it with ``figure.savefig("trace.png")``.
+        """
+        return plot_trace(self)
+
+    def card(self, **details: Any) -> Card:
+        """Return the privacy card of the fit, which notebooks display; see `discreet.card.card`."""
+        check_is_fitted(self, "coef_")
+        return card(self, **details)
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None

@@ -340,6 +340,9 @@ class LogisticRegression(LinearClassifier):
         together and holds them to a limit.
     progress : callable, optional
         Called after each iteration with a `Progress`.
+    verbose : bool, default=False
+        Show a bar while the fit runs, in a terminal or a notebook: iterations, and the share of the
+        budget that is spent.
 
     Attributes
     ----------
@@ -441,7 +444,7 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress
+rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -143,7 +143,7 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress
+rows_per_unit, features, numeric, random_state, ledger, progress, verbose
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -187,7 +187,7 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if
