@@ -31,6 +31,7 @@ RINGS: dict[str, tuple[str, ...]] = {
         "tuning",
         "estimators/scoring.py",
         "estimators/people.py",
+        "estimators/transformers.py",
     ),
     "6. cells of tables": ("tables",),
     "checks and errors, used by all": ("validate.py", "errors.py"),

@@ -48,11 +48,41 @@ def test_the_page_has_the_command_that_makes_such_runs():
 
     runs = table.complete(
         pd.DataFrame({"experiment": "auto-table", "repeat": [0, 1], "epsilon": [0.1, 1.0],
-                      "data": ["adult", "kddcup99 (70,000 rows)"]})
+                      "data": ["adult", "kddcup99 (70,000 rows)"], "method": ["auto", "mine"],
+                      "relation": "add_remove"})
     )  # fmt: skip
     assert _command(find("auto-table"), False, runs) == (
         "discreet bench run auto-table --repeats 2 --epsilon 0.1 --epsilon 1 "
-        "--data adult --data kddcup99"
+        "--data adult --data kddcup99 --relation add_remove --solver-file mine.py"
+    )
+
+
+def test_the_command_has_every_option_that_was_used(out, tmp_path):
+    folder = out / "auto-table-quick"
+    expected = (
+        "discreet bench run auto-table --quick --data synthetic-l --method auto --method majority "
+        f"--jobs 1 --out {out}"
+    )
+    assert (folder / "command.txt").read_text() == expected + "\n"
+    assert expected in (folder / "report.html").read_text()
+    page = tmp_path / "again.html"
+    assert run(["bench", "report", str(out), "-o", str(page)]) == Exit.OK
+    assert expected in page.read_text()
+
+
+def test_options_are_written_as_a_shell_takes_them():
+    from discreet_bench.command import _words
+
+    assert (
+        _words(
+            ["x"],
+            quick=True,
+            download=False,
+            repeats=None,
+            epsilon=[0.1, 1.0],
+            solver_file=["a b.py"],
+        )
+        == "x --quick --epsilon 0.1 --epsilon 1 --solver-file 'a b.py'"
     )
 
 

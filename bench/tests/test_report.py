@@ -3,6 +3,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -234,3 +235,50 @@ def test_names_cannot_become_elements(runs):
     assert found.text.count("<img src=x") > 5
     assert all("<" not in trace.get("name", "") for c in data_of(page)["charts"]
                for trace in c["traces"])  # fmt: skip
+
+
+ADULT = {
+    "data": "adult",
+    "problem": "logistic loss, add or remove a row",
+    "measure": "Accuracy, %",
+}
+
+
+def with_own(runs, name="my-solver"):
+    own = runs[runs["method"] == "agd"]
+    own = own[(own["tuning"] == "default") & (own["calibration"] == "tight")]
+    return pd.concat([runs, own.assign(method=name)], ignore_index=True)
+
+
+def test_a_method_of_the_user_looks_like_no_other_and_like_no_published_number(runs):
+    page = report(with_own(runs), title="Ours", commands={})
+    _, names = chart_of(page, **ADULT)
+    own = names["my-solver (your method)"]
+    assert own["visible"] is True
+    others = [trace for name, trace in names.items() if "line" in trace and trace is not own]
+    assert own["line"]["color"] not in {trace["line"]["color"] for trace in others}
+    assert own["line"]["width"] > max(trace["line"]["width"] for trace in others)
+    assert own["marker"]["symbol"] != "star" == names["published in papers"]["marker"]["symbol"]
+
+
+def test_few_lines_of_a_chart_have_a_band(runs):
+    chart, _ = chart_of(report(with_own(runs), title="Ours", commands={}), **ADULT)
+    banded = {trace["legendgroup"] for trace in chart["traces"] if trace.get("fill") == "toself"}
+    assert {"discreet", "my-solver (your method)"} < banded
+    assert len(banded) == 3
+
+
+def test_bars_compare_the_seconds_of_a_data_set(runs, page):
+    shares = [float(share) for share in re.findall(r'class="bar" style="width:([\d.]+)%"', page)]
+    done = runs[runs["problem"] == ""]
+    assert shares.count(100.0) >= done["data"].nunique()  # the slowest of each
+    assert max(shares) == 100.0
+    assert "(1 ×)" in page
+    medians = done[done["data"] == "adult"].groupby("method")["seconds"].median()
+    assert f"({medians['opacus'] / medians['auto']:.2g} ×)" in page
+
+
+def test_the_first_screen_says_one_thing(page):
+    header = page[page.index("<header>") : page.index("</header>")]
+    assert len(re.findall(r"[.!?](?=\s*<)", header)) == 1  # one sentence, and the title
+    assert "Median" not in header

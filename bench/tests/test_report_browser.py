@@ -92,6 +92,35 @@ def test_a_click_on_the_legend_shows_a_line(tab, path):
     assert tab.run(struck) == 0
 
 
+@browser
+def test_hidden_lines_have_a_pale_symbol_and_a_name_that_can_be_read(tab, path):
+    tab.open(path)
+    script = """[...document.querySelectorAll('#chart .legend .traces')].map(n => [
+        getComputedStyle(n).opacity, getComputedStyle(n.querySelector('.layers')).opacity])"""
+    found = tab.run(script)
+    assert {text for text, _ in found} == {"1"}
+    assert {symbol for _, symbol in found} == {"1", "0.25"}
+
+
+@browser
+def test_the_chart_ends_on_the_first_screen(tab, path):
+    tab.open(path, width=1280, height=900)
+    assert tab.run("document.getElementById('chart').getBoundingClientRect().bottom") <= 900
+
+
+@browser
+def test_a_phone_shows_that_tables_scroll(tab, path):
+    hint = "getComputedStyle(document.querySelector('#comparisons .hint')).display"
+    tab.open(path, width=390, height=844)
+    assert tab.run(hint) == "block"
+    shadow = "getComputedStyle(document.querySelector('#comparisons .wide')).backgroundAttachment"
+    assert tab.run(shadow) == "local, local, scroll, scroll"
+    wide = "(n => n.scrollWidth > n.clientWidth)(document.querySelector('#comparisons .wide'))"
+    assert tab.run(wide) is True
+    tab.open(path, width=1280, height=900)
+    assert tab.run(hint) == "none"
+
+
 @pytest.mark.parametrize("width", [360, 800, 1280])
 @browser
 def test_the_page_never_scrolls_sideways(tab, path, width):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         LogisticRegression,
     )
     from discreet.estimators.model_file import load, save
+    from discreet.estimators.transformers import PrivateImputer, PrivateScaler
     from discreet.ledger import Ledger
     from discreet.preparation import Bounds, Centre, Magnitude, Radius, Scale, Spread, Whiten
     from discreet.solvers import AGD
@@ -50,6 +51,8 @@ __all__ = [
     "NotSupported",
     "PrivacyError",
     "PrivacyLeakWarning",
+    "PrivateImputer",
+    "PrivateScaler",
     "Radius",
     "Scale",
     "Spread",
@@ -81,6 +84,8 @@ _MODULES = {
     "NotSupported": "errors",
     "PrivacyError": "errors",
     "PrivacyLeakWarning": "errors",
+    "PrivateImputer": "estimators.transformers",
+    "PrivateScaler": "estimators.transformers",
     "Radius": "preparation",
     "Scale": "preparation",
     "Spread": "preparation",

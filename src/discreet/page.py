@@ -1,10 +1,11 @@
-"""The frame of every HTML page of discreet: one file that loads nothing."""
+"""HTML of discreet: the frame of a page that loads nothing, and tables for notebooks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 
-__all__ = ["document"]
+__all__ = ["document", "note", "table"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _POLICY_WITH_SCRIPT = f"{_POLICY}; script-src 'unsafe-inline'; img-src data:"
@@ -48,3 +49,31 @@ def document(title: str, body: str, *, style: str, script: str = "") -> str:
         "</html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def table(header: Iterable[object], rows: Iterable[Iterable[object]], *, caption: str = "") -> str:
+    """Return a table of texts for a notebook, which are escaped here; wide ones scroll."""
+    parts = [f"<caption>{escape(caption)}</caption>"] if caption else []
+    names = [f'<th scope="col">{escape(str(name))}</th>' for name in header]
+    if any(name != '<th scope="col"></th>' for name in names):
+        parts.append(f"<thead><tr>{''.join(names)}</tr></thead>")
+    body = (f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    parts.append(f"<tbody>{''.join(body)}</tbody>")
+    return f'<div style="overflow-x:auto"><table>{"".join(parts)}</table></div>'
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    number = text.strip("-+.0123456789e") == ""
+    side = "" if number else ' style="text-align:left"'
+    return f"<td{side}>{escape(text)}</td>"
+
+
+def note(title: str, text: str, *, more: str = "", alarm: bool = False) -> str:
+    """Return a short text for a notebook, and ``more``, which is HTML, to be opened by a click."""
+    colour = "#c0392b" if alarm else "#4477aa"
+    opened = f"<details><summary>Details</summary>{more}</details>" if more else ""
+    return (
+        f'<div style="border-left:4px solid {colour};padding:.2em .8em;max-width:50em">'
+        f"<strong>{escape(title)}</strong><p>{escape(text)}</p>{opened}</div>"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.options import AsJson, Force, check_output
 from discreet.cli.screen import Screen
 from discreet.core import Relation
+from discreet.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +33,7 @@ app = typer.Typer(
 )
 
 OUT = Path("out") / "bench"
-RESULTS, PAGE = "runs.parquet", "report.html"
+RESULTS, PAGE, COMMAND = "runs.parquet", "report.html", "command.txt"
 LINE_EVERY = 30.0
 """Seconds between progress lines in a log file, which has no bar."""
 
@@ -131,7 +133,6 @@ def _list_datasets(screen: Screen, found: Sequence[Any]) -> None:
 
 def _write_schema(name: str, path: Path, *, of_publisher: bool) -> None:
     """Write a schema for the publisher's file, or for the table that ``--table`` writes."""
-    from discreet.files import replacing
     from discreet.tables import FileFormat
     from discreet_bench.datasets import schema
 
@@ -277,7 +278,15 @@ def run_experiments(
             refused = int((done.runs["problem"] != "").sum())
             text = f"{experiment.name}: {len(done.runs):,} runs in {folder / RESULTS}"
             screen.note(text + (f", {refused:,} of them refusals or errors." if refused else "."))
-            commands = {experiment.name: _command(experiment, quick, done.runs)}
+            command = _words(
+                ["discreet bench run", experiment.name],
+                quick=quick, repeats=repeats, data=data, method=method, epsilon=epsilon,
+                relation=relation, solver_file=solver_file, jobs=jobs, data_dir=data_dir,
+                download=download, install_rivals=install_rivals, out=None if out == OUT else out,
+            )  # fmt: skip
+            with replacing(folder / COMMAND) as stream:
+                stream.write(command + "\n")
+            commands = {experiment.name: command}
             _write_all(screen, done.runs, [experiment], folder / PAGE, experiment.title, commands)
         if done.interrupted:
             raise Problem(
@@ -313,8 +322,12 @@ def make_report(
     check_output(output, force, *found)
     runs = read(*found)
     known = [EXPERIMENTS[name] for name in dict.fromkeys(runs["experiment"]) if name in EXPERIMENTS]
-    folders = {path.parent.name for path in found}
-    commands = {one.name: _command(one, f"{one.name}-quick" in folders, runs) for one in known}
+    folders = {path.parent.name: path.parent for path in found}
+    commands = {}
+    for one in known:
+        quick = f"{one.name}-quick" in folders
+        kept = _kept_command(folders.get(one.name + ("-quick" if quick else ""), Path()))
+        commands[one.name] = kept or _command(one, quick, runs)
     _write_all(Screen(), runs, known, output, title, commands)
 
 
@@ -387,21 +400,47 @@ def _count(plans: Sequence[Plan]) -> int:
     return sum(size(plan) for plan in plans)
 
 
+def _words(words: list[str], **options: Any) -> str:
+    """Return a command with every option that was given, as a shell takes it."""
+    for name, value in options.items():
+        for each in value if isinstance(value, list) else [value]:
+            if each is None or each is False:
+                continue
+            words.append(f"--{name.replace('_', '-')}")
+            if each is not True:
+                words.append(f"{each:g}" if isinstance(each, float) else shlex.quote(str(each)))
+    return " ".join(words)
+
+
 def _command(experiment: Experiment, quick: bool, runs: pd.DataFrame) -> str:
-    """Return the command that makes such runs."""
+    """Return the command that makes such runs, as far as runs tell, where none was kept."""
+    from discreet_bench.lines import is_own
+
     runs = runs[runs["experiment"] == experiment.name]
     plans = experiment.quick if quick else experiment.plans
-    words = ["discreet bench run", experiment.name, *(["--quick"] if quick else [])]
     repeats = int(runs["repeat"].max()) + 1
-    if repeats != max(plan.repeats for plan in plans):
-        words.append(f"--repeats {repeats}")
-    epsilons = set(runs["epsilon"])
-    if epsilons != {epsilon for plan in plans for epsilon in plan.objective["epsilon"]}:
-        words += [f"--epsilon {epsilon:g}" for epsilon in sorted(epsilons)]
-    data = {name.split(" (")[0] for name in runs["data"]}
-    if data != {name for plan in plans for name in plan.data}:
-        words += [f"--data {name}" for name in sorted(data)]
-    return " ".join(words)
+    epsilons = sorted(set(runs["epsilon"]))
+    data = sorted({name.split(" (")[0] for name in runs["data"]})
+    relations = sorted({str(each) for each in runs["relation"]} - {""})
+    own = sorted({method for method in runs["method"] if method and is_own(method)})
+    planned = {str(relation) for plan in plans for relation in plan.objective["relation"]}
+    return _words(
+        ["discreet bench run", experiment.name],
+        quick=quick,
+        repeats=repeats if repeats != max(plan.repeats for plan in plans) else None,
+        epsilon=epsilons
+        if set(epsilons) != {each for plan in plans for each in plan.objective["epsilon"]}
+        else None,
+        data=data if set(data) != {name for plan in plans for name in plan.data} else None,
+        relation=relations if relations and set(relations) != planned else None,
+        solver_file=[f"{method}.py" for method in own],
+    )
+
+
+def _kept_command(folder: Path) -> str:
+    """Return the command that was kept beside the runs of a folder, if there is one."""
+    path = folder / COMMAND
+    return path.read_text("utf-8").strip() if path.is_file() else ""
 
 
 def _run(
@@ -456,7 +495,6 @@ def _write_all(
     commands: dict[str, str],
 ) -> None:
     """Write tables, figures and the page."""
-    from discreet.files import replacing
     from discreet_bench import figures, tables
     from discreet_bench.report import report
 

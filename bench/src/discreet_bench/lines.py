@@ -17,6 +17,7 @@ __all__ = [
     "Method",
     "Style",
     "honest",
+    "is_own",
     "kind_of",
     "named",
     "order_of",
@@ -68,7 +69,11 @@ METHODS: dict[str, Method] = {
 }
 """The methods by name; another solver's name is its title."""
 
-_OTHER = Method("", GREY, "*", "")
+OWN = "#A044D0"
+"""Colour of methods that a user brings: no other line has it, and published numbers have none of
+their markers."""
+
+_OTHER = Method("", OWN, "D", "your own")
 
 KINDS = {
     "private": "Private",
@@ -107,6 +112,8 @@ def title_of(line: str) -> str:
     """Return the title of a line, with what a reader must know about its privacy."""
     method, calibration, variant, tuning = line.split("|")
     title = METHODS.get(method, _OTHER).title or method.removesuffix("-released")
+    if is_own(method):
+        title = f"{title} (your method)"
     if method.endswith("-released"):
         title = METHODS.get(method.removesuffix("-released"), _OTHER).title or title
         calibration = ""
@@ -123,6 +130,11 @@ def title_of(line: str) -> str:
     elif tuning == "selected":
         words.append("tuned privately")
     return ", ".join(words)
+
+
+def is_own(method: str) -> bool:
+    """Tell whether a method is one that a user brought, not one of the benchmark."""
+    return method.removesuffix("-released") not in METHODS
 
 
 def honest(line: str) -> bool:

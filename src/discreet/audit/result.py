@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from discreet.page import note, table
+
 __all__ = ["Audit", "CurvePoint", "Verdict", "roc_curve"]
 
 SHARP = 2.0
@@ -121,6 +123,18 @@ class Audit:
         elif self.verdict is Verdict.TOO_WEAK:
             text += f" About {self.trials_needed:,} {self.noun} would be enough."
         return text
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("Promised", f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.relation})"),
+            ("Certified", f"ε ≥ {self.epsilon_bound:.3g}"),
+            ("Confidence", f"{100 * self.confidence:g} %"),
+            (self.noun.capitalize(), f"{self.trials:,} in {self.seconds:.1f} s"),
+            ("Smallest ε it would refute", f"{self.sharpness:.3g}"),
+        ]
+        refuted = self.verdict is Verdict.REFUTED
+        title = f"Audit of {self.subject}: {self.verdict}"
+        return note(title, str(self), more=table(("", ""), rows), alarm=refuted)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict for JSON; numbers that are not finite become None."""

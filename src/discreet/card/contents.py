@@ -166,6 +166,7 @@ def card(
     schemas = [] if schema is None else [schema]
     schemas += [found for found in _schemas(model) if found not in schemas]
     spent = [each.spent for each in schemas if each.spent is not None]
+    spent += _steps_before(model)
     if not all(each.secure for each in spent):
         guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
     banner = ""
@@ -217,6 +218,39 @@ def _schemas(model: Any) -> Iterator[Any]:
             yield from _schemas(step[1])
 
 
+@dataclass(frozen=True)
+class _StepBefore:
+    """What a private step of a pipeline spent, in the form of `Schema.spent`."""
+
+    label: str
+    epsilon: float
+    delta: float
+    relation: str
+    what: tuple[str, ...]
+    secure: bool
+    unit: str | None
+
+
+def _steps_before(model: Any) -> list[Any]:
+    """Return the costs of private steps before the model, such as a `PrivateScaler`."""
+    steps = [step[1] for step in getattr(model, "steps", ())[:-1]]
+    for name in ("transformer_list", "transformers_"):
+        steps += [part[1] for step in steps for part in getattr(step, name, ())]
+    return [
+        _StepBefore(
+            label=type(step).__name__,
+            epsilon=stated.epsilon,
+            delta=stated.delta,
+            relation=str(stated.relation),
+            what=stated.conditions,
+            secure=stated.secure,
+            unit=None if stated.unit == "row" else stated.unit,
+        )
+        for step in steps
+        if isinstance(stated := getattr(step, "guarantee_", None), Guarantee)
+    ]
+
+
 def _before(
     guarantee: Guarantee, spent: list[Any]
 ) -> tuple[list[tuple[float, float]], tuple[float, float] | None]:
@@ -238,7 +272,9 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
         return "No privacy is promised: a baseline for comparison on public data only."
     subject, verb = "This model", "is"
     if total is not None:
-        subject, verb = "This model and the schema that was estimated for it", "are together"
+        steps = any(isinstance(each, _StepBefore) for each in spent)
+        other = "steps before it" if steps else "schema that was estimated for it"
+        subject, verb = f"This model and the {other}", "are together"
     if not guarantee.secure:
         subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
     promise = _budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
@@ -247,7 +283,8 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
         each = "; ".join(
             f"{_budget_text(item.epsilon, item.delta)} for {_neighbours_of(item)}" for item in spent
         )
-        sentence += f" Estimating the schema cost more, under another relation or unit: {each}."
+        first = " and ".join(dict.fromkeys(_label(item) for item in spent))
+        sentence += f" {first} cost more, under another relation or unit: {each}."
     return sentence
 
 
@@ -342,7 +379,7 @@ def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | 
     blocks: list[Block] = []
     if guarantee.private:
         costs = [("This fit", guarantee.epsilon, guarantee.delta)]
-        costs += [("Estimating the schema", each.epsilon, each.delta) for each in spent]
+        costs += [(_label(each), each.epsilon, each.delta) for each in spent]
         if total is not None:
             costs.append(("Together", *total))
         rows = tuple((name, f"{epsilon:.6g}", f"{delta:.6g}") for name, epsilon, delta in costs)
@@ -350,7 +387,7 @@ def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | 
     for each in spent:
         what = "; ".join(shown(text) for text in each.what) or "not stated"
         stop = "" if what.endswith("…") else "."
-        blocks.append(Paragraph(f"Estimated for the schema: {what}{stop}"))
+        blocks.append(Paragraph(f"{_label(each)}: {what}{stop}"))
     if spent and guarantee.private and total is None:
         apart = "The schema was estimated under another relation or for another unit"
         blocks.append(Paragraph(f"{apart}, so the two guarantees cannot be added up."))
@@ -360,6 +397,10 @@ def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | 
         earlier = f"{times} took place in the same process before this one."
         blocks.append(Paragraph(f"{earlier} Those that used the same rows have to be added."))
     return Section("spent", "Budget spent on these rows", tuple(blocks))
+
+
+def _label(spent: Any) -> str:
+    return spent.label if isinstance(spent, _StepBefore) else "Estimating the schema"
 
 
 def _history(model: Any, ledger: Any, sha256: str | None) -> tuple[Section, ...]:

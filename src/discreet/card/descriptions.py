@@ -8,7 +8,7 @@ from typing import Any
 
 _COLUMNS_SHOWN = 60
 _LEFT_OUT = {
-    "random_state", "ledger", "progress", "epsilon", "delta", "relation", "classes",
+    "random_state", "ledger", "progress", "verbose", "epsilon", "delta", "relation", "classes",
 }  # fmt: skip
 """Parameters of a model that the card does not list, or lists elsewhere."""
 
@@ -119,8 +119,8 @@ def _component(component: Any) -> str:
     return f"{name} ({', '.join(changed)})" if changed else str(name)
 
 
-def describe_schema(schema: Any) -> list[Block]:
-    """Describe a schema column by column: all of it is treated as public."""
+def describe_columns(schema: Any) -> list[tuple[str, str, str]]:
+    """Return name, kind and description of unit, target and the first columns of a schema."""
     rows = [
         (shown(name, 60), column.kind, _describe_column(column))
         for name, column in list(schema.columns.items())[:_COLUMNS_SHOWN]
@@ -132,15 +132,17 @@ def describe_schema(schema: Any) -> list[Block]:
         rows.insert(0, (shown(target.column, 60), "target", said))
     if schema.unit is not None:
         rows.insert(0, (shown(schema.unit, 60), "unit", "whose row a row is; never a feature"))
-    counted = "" if schema.spent is None else " (the cost of estimating them is counted above)"
-    blocks: list[Block] = [
-        Paragraph(f"The schema, with all its bounds and lists of values{counted}:"),
-        Table(("Column", "Kind", "Schema"), tuple(rows)),
-    ]
     more = len(schema.columns) - _COLUMNS_SHOWN
-    if more > 0:
-        blocks.append(Paragraph(f"… and {more:,} more columns."))
-    return blocks
+    return rows if more <= 0 else [*rows, (f"… and {more:,} more columns", "", "")]
+
+
+def describe_schema(schema: Any) -> list[Block]:
+    """Describe a schema column by column: all of it is treated as public."""
+    counted = "" if schema.spent is None else " (the cost of estimating them is counted above)"
+    return [
+        Paragraph(f"The schema, with all its bounds and lists of values{counted}:"),
+        Table(("Column", "Kind", "Schema"), tuple(describe_columns(schema))),
+    ]
 
 
 def _describe_column(column: Any) -> str:

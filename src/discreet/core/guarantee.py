@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -18,6 +19,7 @@ from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
+from discreet.page import note
 from discreet.statement import details, sentences
 
 __all__ = ["Guarantee", "Recorded", "Use"]
@@ -134,6 +136,11 @@ class Guarantee:
     def __str__(self) -> str:
         """State the promise in two sentences."""
         return sentences(self)
+
+    def _repr_html_(self) -> str:
+        held = self.private and self.secure
+        title = f"ε = {self.epsilon:g}, δ = {self.delta:g}" if held else "Not private"
+        return note(title, str(self), more=f"<pre>{escape(self.explain())}</pre>", alarm=not held)
 
     def explain(self) -> str:
         """Return the promise with its details: composition, conditions, public facts, noise."""

@@ -13,23 +13,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet import engines
+from discreet.card import Card, card
 from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto, effects
+from discreet.estimators import auto, effects, familiar
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
+from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import (
@@ -42,13 +44,13 @@ from discreet.preparation import (
     pipeline,
 )
 from discreet.preparation.features import Expansion
-from discreet.solvers import Progress, Solution, Solver, TraceEntry, resolve
+from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PrivateLinearModel"]
+__all__ = ["FITS", "PrivateLinearModel"]
 
 _TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 """Tables that are used as they are; scikit-learn converts others."""
@@ -58,7 +60,7 @@ _WORKERS = (
     "scheduler; noise was added on the client alone"
 )
 
-_FITS = itertools.count()
+FITS = itertools.count()
 """Counts the fits of this process, so that a guarantee can say how many there were before."""
 
 
@@ -71,9 +73,10 @@ def _adapts(solver: Solver) -> bool:
     return solver.takes_units and (not solver.private or _ADAPTIVE.issuperset(solver.composes))
 
 
-def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> None:
-    """Call the caller's function with the index of the model."""
-    callback(replace(at, entry=replace(at.entry, model=model)))
+def _report(callbacks: Sequence[Callable[[Progress], None]], model: int, at: Progress) -> None:
+    """Call functions with the index of the model."""
+    for callback in callbacks:
+        callback(replace(at, entry=replace(at.entry, model=model)))
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class _Settings:
 class PrivateLinearModel(BaseEstimator):
     """Base class: settings, checks, and the private fit of one or several linear models."""
 
-    epsilon: float = 1.0
+    epsilon: float = familiar.UNCHOSEN
     delta: float = 1e-6
     _: KW_ONLY
     relation: str = "add_remove"
@@ -126,6 +129,7 @@ class PrivateLinearModel(BaseEstimator):
     random_state: Any = None
     ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
+    verbose: bool | int = False
 
     coef_: FloatArray = field(init=False)
     features_: FeatureMap = field(init=False)
@@ -133,7 +137,7 @@ class PrivateLinearModel(BaseEstimator):
     prepared_intercept_: FloatArray = field(init=False)
     deviation_: float | None = field(init=False)
     guarantee_: Guarantee = field(init=False)
-    trace_: tuple[TraceEntry, ...] = field(init=False)
+    trace_: Trace = field(init=False)
     preparation_: tuple[FittedStep, ...] = field(init=False)
     solver_: str = field(init=False)
     row_norm_: float | None = field(init=False)
@@ -151,6 +155,12 @@ class PrivateLinearModel(BaseEstimator):
     def _loss(self) -> Loss:
         """Return the row loss that the estimator's settings name."""
         raise NotImplementedError
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; keywords of other libraries are refused with what to use instead."""
+        names = [name.partition("__")[0] for name in params]
+        familiar.refuse(type(self).__name__, names, self._get_param_names(), ValueError)
+        return super().set_params(**params)
 
     def check_settings(self) -> None:
         """Raise if a setting is wrong, as `fit` would, without any data."""
@@ -176,6 +186,8 @@ class PrivateLinearModel(BaseEstimator):
         budget, loss, penalty = self._objective()
         if self.progress is not None:
             function("progress", self.progress)
+        if not isinstance(self.verbose, int | np.integer):
+            flag("verbose", self.verbose)
         if self.random_state is not None:
             check_random_state(self.random_state)
         if self.ledger is not None:
@@ -339,11 +351,16 @@ class PrivateLinearModel(BaseEstimator):
         )
         spends = method.solver.plan(problem, method.models, n_models).spends
         self._warn(settings.budget, people)
-        earlier_fits = next(_FITS)
+        earlier_fits = next(FITS)
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
         solutions = []
+        bar = None
+        if self.verbose:
+            shares = sum(step.share for step in method.steps)
+            bar = Bar(type(self).__name__, n_models, shares)
+        watching = [each for each in (self.progress, bar) if each is not None]
         try:
             first = None if y is None else rules[0](y)
             rows, fitted, problem = self._prepare(
@@ -357,11 +374,15 @@ class PrivateLinearModel(BaseEstimator):
                 else:
                     part = rows if model == 0 else rows.with_targets(rule(y))
                 curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
-                progress = None if self.progress is None else partial(_report, self.progress, model)
+                progress = partial(_report, watching, model) if watching else None
                 solutions.append(method.solver.solve(problem, curator, method.models, progress))
         except BaseException:
             account.abandon()
+            if bar is not None:
+                bar.stop()
             raise
+        if bar is not None:
+            bar.finish()
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
         if people.factors is not None:
@@ -399,7 +420,7 @@ class PrivateLinearModel(BaseEstimator):
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
         self._note(solutions[0], method.steps)
-        self.trace_ = tuple(
+        self.trace_ = Trace(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)
             for entry in solution.trace
@@ -408,7 +429,7 @@ class PrivateLinearModel(BaseEstimator):
 
     def _payer(self, ledger: Dataset, solver: Solver) -> Dataset:
         """Return the data set to charge, with what its entry says about the fit."""
-        left_out = ("ledger", "progress", "random_state", "classes", "solver")
+        left_out = ("ledger", "progress", "verbose", "random_state", "classes", "solver")
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         kind = {"estimator": type(self).__name__, "solver": solver.name}
         return ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
@@ -478,6 +499,9 @@ class PrivateLinearModel(BaseEstimator):
 
     def _warn(self, budget: Budget, people: People) -> None:
         """Warn about settings under which the guarantee says less than it seems to."""
+        if self.epsilon is familiar.UNCHOSEN:
+            familiar.warn_of_unchosen()
+        familiar.warn_of_fitted_steps()
         if budget.delta * people.size >= 1:
             whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(
@@ -518,6 +542,21 @@ class PrivateLinearModel(BaseEstimator):
         affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
         carried = affine.adjoint(np.column_stack([slopes, constants]))
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
+
+    def plot_trace(self) -> Figure:
+        """Draw the numbers of the trace against the iteration; released numbers only.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Save it with ``figure.savefig("trace.png")``.
+        """
+        return plot_trace(self)
+
+    def card(self, **details: Any) -> Card:
+        """Return the privacy card of the fit, which notebooks display; see `discreet.card.card`."""
+        check_is_fitted(self, "coef_")
+        return card(self, **details)
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None

@@ -22,6 +22,7 @@ from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
 from discreet.estimators.people import ClassWeights, People, check_class_weight
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
@@ -286,6 +287,7 @@ class Link:
         return distance if probability < 0.5 else -distance
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class LogisticRegression(LinearClassifier):
     """Logistic regression under differential privacy.
@@ -338,6 +340,9 @@ class LogisticRegression(LinearClassifier):
         together and holds them to a limit.
     progress : callable, optional
         Called after each iteration with a `Progress`.
+    verbose : bool, default=False
+        Show a bar while the fit runs, in a terminal or a notebook: iterations, and the share of the
+        budget that is spent.
 
     Attributes
     ----------
@@ -431,6 +436,7 @@ _SVM_LOSSES: dict[str, type[Loss]] = {
 }
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class LinearSVC(LinearClassifier):
     """Linear support vector machine under differential privacy.
@@ -438,7 +444,7 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress
+rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
         As in `LogisticRegression`.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -49,7 +49,7 @@ VERSION = 1
 LARGEST = 2**30
 """Bytes of the largest file that is read: ten million weights take a quarter of it."""
 
-NOT_SAVED = ("ledger", "ledger_entry_", "progress", "random_state", "trace_")
+NOT_SAVED = ("ledger", "ledger_entry_", "progress", "random_state", "trace_", "verbose")
 """Parameters and attributes that belong to a process, not to a model, and the trace."""
 
 Model: TypeAlias = LogisticRegression | LinearSVC | LinearRegression | HuberRegressor

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
 from discreet.estimators.people import People
 from discreet.objectives import L2, Huber, Loss, Squared
@@ -131,6 +132,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         return tags
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class LinearRegression(LinearRegressor):
     """Least squares under differential privacy.
@@ -141,7 +143,7 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress
+rows_per_unit, features, numeric, random_state, ledger, progress, verbose
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -174,6 +176,7 @@ rows_per_unit, features, numeric, random_state, ledger, progress
         return Squared()
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class HuberRegressor(LinearRegressor):
     """Robust regression with the Huber loss under differential privacy.
@@ -184,7 +187,7 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from discreet.errors import TableError
 from discreet.files import replacing
+from discreet.page import table
 from discreet.tables.columns import (
     Boolean,
     Categorical,
@@ -178,6 +179,14 @@ class Schema:
     def is_wide(self) -> bool:
         """True if sparse rows, of one entry per group, are smaller than dense ones (float32)."""
         return 8 * self.groups + 8 < 4 * self.width
+
+    def _repr_html_(self) -> str:
+        from discreet.card.descriptions import describe_columns
+
+        cost = "" if self.spent is None else f"; estimating it cost ε = {self.spent.epsilon:g}"
+        counts = f"{self.groups:,} columns, {self.width:,} encoded"
+        caption = f"Schema: {counts}. All of it is treated as public{cost}."
+        return table(("Column", "Kind", "Schema"), describe_columns(self), caption=caption)
 
     def missing_markers(self, name: str) -> list[str]:
         """Return the texts that mean a missing cell of a column; its listed values never do."""

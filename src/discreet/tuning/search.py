@@ -306,10 +306,10 @@ def _settings(estimator: Any, grid: Sequence[Mapping[str, Any]] | None) -> list[
 def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
     """Return an unfitted estimator with the budget of one fit; refuse what has no proof."""
     model = clone(estimator).set_params(**setting)
-    if model.ledger is not None or model.progress is not None:
+    if model.ledger is not None or model.progress is not None or model.verbose:
         raise PrivacyError(
-            "estimators to be tuned must have ledger=None and progress=None: both would see the "
-            "runs that are not released, and their number. Give the ledger to tune."
+            "estimators to be tuned must have ledger=None, progress=None and verbose=False: all "
+            "would see the runs that are not released, and their number. Give the ledger to tune."
         )
     if model.random_state is not None:
         raise PrivacyError("estimators to be tuned must have random_state=None; give it to tune.")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from discreet_bench.experiment import Experiment
 from discreet_bench.figures import axis_limits, is_log
-from discreet_bench.lines import Style, kind_of, order_of
+from discreet_bench.lines import Style, is_own, kind_of, order_of
 from discreet_bench.points import FEW_REPEATS, Shown, shown, styles
 from discreet_bench.runs import MEASURES, RELATIONS, SHARES, title_of_column
 
@@ -24,6 +24,9 @@ SYMBOLS = {
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 MOST_SHOWN = 8
 """Lines that are switched on at first in a crowded chart, the best ones."""
+
+MOST_BANDS = 3
+"""Lines of a chart that have a band: discreet's default, methods of the user, the best others."""
 
 
 def charts(runs: pd.DataFrame, experiment: Experiment) -> list[dict[str, Any]]:
@@ -63,6 +66,7 @@ def _traces(
     xs = sorted(table["x"].dropna().unique())
     keys = [key for key in look if (table["key"] == key).any()]
     keys.sort(key=lambda key: (*order_of(points.keys.loc[key, "line"]), look[key].title))
+    banded = _banded(table, points, on, measure)
     traces: list[dict[str, Any]] = []
     for key in keys:
         group, this = table[table["key"] == key].sort_values("x"), look[key]
@@ -73,9 +77,10 @@ def _traces(
         elif group["x"].isna().any():
             group = group.assign(x=0)
         title = escape(this.title)
+        own = is_own(points.keys.loc[key, "line"].split("|")[0])
         mark = {
             "symbol": SYMBOLS.get(this.marker, "circle") + ("" if this.filled else "-open"),
-            "size": 8,
+            "size": 10 if own else 8,
         }
         line = {
             "type": "scatter",
@@ -85,13 +90,13 @@ def _traces(
             "visible": visible,
             "x": [_x(points, value) for value in group["x"]],
             "y": _rounded(scale * group["mean"]),
-            "line": {"color": this.colour, "dash": DASHES[this.dash], "width": 2},
+            "line": {"color": this.colour, "dash": DASHES[this.dash], "width": 3 if own else 2},
             "marker": mark,
             "customdata": [_hover(row, scale) for row in group.itertuples()],
             "hovertemplate": "%{y:.4~g} %{customdata}",
         }
         band = group[group["low"].notna()]
-        if len(band) > 1 and len(on) <= MOST_SHOWN:
+        if len(band) > 1 and key in banded:
             x = [_x(points, value) for value in band["x"]]
             traces.append({
                 "type": "scatter", "mode": "lines", "legendgroup": title, "showlegend": False,
@@ -136,12 +141,26 @@ def _first_shown(table: pd.DataFrame, points: Shown, keys: list[str], measure: s
     """Return the lines that are switched on at first: all of a few, else the best private ones."""
     if len(keys) <= MOST_SHOWN:
         return set(keys)
-    lines = points.keys["line"]
-    private = [key for key in keys if kind_of(lines[key]) == "private"]
-    rank = table[table["key"].isin(private)].groupby("x")["mean"]
-    rank = rank.rank(ascending=not MEASURES.get(measure, False)).groupby(table["key"]).mean()
-    always = {key for key in keys if lines[key].split("|")[0] in ("auto", "nonprivate")}
-    return always | set(rank.nsmallest(MOST_SHOWN - 2).index) or set(keys[:MOST_SHOWN])
+    methods = points.keys["line"].str.split("|").str[0]
+    always = {key for key in keys if methods[key] in ("auto", "nonprivate") or is_own(methods[key])}
+    best = _ranked(table, points, measure)[: max(0, MOST_SHOWN - 2 - sum(map(is_own, methods)))]
+    return always | {key for key in best if key in keys} or set(keys[:MOST_SHOWN])
+
+
+def _banded(table: pd.DataFrame, points: Shown, on: set[str], measure: str) -> list[str]:
+    """Return the lines that have a band: with more, bands hide each other."""
+    methods = points.keys["line"].str.split("|").str[0]
+    best = [key for key in _ranked(table, points, measure) if key in on]
+    first = [key for key in best if methods[key] == "auto" or is_own(methods[key])]
+    return [*first, *(key for key in best if key not in first)][:MOST_BANDS]
+
+
+def _ranked(table: pd.DataFrame, points: Shown, measure: str) -> list[str]:
+    """Return the private lines of a chart by their mean rank, the best first."""
+    kinds = points.keys["line"].map(kind_of)
+    private = table[table["key"].map(kinds) == "private"]
+    rank = private.groupby("x")["mean"].rank(ascending=not MEASURES.get(measure, False))
+    return list(rank.groupby(private["key"]).mean().sort_values().index)
 
 
 def _layout(

@@ -42,13 +42,12 @@ function draw() {
     xaxis: { ...axis, ...chart.layout.xaxis, fixedrange: narrow }, yaxis: { ...axis, ...chart.layout.yaxis, fixedrange: narrow },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("--ink"), size: 13, family: "system-ui, sans-serif" },
     margin: { l: 60, r: 10, t: 16, b: 50 }, hovermode: "closest",
-    height: narrow ? 380 + 24 * shown : Math.min(620, Math.max(480, 60 + 26 * shown)),
+    height: narrow ? 380 + 24 * shown : Math.max(420, Math.min(680, innerHeight - box.offsetTop - 24)),
     legend: narrow ? { orientation: "h", y: -0.16, yanchor: "top" } : { x: 1.02, y: 1 },
   };
   const about = data.experiments[chart.labels.experiment];
   document.getElementById("question").textContent = [about.question, about.source && `Source: ${about.source}.`].filter(Boolean).join(" ");
   const what = `${chart.labels.measure}: ${chart.labels.data}, ${chart.labels.problem}`;
-  document.getElementById("what").textContent = what;
   box.setAttribute("aria-label", what);
   box.dataset.lines = traces.filter((trace) => trace.name && trace.visible === true).length;
   Plotly.react(box, traces, layout, { responsive: true, displayModeBar: false });

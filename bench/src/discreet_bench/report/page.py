@@ -291,22 +291,40 @@ def _number(value: float, digits: int = 4, missing: str = "–") -> str:
 
 
 def _cost(runs: pd.DataFrame, order: Iterable[str]) -> dict[str, Any]:
-    """Return the medians of seconds and memory, methods as rows and data sets as columns."""
+    """Return the medians of seconds and memory, methods as rows and data sets as columns.
+
+    Each cell has the length of its bar, in percent of the slowest method of its data set, and how
+    many times as long as discreet's default it takes.
+    """
     done = runs[runs["problem"] == ""]
     medians = done.groupby(["line", "data"])[["seconds", "peak_mb"]].median()
     data = sorted(done["data"].unique())
+    slowest = medians["seconds"].groupby("data").max()
+    own = done[done["method"] == "auto"].groupby("data")["seconds"].median()
     rows = []
     for line in order:
         if line in medians.index:
             pairs = medians.loc[line].reindex(data)
             cells = [
-                (f"{_number(row.seconds, 3)} s", f"{_number(row.peak_mb, 3)} MiB")
-                if math.isfinite(row.seconds)
-                else ("–", "")
+                _cost_cell(row.seconds, row.peak_mb, slowest[row.Index], own.get(row.Index))
                 for row in pairs.itertuples()
             ]
             rows.append((title_of(line), cells))
-    return {"data": data, "rows": rows}
+    return {"data": data, "rows": rows, "factors": bool(len(own))}
+
+
+def _cost_cell(
+    seconds: float, peak_mb: float, slowest: float, default: float | None
+) -> dict[str, str]:
+    if not math.isfinite(seconds):
+        return {"seconds": "–", "memory": "", "share": "", "factor": ""}
+    factor = "" if not default else f"{seconds / default:.2g} ×"
+    return {
+        "seconds": f"{_number(seconds, 3)} s",
+        "memory": f"{_number(peak_mb, 3)} MiB",
+        "share": f"{100 * seconds / slowest:.1f}" if slowest > 0 else "",
+        "factor": factor,
+    }
 
 
 def _problems(runs: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,0 +1,251 @@
+"""Advice for users of other libraries: keywords they try, fitted steps, an ε that nobody chose.
+
+A keyword that has another name here, or no meaning under a privacy budget, is refused with a
+sentence that says what to use. Nothing here reads a row.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from discreet.errors import PrivacyLeakWarning
+
+__all__ = ["UNCHOSEN", "familiar", "refuse", "warn_of_fitted_steps", "warn_of_unchosen"]
+
+Estimator = TypeVar("Estimator", bound=type)
+
+UNCHOSEN: Final = float("1.0")
+"""The default of ``epsilon``: an object of its own, so that the same number given by a caller is
+another one. Copies and clones keep the object."""
+
+_POINTED_OUT = threading.Event()
+"""Set once a fit with the default ε has warned in this process."""
+
+_FRAMES = 200
+"""Callers that are looked at for a pipeline."""
+
+_ALPHA = (
+    "use alpha, the strength of the L2 penalty on the mean loss of prepared rows. scikit-learn's C "
+    "is alpha = 1/(C·n) on rows as they are"
+)
+_ITERATIONS = "the number of passes is part of the budget's plan: use solver=GD(iterations=50)"
+_NOISE = "noise follows from epsilon and delta; the guarantee states it"
+_TARGET = "use target_bounds=(low, high) for the target"
+_COLUMNS = (
+    "use numeric={'age': (17, 90)}, or a schema: the default needs no bounds and estimates norms, "
+    "means and scales within the budget"
+)
+_CLIP = "use solver=GD(gradient_clip=1.0); the default sets it"
+_BATCH = "the default uses all rows in each pass; use solver=AGD(sampling_rate=0.1) for samples"
+_THREADS = "kernels and BLAS use the threads that OMP_NUM_THREADS allows"
+_SEED = "use random_state, in tests only: with a fixed seed the fit protects nobody"
+_LEDGER = "use ledger=Ledger('visits.sqlite').open('visits'), which counts all releases"
+_STEP = "steps follow from the budget; use solver=GD(step_size=1.0) to set one"
+_ALWAYS = "leave it out: it has no effect here"
+
+_ADVICE = {
+    # scikit-learn
+    "C": _ALPHA,
+    "penalty": f"the penalty is L2; {_ALPHA}",
+    "l1_ratio": f"the penalty is L2; {_ALPHA}",
+    "max_iter": _ITERATIONS,
+    "n_iter": _ITERATIONS,
+    "tol": f"stopping by a tolerance would depend on the rows; {_ITERATIONS}",
+    "early_stopping": f"stopping early would depend on the rows; {_ITERATIONS}",
+    "n_jobs": _THREADS,
+    "dual": _ALWAYS,
+    "intercept_scaling": _ALWAYS,
+    "copy_X": "leave it out: X is never written to",
+    "multi_class": "leave it out: more than two classes are one softmax model, or one-vs-rest",
+    "warm_start": "each fit starts anew; count several fits with ledger=",
+    "normalize": "leave it out: the default scales rows privately; else use preparation=[Scale()]",
+    "positive": "coefficients have no sign constraint",
+    "learning_rate": _STEP,
+    "eta0": _STEP,
+    "sample_weight": "pass it to fit: fit(X, y, sample_weight=…)",
+    "groups": "pass it to fit: fit(X, y, groups=ids)",
+    "seed": _SEED,
+    # diffprivlib
+    "accountant": _LEDGER,
+    "bounds": _COLUMNS,
+    "bounds_X": _COLUMNS,
+    "bounds_y": _TARGET,
+    "range_X": _COLUMNS,
+    # Opacus and its kind
+    "noise_multiplier": _NOISE,
+    "sigma": _NOISE,
+    "target_epsilon": "use epsilon",
+    "eps": "use epsilon",
+    "privacy_budget": "use epsilon and delta",
+    "target_delta": "use delta",
+    "max_grad_norm": _CLIP,
+    "l2_norm_clip": _CLIP,
+    "clipping": _CLIP,
+    "batch_size": _BATCH,
+    "sample_rate": _BATCH,
+    "poisson_sampling": _BATCH,
+    "lr": _STEP,
+    "epochs": _ITERATIONS,
+    "optimizer": "use solver, for example solver='gd' or solver=AGD()",
+    "secure_mode": "leave it out: noise is always exact, with bits of the operating system",
+    "secure_rng": "leave it out: noise is always exact, with bits of the operating system",
+}
+"""What to use instead of keywords of other libraries."""
+
+_SCALERS = (
+    "use discreet.PrivateScaler(epsilon=…), or no scaler: solver='auto' centres and scales rows "
+    "within its own budget"
+)
+_IMPUTERS = "use discreet.PrivateImputer(epsilon=…), or SimpleImputer(strategy='constant')"
+_SELECTORS = (
+    "choose columns by public knowledge; solver='auto' and 'shrunk-gd' leave out columns that look "
+    "like noise, within the budget"
+)
+_REDUCERS = (
+    "use preparation=[Radius(), Centre(), Whiten()], or no step: solver='auto' whitens rows within "
+    "its own budget. GaussianRandomProjection learns nothing from rows"
+)
+_ENCODERS = (
+    "use schema.transformer(), or list the categories: categories=[…], which are then public"
+)
+_INSTEAD = {
+    "sklearn.preprocessing._encoders": _ENCODERS,
+    "sklearn.preprocessing._target_encoder": _ENCODERS,
+    "sklearn.preprocessing._discretization": "use schema.transformer(), with public bounds",
+    "sklearn.preprocessing": _SCALERS,
+    "sklearn.impute": _IMPUTERS,
+    "sklearn.feature_selection": _SELECTORS,
+    "sklearn.decomposition": _REDUCERS,
+    "sklearn.manifold": _REDUCERS,
+    "sklearn.feature_extraction": "use HashingVectorizer or FeatureHasher, which learn nothing",
+}
+"""Private alternatives by the module of a step; the first that fits counts."""
+
+_OTHERWISE = "use schema.transformer() or a preparation, or a step that learns nothing from rows"
+
+_BLIND = frozenset(
+    {
+        "GaussianRandomProjection", "SparseRandomProjection", "RBFSampler", "SkewedChi2Sampler",
+        "PolynomialCountSketch", "PolynomialFeatures", "AdditiveChi2Sampler",
+    }
+)  # fmt: skip
+"""Steps of scikit-learn whose fit uses the shape of X alone."""
+
+
+def refuse(kind: str, given: Iterable[str], known: Sequence[str], error: type[Exception]) -> None:
+    """Raise if a keyword is not known, with advice on what to use."""
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            advice = _ADVICE.get(name, f"did you mean {close[0]}?" if close else "")
+            text = f" {advice[0].upper()}{advice[1:]}".rstrip("?") if advice else ""
+            stop = "?" if advice.endswith("?") else "." if advice else ""
+            known_ones = "" if name in _ADVICE else f" Its parameters are {', '.join(known)}."
+            raise error(f"{kind} has no parameter {name!r}.{text}{stop}{known_ones}")
+
+
+def familiar(kind: Estimator) -> Estimator:
+    """Make a class refuse keywords of other libraries with advice; for use as a decorator.
+
+    The signature stays: scikit-learn reads it to clone an estimator.
+    """
+    plain: Callable[..., None] = kind.__init__  # type: ignore[misc]  # of this very class
+    names = [name for name in inspect.signature(plain).parameters if name != "self"]
+    known = frozenset(names)
+
+    @functools.wraps(plain)
+    def init(self: Any, *args: Any, **given: Any) -> None:
+        if not known.issuperset(given):
+            refuse(type(self).__name__, given, names, TypeError)
+        plain(self, *args, **given)
+
+    kind.__init__ = init  # type: ignore[misc]
+    return kind
+
+
+def warn_of_unchosen() -> None:
+    """Warn, once per process, that ε is the default and not a choice."""
+    if _POINTED_OUT.is_set():
+        return
+    _POINTED_OUT.set()
+    warnings.warn(
+        f"epsilon was not given, so the fit has the default budget ε = {UNCHOSEN:g}. How much "
+        "privacy the rows need is a decision: pass epsilon, for example epsilon=1.0.",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def warn_of_fitted_steps() -> None:
+    """Warn of steps that a pipeline fitted to the exact rows before the running fit.
+
+    A pipeline does not tell its last step about the others, so callers are looked at.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    before_last: Any = None  # the pipeline that is at a step before its last
+    for _ in range(_FRAMES):
+        if frame is None:
+            return
+        owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+        if isinstance(owner, Pipeline) and name == "_fit":
+            before_last = owner
+        elif isinstance(owner, Pipeline) and name.startswith("fit") and owner is not before_last:
+            _warn_of_steps(owner)
+        frame = frame.f_back
+
+
+def _warn_of_steps(pipeline: Pipeline) -> None:
+    """Name each kind of step once, and the private alternative."""
+    for kind in dict.fromkeys(type(step) for step in _fitted(pipeline)):
+        where = kind.__module__
+        instead = next((text for key, text in _INSTEAD.items() if where.startswith(key)), None)
+        warnings.warn(
+            f"{kind.__name__} in this pipeline was fitted to the exact rows, outside the budget: "
+            "the guarantee does not cover what it learned, and predictions show it. Instead: "
+            f"{instead or _OTHERWISE}.",
+            PrivacyLeakWarning,
+            stacklevel=6,
+        )
+
+
+def _fitted(step: Any, *, last: bool = False) -> Iterator[Any]:
+    """Yield the steps inside that learn from the exact rows; a pipeline's last step on request."""
+    if step is None or isinstance(step, str):
+        return
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps if last else step.steps[:-1]:
+            yield from _fitted(inner, last=True)
+        return
+    parts = getattr(step, "transformers", None) or getattr(step, "transformer_list", None)
+    if parts is not None:  # a column transformer or a union
+        for part in parts:
+            yield from _fitted(part[1], last=True)
+    elif not _learns_nothing(step):
+        yield step
+
+
+def _learns_nothing(step: Any) -> bool:
+    """Return whether a step is private, or does not depend on the values of rows."""
+    if hasattr(step, "guarantee_") or type(step).__name__ in _BLIND:
+        return True
+    if not get_tags(step).requires_fit:
+        return True
+    settings = step.get_params(deep=False) if hasattr(step, "get_params") else {}
+    categories = settings.get("categories", "auto")
+    return (
+        settings.get("strategy") == "constant"
+        or not (isinstance(categories, str) and categories == "auto")
+        or np.ndim(settings.get("knots", "")) == 2
+    )
