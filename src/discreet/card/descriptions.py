@@ -8,7 +8,7 @@ from typing import Any
 
 _COLUMNS_SHOWN = 60
 _LEFT_OUT = {
-    "random_state", "ledger", "progress", "epsilon", "delta", "relation", "classes",
+    "random_state", "ledger", "progress", "epsilon", "delta", "relation", "classes", "numeric",
 }  # fmt: skip
 """Parameters of a model that the card does not list, or lists elsewhere."""
 
@@ -127,20 +127,22 @@ def describe_schema(schema: Any) -> list[Block]:
     ]
     target = schema.target
     if target is not None:
-        bounds = f"{target.low:g} to {target.high:g}" if target.low is not None else "no bounds"
-        said = f"labels {listed(target.labels)}" if target.is_classification else bounds
+        ends = "no bounds"
+        if target.low is not None:
+            ends = f"{_number(target.low)} to {_number(target.high)}"
+        said = f"labels {listed(target.labels)}" if target.is_classification else ends
         rows.insert(0, (shown(target.column, 60), "target", said))
     if schema.unit is not None:
         rows.insert(0, (shown(schema.unit, 60), "unit", "whose row a row is; never a feature"))
-    counted = "" if schema.spent is None else " (the cost of estimating them is counted above)"
-    blocks: list[Block] = [
-        Paragraph(f"The schema, with all its bounds and lists of values{counted}:"),
-        Table(("Column", "Kind", "Schema"), tuple(rows)),
-    ]
+    blocks: list[Block] = [Table(("Column", "Kind", "Public content"), tuple(rows))]
     more = len(schema.columns) - _COLUMNS_SHOWN
     if more > 0:
         blocks.append(Paragraph(f"… and {more:,} more columns."))
     return blocks
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:g}"
 
 
 def _describe_column(column: Any) -> str:
@@ -148,7 +150,7 @@ def _describe_column(column: Any) -> str:
     if kind == "numeric":
         texts = ["bounds estimated in the fit, within its budget"]
         if column.low is not None:
-            texts = [f"{column.low:g} to {column.high:g}"]
+            texts = [f"{_number(column.low)} to {_number(column.high)}"]
         if column.scale != "linear":
             texts.append(f"on a {column.scale} scale")
     elif kind in ("categorical", "ordinal"):

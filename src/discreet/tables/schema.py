@@ -31,14 +31,14 @@ from discreet.tables.columns import (
     quoted,
     repeated,
 )
-from discreet.tables.declarations import FileFormat, FrozenMapping, Spent, Target
+from discreet.tables.declarations import About, FileFormat, FrozenMapping, Spent, Target
 from discreet.tables.toml import from_plain, key_text, to_plain, toml_text
 
 if TYPE_CHECKING:
     from discreet.tables.reading import Encoded, EncodedBlock
     from discreet.tables.transformer import TableTransformer
 
-__all__ = ["FileFormat", "Schema", "Spent", "Target"]
+__all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 
 VERSION = 1  # of schema files
 _ABOUT = """\
@@ -69,6 +69,8 @@ class Schema:
     unit : str, optional
         The column that says whose row a row is, such as "patient_nbr". Fits then protect people
         with all of their rows. It is never encoded.
+    about : About
+        Name, owner and purpose of the data set, for privacy cards.
     """
 
     columns: Mapping[str, Column]
@@ -76,6 +78,7 @@ class Schema:
     file: FileFormat = field(default_factory=FileFormat)
     spent: Spent | None = None
     unit: str | None = None
+    about: About = field(default_factory=About)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", FrozenMapping(self.columns))
@@ -356,9 +359,9 @@ class Schema:
         plain: dict[str, Any] = {"version": VERSION}
         if self.unit is not None:
             plain["unit"] = self.unit
-        for name in ("file", "target", "spent"):
+        for name in ("about", "file", "target", "spent"):
             part = getattr(self, name)
-            if part is not None and part != FileFormat():
+            if part not in (None, FileFormat(), About()):
                 plain[name] = to_plain(part)
         plain["columns"] = {name: to_plain(column) for name, column in self.columns.items()}
         return plain
@@ -381,7 +384,7 @@ class Schema:
             times.
         """
         _check_version(data, name)
-        known = ("unit", "file", "target", "columns", "spent")
+        known = ("unit", "about", "file", "target", "columns", "spent")
         problems = [
             f"{key!r} is not a part of a schema; {nearest(str(key), known)}"
             for key in data
@@ -389,7 +392,7 @@ class Schema:
         ]
 
         listed = data.get("columns", {})
-        kinds = {"file": FileFormat, "target": Target, "spent": Spent}
+        kinds = {"about": About, "file": FileFormat, "target": Target, "spent": Spent}
         wanted = [(key, key, kind, data[key]) for key, kind in kinds.items() if key in data]
         if isinstance(listed, Mapping):
             for key, plain in listed.items():
