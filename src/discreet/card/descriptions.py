@@ -157,10 +157,14 @@ def _describe_column(column: Any) -> str:
         texts = [listed(column.values)]
     elif kind == "boolean":
         texts = ["yes or no"]
+    elif kind == "hashed":
+        texts = [f"any text, in {column.buckets:,} buckets of a public hash"]
     elif kind == "ignored":
         return f"not used{f': {shown(column.reason, 80)}' if column.reason else ''}"
     else:
         texts = [shown(column)]
+    if getattr(column, "prefix", None) is not None:
+        texts.append(f"by the first {column.prefix} letters")
     if getattr(column, "missing", False):
         texts.append("may be missing")
     return ", ".join(texts)

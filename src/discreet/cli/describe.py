@@ -138,13 +138,7 @@ def _answers(given: list[str] | None, registry: Path | None) -> dict[str, str]:
     """Return the answers for a registry record by field."""
     if given and registry is None:
         raise Problem(Exit.USAGE, "--answer is for a registry record: pass --registry FILE too.")
-    found = {}
-    for text in given or ():
-        field, equals, value = text.partition("=")
-        if not equals or not value.strip():
-            raise Problem(Exit.USAGE, f"--answer {text!r} must be FIELD=TEXT.")
-        found[field.strip()] = value.strip()
-    return found
+    return options.pairs("--answer", given, "FIELD=TEXT")
 
 
 def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, str]) -> None:

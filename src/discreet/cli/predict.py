@@ -42,6 +42,7 @@ def predict(
         str | None,
         typer.Option("--id", help="Column of the table to write beside each prediction."),
     ] = None,
+    ignore_extra: options.IgnoreExtra = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -67,7 +68,8 @@ def predict(
     if probabilities:
         names += [f"probability {label}" for label in estimator.classes_]
     with screen.bar(f"predicting {options.name_of(files)}") as bar:
-        blocks = encoder.schema.batches(files, extra=extra, progress=bar)
+        schema = options.with_extra(encoder.schema, ignore_extra)
+        blocks = schema.batches(files, extra=extra, progress=bar)
         rows = _rows(estimator, decided, blocks, probabilities)
         if as_json and output is None:
             screen.result([dict(zip(names, row, strict=True)) for row in rows], "")
@@ -104,6 +106,7 @@ def evaluate(
     relation: options.RelationName = Relation.ADD_REMOVE,
     unit: options.Unit = None,
     threshold: options.Threshold = None,
+    ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
     ledger: options.LedgerPlace = None,
@@ -126,7 +129,7 @@ def evaluate(
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
     encoder, estimator = options.load_table_model(model)
-    schema = options.with_unit(encoder.schema, unit)
+    schema = options.with_unit(options.with_extra(encoder.schema, ignore_extra), unit)
     options.at_threshold(estimator, threshold)  # refuses what has no probabilities
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")

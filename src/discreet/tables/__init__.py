@@ -12,7 +12,15 @@ one, `draft_private` estimates it within a budget.
 pyarrow is imported when a table is read, not before.
 """
 
-from discreet.tables.columns import Boolean, Categorical, Column, Ignored, Numeric, Ordinal
+from discreet.tables.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Hashed,
+    Ignored,
+    Numeric,
+    Ordinal,
+)
 from discreet.tables.draft import draft, draft_private
 from discreet.tables.reading import Encoded, EncodedBlock, batches, read
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
@@ -27,6 +35,7 @@ __all__ = [
     "Encoded",
     "EncodedBlock",
     "FileFormat",
+    "Hashed",
     "Ignored",
     "Numeric",
     "Ordinal",

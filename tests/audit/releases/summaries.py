@@ -19,8 +19,8 @@ from tests.audit.internals import (
     StabilityHistogram,
     edges,
     noisy_limit,
+    noisy_vote,
     norm_candidates,
-    numeric_vote,
     score_classifier,
     score_histogram,
     score_regressor,
@@ -293,7 +293,7 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
         def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
             """Return votes that a row moves to a tie."""
             noise, margin = harness.noise(), (world - 1) * relation.rows_changed
-            votes = [numeric_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
+            votes = [noisy_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
             return np.array(votes, dtype=np.float64)[:, None]
 
         yield harness.attack(
