@@ -31,6 +31,7 @@ from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
 from discreet.ledger import Dataset, check_dataset
+from discreet.log import note
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import (
     Balance,
@@ -343,6 +344,10 @@ class PrivateLinearModel(BaseEstimator):
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
+        stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {people.unit}"
+        if not method.solver.private:
+            stated = "NOT PRIVATE"
+        note("Fit of %s by %s: %s.", type(self).__name__, method.solver.name, stated)
         solutions = []
         try:
             first = None if y is None else rules[0](y)

@@ -24,6 +24,7 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
 from discreet.estimators.regressors import LinearRegressor
 from discreet.ledger import Dataset, check_dataset
+from discreet.log import note
 from discreet.rows import Units
 from discreet.validate import FloatArray
 
@@ -281,6 +282,7 @@ def _charged(budget: Budget, ledger: Dataset | None, people: _Scored) -> Account
     payer = None if ledger is None else ledger.noting(solver="evaluation")
     account = Account(budget, payer, people.unit)
     account.open("pure").charge(Laplace(budget.epsilon))
+    note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, people.unit)
     return account
 
 

@@ -27,6 +27,7 @@ from discreet.core.noise import Noise
 from discreet.core.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
 from discreet.ledger import Dataset, check_dataset
+from discreet.log import note
 from discreet.tables.cells import (
     arrow,
     lenient_numbers,
@@ -186,6 +187,8 @@ class Estimate:
         least = min(rest.values(), default=column)
         self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
         filter_ = self._account.open("approximate")
+        unit, b = "row" if self.unit is None else "person", self.budget
+        note("Private draft: ε = %g, δ = %g, %s, one %s.", b.epsilon, b.delta, b.relation, unit)
         kinds, whole = stated, set(found.whole)
         n_rows, first = found.n_rows, 0.0
         people: OneRowEach | None = None
