@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from discreet.log import note
+
 __all__ = ["replacing"]
 
 
@@ -32,6 +34,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             os.fsync(stream.fileno())
         os.chmod(name, _usual_mode(path))
         os.replace(name, path)
+        note("Written: %s", given)
     except BaseException as error:
         if name is not None:
             with suppress(FileNotFoundError):

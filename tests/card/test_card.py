@@ -19,7 +19,7 @@ from discreet.estimators import LogisticRegression
 from discreet.preparation import FeatureMap, Splines
 from discreet.solvers import AGD
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
-from discreet.tables.schema import Schema, Spent, Target
+from discreet.tables.schema import About, Schema, Spent, Target
 
 NASTY = '<script>alert("1")</script> & | `x` *y* [z](w) \x1b[31m\u202e'
 
@@ -78,7 +78,16 @@ def words(written):
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_everything_is_on_it(writer, guarantee, schema, model):
-    told = cards.card(guarantee, model=model, schema=schema, title="visits")
+    about = {"owner": "Department of Cardiology", "purpose": "to plan beds"}
+    told = cards.card(
+        replace(guarantee, size=12_345),
+        model=model,
+        schema=replace(schema, about=About("Visits 2024", "somebody else")),
+        title="visits",
+        date="2026-01-02",
+        **about,
+    )
+    assert told.title == "Privacy card: visits, Visits 2024"
     shown = words(writer(told))
     for expected in (
         "visits",
@@ -87,8 +96,16 @@ def test_everything_is_on_it(writer, guarantee, schema, model):
         "One row is protected, not one person",
         "zCDP",
         "0.02",
-        "centre (means of the columns) 10 %",
-        "model 90 %",
+        "Means of columns subtracted, so that the model learns differences, not levels 10 %",
+        "Weights the model itself 90 %",
+        "Number of units 12,345 rows",
+        "Owner Department of Cardiology",
+        "Purpose to plan beds",
+        "Data set Visits 2024",
+        "Date of this card 2026-01-02",
+        "Strength moderate",
+        "approved on conditions",
+        "Prepared by",
         "gaussian noise multiplier 10 to 20 5",
         "the number of rows",
         "age numeric 0 to 120",
@@ -254,7 +271,7 @@ def test_markdown_is_inert(guarantee, schema):
     assert "http:" not in written
     for line in written.splitlines():
         if line.startswith("| ") and "alert" in line:
-            assert len(re.findall(r"(?<!\\)\|", line)) == 4  # three cells
+            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 4)  # two or three cells
 
 
 def test_features_are_on_it(guarantee, model):
@@ -289,7 +306,7 @@ def test_gaussian_and_pure_promises(guarantee):
     )
     pure = replace(guarantee, measure="pure", rho=None, delta=0.0, split=())
     assert "(ε = 1, pure)" in cards.text(cards.card(pure))
-    assert "All of it was spent on the model" in cards.text(cards.card(pure))
+    assert "the whole budget was spent on the model" in cards.text(cards.card(pure))
 
 
 # -- fitted models and pipelines
@@ -383,12 +400,57 @@ def test_the_unit_of_the_guarantee_is_a_row(guarantee):
 
 def test_steps_of_one_kind_are_added_up_and_explained(guarantee):
     split = (("centre", 0.03), ("scale", 0.02), ("centre", 0.01), ("model", 0.94))
-    told = words(cards.text(cards.card(replace(guarantee, split=split))))
-    assert "centre (means of the columns), 2 times 4 %" in told
-    assert "scale (scales of the columns) 2 %" in told
+    told = words(cards.markdown(cards.card(replace(guarantee, split=split))))
+    assert told.count("Means of columns") == 1
+    assert "Means of columns (2 times) subtracted" in told
+    assert "levels 4 %" in told
+    assert "others 2 %" in told
 
 
 def test_the_page_needs_jinja_and_says_so(guarantee, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match="pip install jinja2"):
         cards.html(cards.card(guarantee))
+
+
+# -- warnings
+
+
+def warnings_of(guarantee, **settings):
+    return " ".join(cards.card(guarantee, **settings).warnings)
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_a_delta_above_one_over_n_is_on_the_card(guarantee, unit):
+    small = replace(guarantee, size=999_999, unit=unit)
+    assert "1/n" not in warnings_of(small)
+    assert "δ = 1e-06 is not below 1/n" in warnings_of(replace(small, size=1_000_000))
+    assert "1/n" not in warnings_of(replace(guarantee, size=None))
+
+
+def test_a_delta_is_judged_with_that_of_the_schema(guarantee, schema):
+    assert "1/n" not in warnings_of(replace(guarantee, size=950_000))
+    assert "1/n" in warnings_of(replace(guarantee, size=950_000), schema=schema)
+
+
+def test_an_epsilon_above_ten_is_on_the_card_with_its_meaning(guarantee):
+    assert "above 10" not in warnings_of(replace(guarantee, epsilon=10.0))
+    large = replace(guarantee, epsilon=11.0)
+    assert "ε = 11 is above 10: the data of one row" in warnings_of(large)
+    assert "59,874 times as likely" in warnings_of(large)
+    assert "weak" in cards.text(cards.card(large))
+    assert "e^500 times" in warnings_of(replace(guarantee, epsilon=500.0))
+
+
+def test_labels_that_were_taken_from_the_data_are_on_the_card(guarantee, model):
+    assert "labels were taken from the data" in warnings_of(guarantee, model=model)
+    assert "labels" not in warnings_of(guarantee, model=model.set_params(classes=["no", "yes"]))
+
+
+def test_a_fit_that_no_ledger_counts_is_pointed_out(guarantee):
+    assert "No ledger counted this fit" in warnings_of(guarantee)
+    assert cards.card(guarantee).to_dict()["warnings"]
+
+
+def test_a_baseline_has_a_banner_and_no_warnings(guarantee):
+    assert warnings_of(replace(guarantee, epsilon=float("inf"), measure=None)) == ""

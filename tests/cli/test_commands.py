@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.cli import describe
 from discreet.cli.app import run
 from discreet.cli.exits import Exit
 from discreet.cli.screen import Screen
@@ -227,7 +230,7 @@ def test_explain_draws_effects(model, tmp_path, capsys):
 
 
 def test_a_card_of_an_unknown_form_is_refused(model, tmp_path, capsys):
-    assert run(["explain", str(model), "-o", str(tmp_path / "card.pdf")]) == Exit.USAGE
+    assert run(["explain", str(model), "-o", str(tmp_path / "card.docx")]) == Exit.USAGE
     assert "--format" in capsys.readouterr().err
 
 
@@ -556,3 +559,91 @@ def test_fits_of_the_command_are_not_reproducible_unless_asked(people, tmp_path,
     assert not np.array_equal(weights[0], weights[1])
     assert np.array_equal(weights[2], weights[3])
     assert "Not private" in capsys.readouterr().err
+
+
+# -- documents of a model
+
+
+ABOUT = ["--title", "Incomes", "--data", "People", "--owner", "The office", "--purpose", "a test"]
+
+
+def test_explain_states_owner_and_purpose(model, capsys):
+    assert run(["explain", str(model), *ABOUT]) == Exit.OK
+    card = capsys.readouterr().out
+    assert card.startswith("Privacy card: Incomes, People\n")
+    for expected in ("The office", "a test", "4,000 rows"):
+        assert expected in card
+
+
+def test_the_schema_may_state_owner_and_purpose(people, tmp_path, capsys):
+    schema = tmp_path / "people.toml"
+    about = '[about]\ndataset = "People"\nowner = "The office"\npurpose = "a test"\n\n[target]'
+    schema.write_text((people / "people.toml").read_text().replace("[target]", about))
+    made = tmp_path / "m.json"
+    assert fit(people, made, "--schema", str(schema)) == Exit.OK
+    capsys.readouterr()
+    assert run(["explain", str(made)]) == Exit.OK
+    card = capsys.readouterr().out
+    assert card.startswith("Privacy card: m, People\n")
+    assert "The office" in card
+
+
+def test_explain_drafts_a_registry_record(model, tmp_path, capsys):
+    draft = tmp_path / "draft.yaml"
+    arguments = ["explain", str(model), *ABOUT, "--registry", str(draft)]
+    assert run([*arguments, "--answer", "data_product_sector=Finance", "--json"]) == Exit.OK
+    said = json.loads(capsys.readouterr().out)
+    assert "registry_authors" in said["open"]
+    assert "data_product_sector" not in said["open"]
+    assert "data_curators" not in said["open"]
+    assert 'data_product_sector: "Finance"' in draft.read_text("utf-8")
+    assert run([*arguments, "--force", "--answer", "colour=red"]) == Exit.USAGE
+    assert "not asked for" in capsys.readouterr().err
+    assert run(["explain", str(model), "--answer", "name=x"]) == Exit.USAGE
+
+
+def test_a_terminal_is_asked_for_what_only_the_user_knows(model, tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def prompt(text, **_settings):
+        asked.append(text.split(":")[0])
+        return "Static" if asked[-1] == "data_source_type" else "said"
+
+    monkeypatch.setattr("discreet.cli.describe.typer.prompt", prompt)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    draft = tmp_path / "draft.yaml"
+    more = ["--answer", "data_product_sector=Finance"]
+    assert run(["explain", str(model), *ABOUT, "--registry", str(draft), *more]) == Exit.OK
+    assert asked == [
+        "data_product_region",
+        "data_source_type",
+        "actors",
+        "justification",
+        "sources",
+        "registry_authors",
+    ]
+    assert "tier 3" in capsys.readouterr().out
+
+
+def test_explain_assesses_along_nist(model, capsys):
+    assert run(["explain", str(model), "--nist"]) == Exit.OK
+    assert "not met" in capsys.readouterr().out
+
+
+@pytest.mark.browser
+def test_a_card_prints_on_three_pages(model, tmp_path, capsys):
+    if not any(map(shutil.which, describe._BROWSERS)):
+        pytest.skip("no browser to print with")
+    target = tmp_path / "card.pdf"
+    assert run(["explain", str(model), *ABOUT, "-o", str(target)]) == Exit.OK
+    pages = len(re.findall(rb"/Type\s*/Page\b", target.read_bytes()))
+    assert 1 <= pages <= 3
+
+
+def test_a_pdf_needs_a_browser_and_a_file(model, tmp_path, capsys, monkeypatch):
+    assert run(["explain", str(model), "--format", "pdf"]) == Exit.USAGE
+    assert "--output card.pdf" in capsys.readouterr().err
+    monkeypatch.setattr(describe.shutil, "which", lambda _name: None)
+    assert run(["explain", str(model), "-o", str(tmp_path / "c.pdf")]) == Exit.USAGE
+    assert "print it to a PDF" in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.glob("*.pdf"))

@@ -67,7 +67,7 @@ def test_a_month(people, created, tmp_path, capsys):
     ]
     assert run(["explain", model, "--ledger", created]) == Exit.OK
     card = capsys.readouterr().out
-    assert "History of the data set" in card
+    assert "So far: all" in card
     assert "entry 2 of" in card
     assert run(["ledger", "verify", "--ledger", created]) == Exit.OK
     assert "Verified: 9 events" in capsys.readouterr().out

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import platform
+import datetime
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from discreet.card import risk
-from discreet.card.descriptions import (
-    Block,
-    Bullets,
-    Paragraph,
-    Table,
-    describe_model,
-    describe_schema,
-    last_step,
-    shown,
-    summarise_uses,
-)
+from discreet.card import risk, sections
+from discreet.card.descriptions import describe_model, last_step, shown
+from discreet.card.sections import budget_text, label
 from discreet.core import Guarantee, Relation
 from discreet.statement import neighbours
 
-__all__ = ["Card", "Risk", "Section", "card"]
-
-_MEASURES = {
-    "zcdp": "zero-concentrated differential privacy (zCDP)",
-    "gdp": "Gaussian differential privacy",
-    "pure": "pure differential privacy",
-    "approximate": "(ε, δ) directly",
-    "profile": "a privacy profile: a δ for each ε",
-    None: "nothing was composed",
-}
-_PARTS = {
-    "radius": "bound on the norm of the rows",
-    "spread": "bound on the norm of the centred rows",
-    "centre": "means of the columns",
-    "scale": "scales of the columns",
-    "whiten": "correlations of the columns",
-    "bounds": "bounds of columns",
-}
-"""Quantities that the steps of a preparation estimate."""
+__all__ = ["Card", "Risk", "card"]
 
 _NOT_PRIVATE = "NOT PRIVATE: computed on the exact rows. It protects nobody."
+
 _TEST_MODE = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading and the blocks below it; ``name`` identifies the section."""
-
-    name: str
-    heading: str
-    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True)
@@ -83,6 +47,8 @@ class Card:
     total
         (ε, δ) of the fit and of estimating the schema together; None if no schema was estimated,
         or if it was under another relation.
+    warnings
+        What a reader should know before trusting the promise, one sentence each.
     sections
         The whole text.
     """
@@ -94,7 +60,8 @@ class Card:
     risks: tuple[Risk, ...]
     curve: tuple[tuple[float, float], ...]
     total: tuple[float, float] | None
-    sections: tuple[Section, ...]
+    sections: tuple[sections.Section, ...]
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the card as plain data."""
@@ -106,6 +73,7 @@ class Card:
             "guarantee": self.guarantee.to_dict(),
             "risks": [asdict(item) for item in self.risks],
             "total": None if total is None else {"epsilon": total[0], "delta": total[1]},
+            "warnings": list(self.warnings),
             "sections": [asdict(section) for section in self.sections],
         }
 
@@ -126,10 +94,14 @@ def card(
     model: Any = None,
     schema: Any = None,
     title: str | None = None,
+    dataset: str = "",
+    owner: str = "",
+    purpose: str = "",
+    date: str = "",
     ledger: Any = None,
     sha256: str | None = None,
 ) -> Card:
-    """Collect a privacy card.
+    """Collect a privacy card: a document for whoever decides about the release of a model.
 
     Parameters
     ----------
@@ -143,6 +115,11 @@ def card(
         what estimating it has spent.
     title : str, optional
         Name of the model in the title.
+    dataset, owner, purpose : str
+        Name of the data set, who is responsible for it, and what the model is for. By default
+        those of the schema (``[about]``); the ledger's name of the data set if there is none.
+    date : str
+        Date of the card; today by default.
     ledger : Dataset, optional
         The data set of the ledger that counts the releases; by default the model's own. Its
         history is shown: this release, all releases so far, and what remains.
@@ -184,27 +161,43 @@ def card(
     rates, caught = risk.attack_curve(guarantee, before=before)
     summary = _summary(guarantee, spent, total)
     group = "" if banner else risk.group_text(guarantee, before=before)
-    sections = (
-        _promise(guarantee, summary, group, total),
-        _risk(guarantee, risks, counted=bool(before), apart=bool(spent) and not before),
-        _split(guarantee),
-        _spent(guarantee, spent, total),
-        *_history(model, ledger, sha256),
-        _run(guarantee),
-        _public(guarantee, schemas),
-        _conditions(guarantee),
-        *(() if model is None else (Section("model", "Model", (describe_model(model),)),)),
-        _versions(),
+    ledger = getattr(last_step(model), "ledger", None) if ledger is None else ledger
+    given = {"dataset": dataset, "owner": owner, "purpose": purpose}
+    about = sections.stated(given, schemas, ledger) | {
+        "date": date or datetime.date.today().isoformat()
+    }
+    warnings = sections.warning_texts(guarantee, model, total, counted=ledger is not None)
+    blocks = (
+        sections.facts(guarantee, title, about),
+        sections.promise(guarantee, summary, group, total),
+        *sections.warned(warnings),
+        sections.risk_bounds(
+            guarantee,
+            [item.text for item in risks],
+            counted=bool(before),
+            apart=bool(spent) and not before,
+        ),
+        sections.budget(guarantee, spent, total, model, ledger, sha256),
+        sections.prepared(guarantee),
+        sections.public(guarantee, schemas),
+        sections.conditions(guarantee),
+        sections.mechanisms(guarantee),
+        *(() if model is None else (sections.Section("model", "Model", (describe_model(model),)),)),
+        *sections.columns(schemas),
+        sections.versions(),
+        sections.sign_off(),
     )
+    names = [shown(name, 100) for name in (title, about["dataset"]) if name]
     return Card(
-        title=f"Privacy card: {shown(title, 100)}" if title else "Privacy card",
+        title=f"Privacy card: {', '.join(names)}" if names else "Privacy card",
         summary=summary,
         banner=banner,
         guarantee=guarantee,
         risks=risks,
         curve=tuple(zip(rates.tolist(), caught.tolist(), strict=True)),
         total=total,
-        sections=sections,
+        sections=blocks,
+        warnings=warnings,
     )
 
 
@@ -277,13 +270,13 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
         subject, verb = f"This model and the {other}", "are together"
     if not guarantee.secure:
         subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
-    promise = _budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
+    promise = budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
     sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
     if spent and total is None:
         each = "; ".join(
-            f"{_budget_text(item.epsilon, item.delta)} for {_neighbours_of(item)}" for item in spent
+            f"{budget_text(item.epsilon, item.delta)} for {_neighbours_of(item)}" for item in spent
         )
-        first = " and ".join(dict.fromkeys(_label(item) for item in spent))
+        first = " and ".join(dict.fromkeys(label(item) for item in spent))
         sentence += f" {first} cost more, under another relation or unit: {each}."
     return sentence
 
@@ -291,182 +284,3 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
 def _neighbours_of(spent: Any) -> str:
     text = Relation.parse(spent.relation).text
     return text if spent.unit is None else text.replace("row", "person with all of their rows", 1)
-
-
-def _budget_text(epsilon: float, delta: float) -> str:
-    return f"(ε = {epsilon:.6g}, δ = {delta:.6g})" if delta else f"(ε = {epsilon:.6g}, pure)"
-
-
-def _promise(
-    guarantee: Guarantee, summary: str, group: str, total: tuple[float, float] | None
-) -> Section:
-    holds = guarantee.private and guarantee.secure
-    of_fit = "" if total is None else " of the fit alone"
-    rows = [
-        ("Protected unit", _unit(guarantee) if holds else "nobody"),
-        ("Neighbouring data sets", f"{neighbours(guarantee)} ({guarantee.relation})"),
-        (
-            f"ε (privacy loss){of_fit}",
-            f"{guarantee.epsilon:.6g}" if guarantee.private else "unbounded",
-        ),
-        (f"δ (slack){of_fit}", f"{guarantee.delta:.6g}" if guarantee.private else "not promised"),
-        ("Composition", _MEASURES[guarantee.measure]),
-    ]
-    totals = (("Total ρ", guarantee.rho), ("Total μ", guarantee.mu))
-    rows += [(name, f"{value:.6g}") for name, value in totals if value is not None]
-    rows.append(("Noise", guarantee.numeric if guarantee.private else "none"))
-    text = (Paragraph(summary), *([Paragraph(group)] if group else []))
-    return Section("promise", "What is promised", (*text, Table(("", ""), tuple(rows))))
-
-
-def _unit(guarantee: Guarantee) -> str:
-    return (
-        "one row of the table" if guarantee.unit == "row" else "one person with all of their rows"
-    )
-
-
-def _risk(guarantee: Guarantee, risks: tuple[Risk, ...], *, counted: bool, apart: bool) -> Section:
-    """State the bounds on attacks; the estimates of a schema are included or named apart."""
-    unit = "row" if guarantee.unit == "row" else "person"
-    heading = f"What it means for one {unit}"
-    if not guarantee.private or not guarantee.secure:
-        nothing = "Nothing is promised: an attacker may be right about everybody."
-        return Section("risk", heading, (Paragraph(nothing),))
-    known = "the model, but not the schema" if apart else "the model and everything released"
-    schema = ""
-    if apart:
-        schema = (
-            " The schema was estimated under another relation and is not included: an attacker who "
-            "has both may catch more."
-        )
-    elif counted:
-        schema = " The estimates of the schema are included."
-    blocks = (
-        Paragraph(
-            "Bounds on membership inference. The attacker is the strongest possible: it has "
-            f"{known}, and knows everything about all others and about the {unit} in question."
-        ),
-        Bullets(tuple(item.text for item in risks)),
-        Paragraph(f"These are upper bounds for all attacks, known or unknown.{schema}"),
-    )
-    return Section("risk", heading, blocks)
-
-
-def _split(guarantee: Guarantee) -> Section:
-    heading = "How the budget was divided"
-    if not guarantee.private:
-        return Section("split", heading, (Paragraph("There was no budget."),))
-    if not guarantee.split:
-        return Section("split", heading, (Paragraph("All of it was spent on the model."),))
-    shares: dict[str, list[float]] = {}
-    for part, share in guarantee.split:
-        shares.setdefault(part, []).append(share)
-    rows = []
-    for part, each in shares.items():
-        estimates = f" ({_PARTS[part]})" if part in _PARTS else ""
-        times = f", {len(each)} times" if len(each) > 1 else ""
-        rows.append((f"{shown(part, 80)}{estimates}{times}", f"{100 * sum(each):.4g} %"))
-    note = {
-        "zcdp": f"Shares are of ρ of zCDP, which adds up: {guarantee.rho or 0:.6g} in total.",
-        "gdp": "Shares are of μ² of Gaussian DP, which adds up: "
-        f"{(guarantee.mu or 0) ** 2:.6g} in total.",
-    }.get(guarantee.measure or "", "Shares are of the requested budget; parts do not add up.")
-    table = Table(("Part", "Share"), tuple(rows), numeric=(1,))
-    return Section("split", heading, (table, Paragraph(note)))
-
-
-def _spent(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | None) -> Section:
-    blocks: list[Block] = []
-    if guarantee.private:
-        costs = [("This fit", guarantee.epsilon, guarantee.delta)]
-        costs += [(_label(each), each.epsilon, each.delta) for each in spent]
-        if total is not None:
-            costs.append(("Together", *total))
-        rows = tuple((name, f"{epsilon:.6g}", f"{delta:.6g}") for name, epsilon, delta in costs)
-        blocks.append(Table(("", "ε", "δ"), rows, numeric=(1, 2)))
-    for each in spent:
-        what = "; ".join(shown(text) for text in each.what) or "not stated"
-        stop = "" if what.endswith("…") else "."
-        blocks.append(Paragraph(f"{_label(each)}: {what}{stop}"))
-    if spent and guarantee.private and total is None:
-        apart = "The schema was estimated under another relation or for another unit"
-        blocks.append(Paragraph(f"{apart}, so the two guarantees cannot be added up."))
-    blocks.append(Paragraph("Every other use of the same rows adds to this."))
-    if guarantee.earlier_fits:
-        times = "1 fit" if guarantee.earlier_fits == 1 else f"{guarantee.earlier_fits:,} fits"
-        earlier = f"{times} took place in the same process before this one."
-        blocks.append(Paragraph(f"{earlier} Those that used the same rows have to be added."))
-    return Section("spent", "Budget spent on these rows", tuple(blocks))
-
-
-def _label(spent: Any) -> str:
-    return spent.label if isinstance(spent, _StepBefore) else "Estimating the schema"
-
-
-def _history(model: Any, ledger: Any, sha256: str | None) -> tuple[Section, ...]:
-    """Describe the data set's history, if a ledger counts it."""
-    fitted = None if model is None else last_step(model)
-    ledger = getattr(fitted, "ledger", None) if ledger is None else ledger
-    if ledger is None:
-        return ()
-    known, records = ledger.summary(), ledger.records()
-    entry = getattr(fitted, "ledger_entry_", None)
-    mine = [r for r in records if entry == r["entry"] or (sha256 and sha256 == r["model"])]
-    counted = [r for r in records if r["status"] != "returned"]
-    this = "not found in the ledger"
-    if mine:
-        this = f"entry {mine[-1]['entry']} of {shown(mine[-1]['when'][:10])}, {mine[-1]['status']}"
-    rows = [
-        ("Data set", shown(known["dataset"])),
-        ("Privacy unit of the limit", shown(known["unit"])),
-        ("This release", this),
-        ("All releases so far", f"{len(counted):,}"),
-    ]
-    if known["limit"] is not None:
-        limit = _budget_text(known["limit"]["epsilon"], known["limit"]["delta"])
-        spent = "more than the limit" if known["spent"] is None else f"ε = {known['spent']:.4g}"
-        rows += [
-            ("Limit of all releases", limit),
-            ("Spent by all releases", spent),
-            ("Largest ε of the next fit", f"{known['remaining']:g}"),
-        ]
-    note = "What the ledger said when this card was written. The promise for the data set is the "
-    note += "limit: all releases together keep it."
-    if known["limit"] is None:
-        note = "What the ledger said when this card was written."
-    blocks = (Table(("", ""), tuple(rows)), Paragraph(note))
-    return (Section("history", "History of the data set", blocks),)
-
-
-def _run(guarantee: Guarantee) -> Section:
-    rows = summarise_uses(guarantee.mechanisms)
-    table = Table(("Mechanism", "Settings", "Uses"), rows, numeric=(2,))
-    return Section("run", "Mechanisms", (table if rows else Paragraph("No mechanism was run."),))
-
-
-def _public(guarantee: Guarantee, schemas: list[Any]) -> Section:
-    blocks: list[Block] = [Paragraph("Assumed to be known to everybody, and not protected:")]
-    if guarantee.public:
-        blocks.append(Bullets(tuple(shown(item) for item in guarantee.public)))
-    for schema in schemas:
-        blocks += describe_schema(schema)
-    return Section("public", "What is treated as public", tuple(blocks))
-
-
-def _conditions(guarantee: Guarantee) -> Section:
-    conditions = list(map(shown, guarantee.conditions))
-    if guarantee.private:
-        conditions.append(f"noise: {guarantee.numeric}")
-    return Section("conditions", "Conditions of the guarantee", (Bullets(tuple(conditions)),))
-
-
-def _versions() -> Section:
-    rows = []
-    for name in ("discreet", "numpy", "scikit-learn", "dp-accounting"):
-        try:
-            rows.append((name, version(name)))
-        except PackageNotFoundError:
-            rows.append((name, "not installed"))
-    rows.append(("Python", platform.python_version()))
-    about = Paragraph("Of the software that wrote this card:")
-    return Section("versions", "Software versions", (about, Table(("", ""), tuple(rows))))

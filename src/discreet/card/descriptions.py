@@ -9,6 +9,7 @@ from typing import Any
 _COLUMNS_SHOWN = 60
 _LEFT_OUT = {
     "random_state", "ledger", "progress", "verbose", "epsilon", "delta", "relation", "classes",
+    "numeric",
 }  # fmt: skip
 """Parameters of a model that the card does not list, or lists elsewhere."""
 
@@ -127,8 +128,10 @@ def describe_columns(schema: Any) -> list[tuple[str, str, str]]:
     ]
     target = schema.target
     if target is not None:
-        bounds = f"{target.low:g} to {target.high:g}" if target.low is not None else "no bounds"
-        said = f"labels {listed(target.labels)}" if target.is_classification else bounds
+        ends = "no bounds"
+        if target.low is not None:
+            ends = f"{_number(target.low)} to {_number(target.high)}"
+        said = f"labels {listed(target.labels)}" if target.is_classification else ends
         rows.insert(0, (shown(target.column, 60), "target", said))
     if schema.unit is not None:
         rows.insert(0, (shown(schema.unit, 60), "unit", "whose row a row is; never a feature"))
@@ -138,11 +141,11 @@ def describe_columns(schema: Any) -> list[tuple[str, str, str]]:
 
 def describe_schema(schema: Any) -> list[Block]:
     """Describe a schema column by column: all of it is treated as public."""
-    counted = "" if schema.spent is None else " (the cost of estimating them is counted above)"
-    return [
-        Paragraph(f"The schema, with all its bounds and lists of values{counted}:"),
-        Table(("Column", "Kind", "Schema"), tuple(describe_columns(schema))),
-    ]
+    return [Table(("Column", "Kind", "Public content"), tuple(describe_columns(schema)))]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:g}"
 
 
 def _describe_column(column: Any) -> str:
@@ -150,17 +153,21 @@ def _describe_column(column: Any) -> str:
     if kind == "numeric":
         texts = ["bounds estimated in the fit, within its budget"]
         if column.low is not None:
-            texts = [f"{column.low:g} to {column.high:g}"]
+            texts = [f"{_number(column.low)} to {_number(column.high)}"]
         if column.scale != "linear":
             texts.append(f"on a {column.scale} scale")
     elif kind in ("categorical", "ordinal"):
         texts = [listed(column.values)]
     elif kind == "boolean":
         texts = ["yes or no"]
+    elif kind == "hashed":
+        texts = [f"any text, in {column.buckets:,} buckets of a public hash"]
     elif kind == "ignored":
         return f"not used{f': {shown(column.reason, 80)}' if column.reason else ''}"
     else:
         texts = [shown(column)]
+    if getattr(column, "prefix", None) is not None:
+        texts.append(f"by the first {column.prefix} letters")
     if getattr(column, "missing", False):
         texts.append("may be missing")
     return ", ".join(texts)

@@ -27,7 +27,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     log = logging.getLogger("discreet.compile")  # one line, the first time on a machine
     log.setLevel(logging.INFO)
-    log.addHandler(logging.StreamHandler(sys.stderr))
+    if "--quiet" not in sys.argv:
+        log.addHandler(logging.StreamHandler(sys.stderr))
     code = run(sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command is over, and so is its report
     try:

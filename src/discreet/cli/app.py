@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
@@ -12,8 +16,8 @@ import typer
 
 import discreet
 from discreet.cli import audit, demo, describe, fit, ledger, predict, schema
-from discreet.cli.exits import Exit, Problem, describe_error, watch_outputs
-from discreet.cli.screen import Screen
+from discreet.cli.exits import Exit, Problem, as_options, describe_error, watch_outputs
+from discreet.cli.screen import Screen, be_quiet
 from discreet.errors import PrivacyLeakWarning
 
 __all__ = ["GROUP", "run"]
@@ -43,6 +47,20 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", help="Show results, warnings and errors only. Anywhere on the command line."
+        ),
+    ] = False,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Append what was asked, spent and written to this file, but no value of a table "
+            "and no result. Anywhere on the command line.",
+        ),
+    ] = None,
 ) -> None:
     pass
 
@@ -101,14 +119,72 @@ def _add_entry(app: typer.Typer, entry: EntryPoint) -> str | None:
     return None
 
 
+def _session(arguments: Sequence[str]) -> tuple[list[str], bool, str | None]:
+    """Take ``--quiet`` and ``--log FILE`` out of a command line, wherever they are."""
+    kept, quiet, file = list[str](), False, None
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            return [*kept, word, *words], quiet, file
+        if word == "--quiet":
+            quiet = True
+        elif word == "--log":
+            file = next(words, "")
+        elif word.startswith("--log="):
+            file = word.removeprefix("--log=")
+        else:
+            kept.append(word)
+    return kept, quiet, file
+
+
+@contextmanager
+def _logging(file: str | None, arguments: Sequence[str]) -> Iterator[None]:
+    """Write the log of a session to a file, if one is named."""
+    if file is None:
+        yield
+        return
+    try:
+        handler = logging.FileHandler(file, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or "no such file").lower()
+        raise Problem(Exit.USAGE, f"--log {file}: {reason}. Name a file to write to.") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log, before = logging.getLogger("discreet"), logging.getLogger("discreet").level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    hidden = (re.sub(r"://[^/@]*@", "://…@", word) for word in arguments)  # passwords of ledgers
+    log.info("Asked: discreet %s", shlex.join(hidden))
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        log.removeHandler(handler)
+        handler.close()
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code. No error text shows a value of a table."""
+    arguments, quiet, file = _session(arguments)
     screen = Screen(as_json="--json" in arguments)
+    be_quiet(quiet)
+    try:
+        with _logging(file, arguments):
+            return _run(arguments, screen)
+    except Problem as problem:
+        screen.error(problem.code, str(problem))
+        return int(problem.code)
+    finally:
+        be_quiet(False)
+
+
+def _run(arguments: Sequence[str], screen: Screen) -> int:
+    """Run the command; every failure becomes an exit code."""
     watch_outputs()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_args, **_rest: screen.warn(
-                "Not private" if category is PrivacyLeakWarning else "Warning", str(message)
+                "Not private" if category is PrivacyLeakWarning else "Warning",
+                as_options(str(message)),
             )
             outcome = _application(arguments, screen)(list(arguments), standalone_mode=False)
         if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word

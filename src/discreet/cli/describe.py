@@ -5,6 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,8 +24,12 @@ from discreet.cli.screen import Screen
 __all__ = ["explain", "solvers"]
 
 
-Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML"])
-_ENDINGS = {".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt": Form.TEXT}
+Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML", "PDF"])
+_ENDINGS = {
+    ".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt": Form.TEXT,
+    ".pdf": Form.PDF,
+}  # fmt: skip
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge")
 
 
 def explain(
@@ -36,23 +45,56 @@ def explain(
         Path | None,
         typer.Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
     ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Name of the model; that of its file by default.")
+    ] = None,
+    data: Annotated[
+        str, typer.Option(help="Name of the data set; by default that of the schema or ledger.")
+    ] = "",
+    owner: Annotated[
+        str, typer.Option(help="Who is responsible for the data; by default the schema's [about].")
+    ] = "",
+    purpose: Annotated[
+        str, typer.Option(help="What the model is for; by default the schema's [about].")
+    ] = "",
+    nist: Annotated[
+        bool, typer.Option("--nist", help="Write a self-assessment along NIST SP 800-226 instead.")
+    ] = False,
+    registry: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draft a record for the registry of differential-privacy deployments (YAML). In a "
+            "terminal it asks for what only you know."
+        ),
+    ] = None,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=TEXT", help="Answer for --registry, such as actors=…"),
+    ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a model's privacy card: the guarantee, its conditions, what is public, and the risk.
 
-    Example: discreet explain visits.json --output card.html
+    A card is written as text, Markdown, HTML or PDF (through an installed Chromium or Chrome).
+
+    Example: discreet explain visits.json --owner "Data office" --output card.html
     """
     from discreet import card
+    from discreet.card.nist import assessment
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, model)
     options.check_output(effects, force, model, option="--effects")
+    options.check_output(registry, force, model, option="--registry")
+    answers = _answers(answer, registry)
     if form is None:
         form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
     if form is None:
         raise Problem(Exit.USAGE, f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
+    if form is Form.PDF and output is None:
+        raise Problem(Exit.USAGE, "a PDF needs a file: pass --output card.pdf.")
     encoder, estimator = options.load_model(model)
     schema = None if encoder is None else encoder.schema
     if effects is not None:
@@ -61,17 +103,100 @@ def explain(
         estimator.guarantee_,
         model=estimator,
         schema=schema,
-        title=model.stem,
+        title=title or model.stem,
+        dataset=data,
+        owner=owner,
+        purpose=purpose,
         ledger=options.find_dataset(ledger, dataset, [str(model)], None, ""),
         sha256=hashlib.sha256(model.read_bytes()).hexdigest(),
     )
+    if registry is not None:
+        _write_record(screen, content, registry, answers)
+        if output is None:
+            return
+    if nist:
+        content = assessment(content)
+    if form is Form.PDF:
+        assert output is not None
+        _print_pdf(card.html(content), output)
+        screen.result({"card": str(output)}, f"{_kind(nist)}: {output}")
+        return
     write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
     if output is None:
         screen.result(content.to_dict(), write(content))
         return
     with replacing(output) as stream:
         stream.write(write(content))
-    screen.result({"card": str(output)}, f"Privacy card: {output}")
+    screen.result({"card": str(output)}, f"{_kind(nist)}: {output}")
+
+
+def _kind(nist: bool) -> str:
+    return "Self-assessment" if nist else "Privacy card"
+
+
+def _answers(given: list[str] | None, registry: Path | None) -> dict[str, str]:
+    """Return the answers for a registry record by field."""
+    if given and registry is None:
+        raise Problem(Exit.USAGE, "--answer is for a registry record: pass --registry FILE too.")
+    return options.pairs("--answer", given, "FIELD=TEXT")
+
+
+def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, str]) -> None:
+    """Write a draft of a registry record, and say what is left to fill in."""
+    from discreet.card.registry import OPEN, QUESTIONS, record, yaml_text
+    from discreet.files import replacing
+
+    first = record(content, answers)  # refuses wrong answers before anything is asked
+    if sys.stdin.isatty() and not screen.as_json:
+        known = yaml_text(first)
+        for name, question in QUESTIONS.items():
+            if name in answers or (f"{name}:" in known and f"{OPEN}: {question.text}" not in known):
+                continue
+            kinds = f" ({', '.join(question.choices)})" if question.choices else ""
+            said = typer.prompt(f"{name}: {question.text}{kinds}", default="", show_default=False)
+            if said.strip():
+                answers[name] = said.strip()
+    made = record(content, answers)
+    text = yaml_text(
+        made, "Draft of a record for the registry of differential-privacy deployments."
+    )
+    with replacing(path) as stream:
+        stream.write(text)
+    left = [name for name, question in QUESTIONS.items() if f"{OPEN}: {question.text}" in text]
+    left += [name for name in QUESTIONS if f" {name}:" not in text]
+    said = f"Registry record: {path} (tier {made['tier']})."
+    if left:
+        said += f" Left to fill in, there or with --answer FIELD=TEXT: {', '.join(left)}."
+    screen.result({"record": str(path), "open": left}, said)
+
+
+def _print_pdf(page: str, output: Path) -> None:
+    """Print a page to a PDF with an installed browser."""
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None:
+        raise Problem(
+            Exit.USAGE,
+            "a PDF needs Chromium or Chrome on the PATH. Or write card.html, open it in any "
+            "browser and print it to a PDF.",
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "card.html"), Path(folder, "card.pdf")
+        source.write_text(page, encoding="utf-8")
+        command = [
+            browser, "--headless", "--disable-gpu", f"--user-data-dir={folder}/profile",
+            "--no-pdf-header-footer", f"--print-to-pdf={made}", source.as_uri(),
+        ]  # fmt: skip
+        if hasattr(os, "geteuid") and os.geteuid() == 0:  # as root it runs without a sandbox only
+            command.insert(1, "--no-sandbox")
+        try:
+            subprocess.run(command, capture_output=True, timeout=120, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Problem(Exit.UNEXPECTED, f"{browser} failed: {type(error).__name__}.") from None
+        if not made.is_file():
+            raise Problem(Exit.UNEXPECTED, f"{browser} wrote no PDF. Print card.html instead.")
+        part = output.with_name(f".{output.name}.part")
+        shutil.copyfile(made, part)
+        part.replace(output)
 
 
 def _draw_effects(estimator: Any, schema: Any, path: Path) -> None:

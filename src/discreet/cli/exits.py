@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from enum import IntEnum
 from pathlib import Path
@@ -10,7 +11,21 @@ from pathlib import Path
 import discreet
 from discreet.errors import LedgerError, ModelFileError, PrivacyError, TableError
 
-__all__ = ["Exit", "Problem", "describe_error", "watch_outputs"]
+__all__ = ["Exit", "Problem", "as_options", "describe_error", "watch_outputs"]
+
+_OPTIONS = (
+    "epsilon|delta|relation|solver|alpha|loss|data_norm|class_weight|features|coverage|task|unit|"
+    "memory|threshold"
+)
+_KEYWORD = re.compile(rf"(?<![\w-])({_OPTIONS})=['\"]?([\w.+-]*\w)['\"]?")
+_FIELD = re.compile(r"(?<![\w-])(epsilon|delta|data_norm|class_weight)(?= must| >| is| well)")
+_IN_PYTHON = re.compile(r" \((?:[^()]* in Python|\w+=(?:True|False|None))\)")
+_ONLY_PYTHON = {
+    "groups=ids": "--unit COLUMN",
+    "Pass preparation=None": "Leave out --centre, --whiten and private bounds",
+    "unsafe=True": "not offered by the command",
+    "ledger=None": "no --ledger",
+}
 
 
 class Exit(IntEnum):
@@ -87,14 +102,14 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
         return Exit.INTERRUPTED, "Interrupted. No file was written."
     for kind, code in _CODES.items():
         if isinstance(error, kind):
-            return code, str(error)
+            return code, as_options(str(error))
     if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError):
         return Exit.DATA, f"{error.filename}: {(error.strerror or 'cannot be read').lower()}."
     if isinstance(error, OSError) and error.strerror:
         return Exit.UNEXPECTED, f"{error.filename or 'the system'}: {error.strerror.lower()}."
     last = traceback.extract_tb(error.__traceback__)[-1]
     if isinstance(error, ValueError | ImportError) and _is_ours(last):
-        return Exit.USAGE, str(error)
+        return Exit.USAGE, as_options(str(error))
     if os.environ.get("DISCREET_DEBUG") == "1":
         return Exit.UNEXPECTED, "".join(traceback.format_exception(error))
     return Exit.UNEXPECTED, (
@@ -102,6 +117,15 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
         f"{last.lineno}. Its text is withheld because it could quote the data; run again with "
         "DISCREET_DEBUG=1 to see it."
     )
+
+
+def as_options(text: str) -> str:
+    """Return a message of the library with the options of the command for Python's keywords."""
+    text = _IN_PYTHON.sub("", text)
+    for name, instead in _ONLY_PYTHON.items():
+        text = text.replace(name, instead)
+    text = _KEYWORD.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
+    return _FIELD.sub(lambda found: f"--{found[1].replace('_', '-')}", text)
 
 
 def _is_ours(last: traceback.FrameSummary) -> bool:

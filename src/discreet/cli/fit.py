@@ -85,6 +85,7 @@ def fit(
     bounds_share: Annotated[
         float, typer.Option(help='Share of the budget for columns with bounds = "private", if any.')
     ] = 0.1,
+    ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
     engine: options.Engine = None,
@@ -114,7 +115,7 @@ def fit(
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, *files, schema)
-    table = Schema.read(schema)
+    table = options.with_extra(Schema.read(schema), ignore_extra)
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)
     if table.target is None:
@@ -135,7 +136,9 @@ def fit(
         )
     steps: list[Any] = []
     if table.unbounded:
-        steps.append(discreet.Bounds(columns=table.unbounded, share=bounds_share))
+        steps.append(
+            discreet.Bounds(columns=table.unbounded, share=bounds_share, whole=table.whole)
+        )
     if centre is not None:
         steps.append(discreet.Centre(share=centre))
     if whiten is not None:

@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,6 +100,10 @@ Blocks = Annotated[
     list[str] | None, typer.Option("--block", help="Block of the data set that the rows are from.")
 ]
 Purpose = Annotated[str, typer.Option(help="Purpose to note in the ledger.")]
+IgnoreExtra = Annotated[
+    bool,
+    typer.Option("--ignore-extra", help="Leave out columns of the table that the schema lacks."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
@@ -231,6 +236,22 @@ def complete_solvers(incomplete: str) -> list[str]:
     from discreet.solvers import names
 
     return [name for name in names() if name.startswith(incomplete)]
+
+
+def pairs(option: str, given: list[str] | None, form: str) -> dict[str, str]:
+    """Return texts of the form NAME=TEXT as a mapping."""
+    found = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise Problem(Exit.USAGE, f"{option} {text!r} must be {form}.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def with_extra(schema: Any, ignore: bool) -> Any:
+    """Return a schema that leaves out columns it does not know, if an option says so."""
+    return replace(schema, extra="ignore") if ignore else schema
 
 
 def with_unit(schema: Any, unit: str | None) -> Any:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 
 from discreet.cli import options
@@ -39,6 +42,7 @@ def predict(
         str | None,
         typer.Option("--id", help="Column of the table to write beside each prediction."),
     ] = None,
+    ignore_extra: options.IgnoreExtra = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -64,7 +68,8 @@ def predict(
     if probabilities:
         names += [f"probability {label}" for label in estimator.classes_]
     with screen.bar(f"predicting {options.name_of(files)}") as bar:
-        blocks = encoder.schema.batches(files, extra=extra, progress=bar)
+        schema = options.with_extra(encoder.schema, ignore_extra)
+        blocks = schema.batches(files, extra=extra, progress=bar)
         rows = _rows(estimator, decided, blocks, probabilities)
         if as_json and output is None:
             screen.result([dict(zip(names, row, strict=True)) for row in rows], "")
@@ -101,6 +106,7 @@ def evaluate(
     relation: options.RelationName = Relation.ADD_REMOVE,
     unit: options.Unit = None,
     threshold: options.Threshold = None,
+    ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
     ledger: options.LedgerPlace = None,
@@ -109,21 +115,22 @@ def evaluate(
     purpose: options.Purpose = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure accuracy, recall and precision (or errors) on a table that has the target.
+    """Measure a model on a table that has the target: AUC, recall, calibration, errors.
 
-    An exact accuracy on private rows is itself a release. With --epsilon the counts behind it are
-    released with noise, and the guarantee for them is printed; it adds to that of any other release
-    about the same rows.
+    Exact figures about private rows are themselves a release. With --epsilon the counts behind them
+    are released with noise, and the guarantee for them is printed; it adds to that of any other
+    release about the same rows. For two classes one noisy histogram of scores gives all measures,
+    each with the standard deviation that the noise causes.
 
-    Example: discreet evaluate visits.json held-out.csv --epsilon 0.1
+    Example: discreet evaluate visits.json held-out.csv --epsilon 0.1 --threshold 0.2
     """
     from discreet.tables.reading import open_table
 
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
     encoder, estimator = options.load_table_model(model)
-    schema = options.with_unit(encoder.schema, unit)
-    estimator = options.at_threshold(estimator, threshold)
+    schema = options.with_unit(options.with_extra(encoder.schema, ignore_extra), unit)
+    options.at_threshold(estimator, threshold)  # refuses what has no probabilities
     if schema.target is None:
         raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
     charged = None
@@ -141,26 +148,22 @@ def evaluate(
         )
     if budget is None:
         screen.warn("Not private", _EXACT)
-    scores, measures = _score(estimator, (X, y, groups), schema.target, budget, charged)
-    guarantee, of_classes = scores.guarantee, schema.target.is_classification
-    how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
     size, counted = X.shape[0], "rows"
     if groups is not None:
         size, counted = int(groups.max(initial=-1)) + 1, "people, each counted once"
-    table = Table(title=f"Evaluation on {size:,} {counted} ({how})", show_header=False)
-    table.add_column(justify="left")
-    table.add_column(justify="right")
-    for name, value in measures.items():
-        table.add_row(name, f"{value:.4f}" if of_classes else f"{value:.6g}")
+    rows = (X, y, groups, size)
+    found = _score(estimator, rows, schema.target, budget, charged, threshold)
+    guarantee = found.guarantee
+    how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
+    title = f"Evaluation on {size:,} {counted} ({how})"
     data: dict[str, Any] = {
         "rows" if groups is None else "people": size,
-        **{name.replace(" ", "_"): None if np.isnan(v) else v for name, v in measures.items()},
+        **{name.replace(" ", "_"): _number(value) for name, value in found.measures.items()},
+        **found.details,
         "private": guarantee is not None,
         "guarantee": guarantee and guarantee.to_dict(),
     }
-    if of_classes:
-        data |= {"labels": list(scores.labels), "counts": scores.counts.tolist()}
-    screen.result(data, table)
+    screen.result(data, Group(found.table(title), *found.more))
     if guarantee is not None:
         screen.note(
             f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
@@ -169,26 +172,94 @@ def evaluate(
         )
 
 
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Measures of a model by name, what noise does to them, and tables and data beside them."""
+
+    measures: dict[str, float]
+    guarantee: Any
+    form: str = ".4f"
+    deviations: Mapping[str, float] = field(default_factory=dict)
+    more: tuple[Table, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def table(self, title: str) -> Table:
+        """Return the measures as a table, with the noise of each if it is known."""
+        table = Table(title=title, show_header=bool(self.deviations), title_justify="left")
+        table.add_column("measure")
+        table.add_column("value", justify="right")
+        if self.deviations:
+            table.add_column("± noise", justify="right")
+        for name, value in self.measures.items():
+            row = [name, format(value, self.form)]
+            if self.deviations:
+                row.append(format(self.deviations[name], self.form))
+            table.add_row(*row)
+        return table
+
+
 def _score(
-    estimator: Any, rows: tuple[Any, Any, Any], target: Any, budget: Budget | None, ledger: Any
-) -> tuple[Any, dict[str, float]]:
+    estimator: Any,
+    rows: tuple[Any, Any, Any, int],
+    target: Any,
+    budget: Budget | None,
+    ledger: Any,
+    threshold: float | None,
+) -> _Found:
     """Score a model on encoded rows; with a budget, through noisy counts or sums."""
+    from discreet.estimators.evaluation import confusion_measures, score_two_classes
     from discreet.estimators.scoring import score_classifier, score_regressor
 
-    X, y, groups = rows
+    X, y, groups, size = rows
     if not target.is_classification:
         bounds = (target.low, target.high)
-        scores = score_regressor(estimator, X, y, bounds, budget, ledger, groups)
-        return scores, {
-            "mean absolute error": scores.mean_absolute_error,
-            "root mean squared error": scores.root_mean_squared_error,
+        errors = score_regressor(estimator, X, y, bounds, budget, ledger, groups)
+        measures = {
+            "mean absolute error": errors.mean_absolute_error,
+            "root mean squared error": errors.root_mean_squared_error,
         }
-    scores = score_classifier(estimator, X, estimator.classes_[y], budget, ledger, groups)
-    measures = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
-    hits = np.diag(scores.counts)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        recalls, precisions = hits / scores.counts.sum(1), hits / scores.counts.sum(0)
-    for label, recall, precision in zip(scores.labels, recalls, precisions, strict=True):
-        measures |= {f"recall of {label}": float(recall)}
-        measures |= {f"precision of {label}": float(precision)}
-    return scores, measures
+        return _Found(measures, errors.guarantee, ".6g")
+    truth = estimator.classes_[y]
+    if len(estimator.classes_) > 2:
+        scores = score_classifier(estimator, X, truth, budget, ledger, groups)
+        details = {"labels": list(scores.labels), "counts": scores.counts.tolist()}
+        more = (_matrix(scores),)
+        return _Found(confusion_measures(scores), scores.guarantee, more=more, details=details)
+    own: Any = {"size": size, "threshold": threshold}
+    found = score_two_classes(estimator, X, truth, budget, ledger, groups, **own)
+    scores = found.confusion
+    more = (_matrix(scores),)
+    if found.calibration:
+        more += (_calibration(found.calibration, scores.labels[1]),)
+    details = {
+        "labels": list(scores.labels),
+        "counts": scores.counts.tolist(),
+        "calibration": [asdict(each) for each in found.calibration],
+        "noise": {name: _number(value) for name, value in found.deviations.items()},
+    }
+    return _Found(found.measures(), found.guarantee, ".4f", found.deviations, more, details)
+
+
+def _matrix(scores: Any) -> Table:
+    table = Table(title="Confusion matrix", title_justify="left")
+    table.add_column("true \\ predicted")
+    for label in scores.labels:
+        table.add_column(escape(str(label)), justify="right")
+    for label, row in zip(scores.labels, scores.counts, strict=True):
+        table.add_row(escape(str(label)), *(f"{count:,.0f}" for count in row))
+    return table
+
+
+def _calibration(groups: Any, label: Any) -> Table:
+    title = f"Calibration: probability of {escape(str(label))}"
+    table = Table(title=title, title_justify="left")
+    for name in ("from", "to", "predicted", "observed", "number"):
+        table.add_column(name, justify="right")
+    for each in groups:
+        ends = (each.low, each.high, each.predicted, each.observed)
+        table.add_row(*(f"{number:.3f}" for number in ends), f"{each.count:,.0f}")
+    return table

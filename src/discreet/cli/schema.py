@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,6 +65,26 @@ def draft(
         str | None,
         typer.Option(help="Names of all columns, separated by commas, for a file without header."),
     ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Text that means a missing cell, such as "?"; the empty one always does.'
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=KIND",
+            help="Kind of a column: numeric, categorical, hashed, boolean or ignored.",
+        ),
+    ] = None,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=NUMBER",
+            help="Group a column of codes by this many first letters: 250.83 counts as 250 by 3.",
+        ),
+    ] = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     block: options.Blocks = None,
@@ -79,6 +100,7 @@ def draft(
     """
     from discreet import tables
     from discreet.files import replacing
+    from discreet.tables.hints import may_be_unit
     from discreet.tables.sources import source
 
     screen = Screen(as_json=as_json)
@@ -90,6 +112,9 @@ def draft(
         "encoding": encoding,
         "header": header,
         "names": None if names is None else names.split(","),
+        "missing": missing or (),
+        "kinds": options.pairs("--kind", kind, "COLUMN=KIND"),
+        "prefixes": _numbers(options.pairs("--prefix", prefix, "COLUMN=NUMBER")),
     }
     spent = None
     if epsilon is None:
@@ -102,6 +127,13 @@ def draft(
         with screen.bar(f"reading {options.name_of(files)}") as bar:
             made = tables.draft_private(files, epsilon, delta, relation, progress=bar, **form)
         text, spent = made.to_toml(), made.spent
+    if unit is None:
+        for name in tomllib.loads(text)["columns"]:
+            if may_be_unit(name):
+                screen.note(
+                    f"If {name!r} says whose row a row is, draft again with --unit {name}: people "
+                    "are then protected with all of their rows."
+                )
     if output is None:
         screen.result({"schema": text}, text)
         return
@@ -120,6 +152,13 @@ def draft(
     if names is None and header is not False and not source(files).names:
         text += "\nThe names of its columns were taken from the first line of the file, as public."
     screen.result({"schema": str(output), "spent": cost}, text)
+
+
+def _numbers(given: dict[str, str]) -> dict[str, int]:
+    for name, text in given.items():
+        if not text.isdecimal():
+            raise Problem(Exit.USAGE, f"--prefix {name}={text}: {text!r} is not a whole number.")
+    return {name: int(text) for name, text in given.items()}
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,7 +14,18 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import Progress, TimeElapsedColumn
 
-__all__ = ["Bar", "Screen"]
+import discreet.log  # noqa: F401  # without a --log nothing is shown
+
+__all__ = ["Bar", "Screen", "be_quiet"]
+
+_LOG = logging.getLogger("discreet.command")
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Show no remarks and progress bars, or show them again; warnings and errors are shown."""
+    global _quiet
+    _quiet = quiet
 
 
 Bar: TypeAlias = Callable[[float], None]
@@ -43,11 +55,13 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Write a remark for a person."""
-        if not self.as_json:
+        _LOG.info("%s", text)
+        if not self.as_json and not _quiet:
             self.people.print(escape(text), soft_wrap=not self._wrap)
 
     def warn(self, title: str, text: str) -> None:
         """Write a warning in a panel that cannot be missed; machines get it as well."""
+        _LOG.warning("%s: %s", title, text)
         if self.as_json:
             self._json_line({"warning": title, "text": text})
         else:
@@ -58,10 +72,12 @@ class Screen:
         if self.as_json:
             self.warn("Warning", text)
         else:
-            self.note(f"Warning: {text}")
+            _LOG.warning("%s", text)
+            self.people.print(escape(f"Warning: {text}"), soft_wrap=not self._wrap)
 
     def error(self, code: int, text: str) -> None:
         """Write the reason why the command failed."""
+        _LOG.error("Exit code %d: %s", code, text)
         if self.as_json:
             self._json_line({"error": text, "exit": code})
         else:
@@ -80,6 +96,7 @@ class Screen:
 
     def usage(self, error: Any) -> None:
         """Write what is wrong with the command line."""
+        _LOG.error("Exit code 2: wrong usage.")
         if self.as_json:
             self.error(2, error.format_message())
         else:
@@ -89,7 +106,7 @@ class Screen:
     def bar(self, what: str) -> Iterator[Bar]:
         """Show a progress bar while the block runs, if a person is watching."""
         columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
-        hidden = self.as_json or not self.people.is_terminal
+        hidden = self.as_json or _quiet or not self.people.is_terminal
         with Progress(*columns, console=self.people, disable=hidden, transient=True) as bars:
             task = bars.add_task(what, total=1.0)
             yield lambda share: bars.update(task, completed=share)
@@ -97,6 +114,6 @@ class Screen:
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Show what takes a while, if a person is watching."""
-        hidden = self.as_json or not self.people.is_terminal
+        hidden = self.as_json or _quiet or not self.people.is_terminal
         with nullcontext() if hidden else self.people.status(escape(what)):
             yield

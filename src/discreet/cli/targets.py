@@ -130,7 +130,8 @@ def _for_small_tables(estimator: Any) -> Any:
         steps = list(settings["preparation"])
         for k, step in enumerate(steps):
             if isinstance(step, Bounds):
-                steps[k] = replace(step, columns=range(min(2, len(step.columns))))
+                few = range(min(2, len(step.columns)))
+                steps[k] = replace(step, columns=few, whole=())
         small.set_params(preparation=steps)
     return small
 

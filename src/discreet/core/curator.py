@@ -546,9 +546,16 @@ class Curator(Unique):
         return select_median_norm(counts, *settings, replaced=replaced)
 
     def column_bounds(
-        self, column: int, *, coverage: float, mechanism: ExponentialMechanism
+        self,
+        column: int,
+        *,
+        coverage: float,
+        mechanism: ExponentialMechanism,
+        whole: bool = False,
     ) -> tuple[float, float]:
         """Choose public bounds between which about ``coverage`` of a column's values lie.
+
+        With ``whole`` they are whole numbers.
 
         Privacy
         -------
@@ -558,9 +565,9 @@ class Curator(Unique):
         coverage = number("coverage", coverage, above=0.0, below=1.0)
         refuse_monotone(mechanism)
         self._charge(mechanism, ExponentialMechanism, times=2)
-        values, unit = self._rows.column_counts(column, edges())
+        values, unit = self._rows.column_counts(column, edges(whole))
         return select_bounds_from_counts(
-            values, self.n_rows, coverage, mechanism, self._noise, unit
+            values, self.n_rows, coverage, mechanism, self._noise, unit, whole=whole
         )
 
     # ---- moments

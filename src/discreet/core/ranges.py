@@ -46,14 +46,17 @@ _FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at mo
 
 
 @cache
-def edges() -> FloatArray:
+def edges(whole: bool = False) -> FloatArray:
     """Return the public candidates, increasing: 0, and ± numbers of two significant digits.
 
     They go from 1e-9 to 1e12 in steps of 1 to 10 %, and are what a person would write. Integers up
-    to 100 and the ends of most scales are among them exactly: 3783 in all, read-only.
+    to 100 and the ends of most scales are among them exactly: 3783 in all, read-only. With
+    ``whole`` only the whole numbers among them, 2001: for a column of counts, of which most may be
+    0, the others lie between two values that occur, where noise alone would decide.
     """
     digits = [float(f"{number}e{power - 1}") for power in _EXPONENTS for number in range(10, 100)]
     positive = np.array([*digits, 1e12])
+    positive = positive[positive % 1 == 0] if whole else positive
     result = np.concatenate([-positive[::-1], [0.0], positive])
     result.flags.writeable = False
     return result
@@ -113,12 +116,14 @@ def select_bounds_from_counts(
     mechanism: SelectionMechanism,
     noise: Noise,
     unit: int = 1,
+    *,
+    whole: bool = False,
 ) -> tuple[float, float]:
     """Choose bounds ``low < high`` that hold about ``coverage`` of a column's values, privately.
 
-    ``counts`` are those of `cell_counts` in multiples of 1/``unit``. The column has at most one
-    value per row. The mechanism, not monotone, is used twice; the caller charges for both uses
-    before the values are read.
+    ``counts`` are those of `cell_counts` between the candidates ``edges(whole)``, in multiples of
+    1/``unit``. The column has at most one value per row. The mechanism, not monotone, is used
+    twice; the caller charges for both uses before the values are read.
 
     Privacy
     -------
@@ -132,10 +137,10 @@ def select_bounds_from_counts(
         mechanism.select(scores, sensitivity=_sensitivity(n_rows, unit), noise=noise)
         for scores in _scores(counts, share, unit)
     )
-    candidates = edges()
+    candidates = edges(whole)
     low, high = min(first, second), max(first, second)
-    if low == high:  # one step wider
-        low, high = max(low - 1, 0), min(high + 1, candidates.size - 1)
+    if low == high:  # one step wider; what is mostly 0 is hardly ever negative
+        low, high = max(low - (candidates[low] != 0), 0), min(high + 1, candidates.size - 1)
     return float(candidates[low]), float(candidates[high])
 
 

@@ -33,6 +33,7 @@ from discreet.estimators.inputs import Rule, check_size, check_table, check_targ
 from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.ledger import Dataset, check_dataset
+from discreet.log import note
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import (
     Balance,
@@ -355,6 +356,10 @@ class PrivateLinearModel(BaseEstimator):
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
+        stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {people.unit}"
+        if not method.solver.private:
+            stated = "NOT PRIVATE"
+        note("Fit of %s by %s: %s.", type(self).__name__, method.solver.name, stated)
         solutions = []
         bar = None
         if self.verbose:
@@ -411,6 +416,7 @@ class PrivateLinearModel(BaseEstimator):
             secure=bits.secure,
             earlier_fits=earlier_fits,
             rows_per_unit=people.rows_per_unit,
+            size=people.size,
         )
         self.ledger_entry_ = None if payer is None else getattr(account.charge, "entry", None)
         self.preparation_ = fitted

@@ -24,6 +24,7 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
 from discreet.estimators.regressors import LinearRegressor
 from discreet.ledger import Dataset, check_dataset
+from discreet.log import note
 from discreet.rows import Units
 from discreet.validate import FloatArray
 
@@ -127,6 +128,80 @@ def score_classifier(
     return ClassifierScores(tuple(model.classes_.tolist()), counts.reshape(size, size), guarantee)
 
 
+@dataclass(frozen=True)
+class ScoreHistogram:
+    """Counts of rows by true class and by bin of the score, for a model of two classes.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_bins,)
+        A score that represents each bin, increasing.
+    counts : ndarray of shape (2, n_bins)
+        With noise they may be negative, and are not clipped: sums of them are unbiased.
+    size : int
+        Number of rows, or of people: public.
+    scale : float
+        Scale of the Laplace noise in each count; 0 if they are exact.
+    guarantee : Guarantee or None
+        None if the counts are exact.
+    """
+
+    points: FloatArray
+    counts: FloatArray
+    size: int
+    scale: float
+    guarantee: Guarantee | None
+
+
+def score_histogram(
+    model: LinearClassifier,
+    X: Any,
+    y: ArrayLike,
+    edges: FloatArray | None = None,
+    budget: Budget | None = None,
+    ledger: Dataset | None = None,
+    groups: Any = None,
+) -> ScoreHistogram:
+    """Count rows by true class and score: exactly, or with a budget in bins of public edges.
+
+    A bin holds the scores above one edge and up to the next; ``edges``, finite and increasing, must
+    be given with a budget, and must not depend on the rows. Without one, every distinct score is a
+    bin of its own by default. The rest is as in `score_classifier`.
+
+    Notes
+    -----
+    *Privacy.* A row counts in one cell (its class, the bin of its own score), so the L1 sensitivity
+    of all counts together is that of a confusion matrix: 1 or 2. Whatever is computed from the
+    noisy counts is post-processing.
+    """
+    if len(model.classes_) != 2:
+        raise ValueError(f"a score histogram is for two classes; got {len(model.classes_)}.")
+    inner = None if edges is None else np.asarray(edges, dtype=np.float64)
+    if inner is None and budget is not None:
+        raise ValueError("edges must be public numbers: pass them together with the budget.")
+    if inner is not None and not (
+        inner.size > 1 and np.isfinite(inner).all() and (np.diff(inner) > 0).all()
+    ):
+        raise ValueError("edges must be two or more finite numbers, increasing.")
+    people = _Scored.of(X, groups)
+    account = None if budget is None else _charged(budget, ledger, people)
+    scores = row_scores(model, X)[:, 0]
+    inner = np.unique(scores) if inner is None else inner
+    n_bins = inner.size + 1
+    truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
+    counts = people.counts(truth * n_bins + np.searchsorted(inner, scores), 2 * n_bins)
+    counts = counts.reshape(2, n_bins)
+    if edges is None:  # nothing is above the largest score
+        return ScoreHistogram(inner, counts[:, :-1], people.size, 0.0, None)
+    outer = np.concatenate([[2 * inner[0] - inner[1]], inner, [2 * inner[-1] - inner[-2]]])
+    points, scale, guarantee = 0.5 * (outer[1:] + outer[:-1]), 0.0, None
+    if account is not None:
+        sensitivity = float(account.budget.relation.rows_changed)
+        noisy, guarantee = _release(counts.ravel(), sensitivity, people, account)
+        counts, scale = noisy.reshape(2, n_bins), sensitivity / account.budget.epsilon
+    return ScoreHistogram(points, counts, people.size, scale, guarantee)
+
+
 def score_regressor(
     model: LinearRegressor,
     X: Any,
@@ -207,6 +282,7 @@ def _charged(budget: Budget, ledger: Dataset | None, people: _Scored) -> Account
     payer = None if ledger is None else ledger.noting(solver="evaluation")
     account = Account(budget, payer, people.unit)
     account.open("pure").charge(Laplace(budget.epsilon))
+    note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, people.unit)
     return account
 
 

@@ -22,6 +22,7 @@ from discreet.ledger.book import Book, checked_text
 from discreet.ledger.losses import Limits, Loss, Totals, largest
 from discreet.ledger.settings import Settings
 from discreet.ledger.store import Transaction
+from discreet.log import note
 from discreet.validate import positive
 
 if TYPE_CHECKING:
@@ -249,7 +250,9 @@ class Dataset:
             The unit that the release protects.
         """
         loss = Loss(measure, total, delta)
-        return Charge(self, self._enter("reserve", loss, budget, unit))
+        entry = self._enter("reserve", loss, budget, unit)
+        note("Ledger: entry %s of the data set %r is reserved.", entry, self.name)
+        return Charge(self, entry)
 
     def add(
         self,

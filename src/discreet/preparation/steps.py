@@ -199,6 +199,8 @@ class Bounds(Step):
         Share of the budget, for all of the columns together.
     coverage : float
         Share of a column's values that should lie within its bounds.
+    whole : sequence of int
+        Those of the columns that hold whole numbers, such as counts: so are their bounds.
 
     Notes
     -----
@@ -209,6 +211,7 @@ class Bounds(Step):
     columns: Sequence[int]
     share: float = 0.1
     coverage: float = 0.98
+    whole: Sequence[int] = ()
     name: ClassVar[str] = "bounds"
     bounded: ClassVar[bool] = False
     limits: ClassVar[dict[str, tuple[float, float]]] = {"coverage": (0.5, 0.9999)}
@@ -217,6 +220,9 @@ class Bounds(Step):
         super().__post_init__()
         object.__setattr__(self, "columns", distinct(self.columns))
         object.__setattr__(self, "selections", 2 * len(self.columns))
+        object.__setattr__(self, "whole", distinct(self.whole) if len(self.whole) else ())
+        if not set(self.whole) <= set(self.columns):
+            raise ValueError(f"whole must name some of the columns; got {list(self.whole)}.")
 
     def check(self, n_features: int) -> None:
         """Refuse columns that do not exist."""
@@ -229,7 +235,9 @@ class Bounds(Step):
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedBounds, Known]:
         """Ask for both bounds of each column."""
         pairs = [
-            curator.column_bounds(j, coverage=self.coverage, mechanism=mechanism)
+            curator.column_bounds(
+                j, coverage=self.coverage, mechanism=mechanism, whole=j in self.whole
+            )
             for j in self.columns
         ]
         low, high = np.array(pairs, dtype=np.float64).T

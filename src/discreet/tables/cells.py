@@ -6,6 +6,7 @@ the rule.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -75,12 +76,21 @@ def number_margin(cells: Any) -> int:
     return 2 * count - (len(cells) - int(cells.null_count))
 
 
+def whole_margin(cells: Any) -> int:
+    """Count the cells that read as whole numbers, minus those that read as other numbers."""
+    found = lenient_numbers(cells)
+    found = found[np.isfinite(found)]
+    return 2 * int(np.count_nonzero(found % 1 == 0)) - found.size
+
+
 class Lookup:
     """Search for cells in a public list of texts; ``markers`` mean a missing cell.
 
     Numbers and truth values are compared by their text (3 and 3.0 with "3"), so that a table means
     the same whether it was stored with types or without. A text that is both listed and a marker
-    is missing if ``markers_first``; upper and lower case are the same if ``any_case``.
+    is missing if ``markers_first``; upper and lower case are the same if ``any_case``. With
+    ``prefix`` only so many letters of a cell are compared, by their text alone; with ``buckets``
+    there is no list, and the code of a cell is the hash of its text.
     """
 
     def __init__(
@@ -90,7 +100,10 @@ class Lookup:
         *,
         markers_first: bool = False,
         any_case: bool = False,
+        prefix: int | None = None,
+        buckets: int | None = None,
     ) -> None:
+        self._prefix, self._buckets = prefix, buckets
         listed = [(text, code) for code, text in enumerate(texts)]
         missing = [(text, MISSING) for text in markers]
         pairs = missing + listed if markers_first else listed + missing  # the first match decides
@@ -129,6 +142,8 @@ class Lookup:
         Then by text in lower case, or by value, so that 3 finds "3.0" unless "3" is listed.
         """
         pa = arrow()
+        if self._prefix is not None or self._buckets is not None:
+            return self._codes_of_parts(distinct)
         kind, absent = distinct.type, distinct.is_null().to_numpy(zero_copy_only=False)
         texts = _trimmed(distinct) if _is_text(kind) else distinct.cast(pa.string())
         found = self._match(texts, self._keys)
@@ -155,6 +170,23 @@ class Lookup:
             found = np.where(found == UNLISTED, self._match(values, keys), found)
         return np.where(absent, np.int32(MISSING), found)
 
+    def _codes_of_parts(self, distinct: pa.Array) -> NDArray[np.int32]:
+        """Return the codes of distinct cells by the first letters of their texts."""
+        pa = arrow()
+        texts = whole_as_integers(distinct)
+        found = self._match(texts, self._keys)
+        parts = texts
+        if self._prefix is not None:
+            parts = _trimmed(pa.compute.utf8_slice_codeunits(texts, 0, self._prefix))
+        if self._buckets is None:
+            codes = self._match(parts, self._keys)
+        else:
+            count = self._buckets
+            hashed = [0 if part is None else bucket(part, count) for part in parts.to_pylist()]
+            codes = np.array(hashed, dtype=np.int32)
+        absent = texts.is_null().to_numpy(zero_copy_only=False) | (found == MISSING)
+        return np.where(absent, np.int32(MISSING), codes)
+
     def _match(self, values: pa.Array, keys: Sequence[Any]) -> NDArray[np.int32]:
         """Return the codes of values by keys of their type; a key that is None matches nothing."""
         pa = arrow()
@@ -163,6 +195,26 @@ class Lookup:
         found = pa.compute.index_in(values, value_set=value_set).fill_null(len(usable))
         codes = np.append(self._codes[usable], np.int32(UNLISTED))
         return np.asarray(codes[found.to_numpy(zero_copy_only=False)])
+
+
+def bucket(text: str, count: int) -> int:
+    """Return the bucket of a text: the first 8 bytes of its BLAKE2b hash, modulo ``count``."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % count
+
+
+def whole_as_integers(cells: pa.Array) -> pa.Array:
+    """Return cells as texts without spaces around them; 3.0 is "3", and NaN is null."""
+    pa = arrow()
+    compute = pa.compute
+    if _is_text(cells.type):
+        return _trimmed(cells)
+    is_float = pa.types.is_floating(cells.type)
+    if is_float:
+        cells = compute.if_else(compute.is_finite(cells), cells, pa.scalar(None, cells.type))
+    texts = cells.cast(pa.string())
+    if is_float:  # cell by cell, so that no cell depends on another
+        texts = compute.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
+    return texts
 
 
 def plain_array(cells: Any) -> pa.Array:

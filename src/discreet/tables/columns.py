@@ -20,9 +20,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.validate import FloatArray, check_fields, choice, display, flag, number
+from discreet.validate import FloatArray, check_fields, choice, display, flag, integer, number
 
-__all__ = ["KINDS", "Boolean", "Categorical", "Column", "Ignored", "Numeric", "Ordinal"]
+__all__ = [
+    "KINDS", "Boolean", "Categorical", "Column", "Hashed", "Ignored", "Numeric", "Ordinal",
+]  # fmt: skip
 
 MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
 SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
@@ -79,6 +81,9 @@ class Numeric(Column):
     shape : {"smooth", "linear", "bins"}
         Effect of the column in a model that has `Schema.numeric`: a smooth curve or steps, as far
         as the budget of the fit allows, or a straight line.
+    integer : bool
+        The column holds whole numbers, such as counts. Its bounds must be whole, and bounds that
+        are estimated privately are.
     """
 
     low: float | None = None
@@ -87,8 +92,10 @@ class Numeric(Column):
     missing: bool = False
     invalid: str = "refuse"
     shape: str = "smooth"
+    integer: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self, flag, "integer")
         check_fields(self, choice, "scale", known=("linear", "sqrt", "log"))
         check_fields(self, choice, "shape", known=("smooth", "linear", "bins"))
         check_fields(self, choice, "invalid", known=("refuse", "missing"))
@@ -98,6 +105,10 @@ class Numeric(Column):
         if self.low is None and self.high is None:
             return
         low, high = check_bounds(self)
+        if self.integer and not (float(low).is_integer() and float(high).is_integer()):
+            raise ValueError(
+                f"integer = true needs whole bounds; got low = {low:g} and high = {high:g}."
+            )
         span = float(self.scaled(high)) - float(self.scaled(low))
         if not 0.0 < span < math.inf:
             raise ValueError(
@@ -143,16 +154,29 @@ class Categorical(Column):
         Treatment of a text that is not listed: a column "(other)", all columns 0, or stop.
     missing : bool
         Accept missing cells, and add a column "(missing)" for them.
+    prefix : int, optional
+        Number of letters of a cell that are compared: with 3, "250.83" counts as "250", as codes of
+        diseases or post are grouped. Values then have at most that many.
     """
 
     values: tuple[str, ...]
     unseen: str = "other"
     missing: bool = False
+    prefix: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, check_texts, "values")
         if not self.values:
-            raise ValueError(f'fill in values = ["…", …] ({_FROM_CODEBOOK}).')
+            raise ValueError(
+                f'fill in values = ["…", …] ({_FROM_CODEBOOK}), or values_file = "FILE.txt" with '
+                'one value per line; or write kind = "hashed" for many values without a list.'
+            )
+        check_fields(self, integer, "prefix", least=1, optional=True)
+        if self.prefix is not None and (long := [v for v in self.values if len(v) > self.prefix]):
+            raise ValueError(
+                f"prefix = {self.prefix} compares that many letters, but {quoted(long)} has more; "
+                "shorten the values."
+            )
         check_fields(self, choice, "unseen", known=("other", "zeros", "refuse"))
         check_fields(self, flag, "missing")
         for text, taken in ((OTHER, self.unseen == "other"), (MISSING, self.missing)):
@@ -162,6 +186,37 @@ class Categorical(Column):
     def _encoded_names(self, name: str) -> list[str]:
         texts = (*self.values, OTHER) if self.unseen == "other" else self.values
         return [f"{name}={text}" for text in texts]
+
+
+@dataclass(frozen=True)
+class Hashed(Column):
+    """A column of many texts without a public list, such as codes: hashed, then one-hot encoded.
+
+    A public hash function puts each text into one of ``buckets``, so nothing about the rows is
+    needed. Texts that share a bucket share its weight.
+
+    Parameters
+    ----------
+    buckets : int
+        Number of encoded columns, 2 to 100,000. About twice the number of frequent texts keeps most
+        of them apart.
+    prefix : int, optional
+        Number of letters of a cell that are hashed: with 3, "250.83" counts as "250".
+    missing : bool
+        Accept missing cells, and add a column "(missing)" for them.
+    """
+
+    buckets: int = 64
+    prefix: int | None = None
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, integer, "buckets", least=2, most=100_000)
+        check_fields(self, integer, "prefix", least=1, optional=True)
+        check_fields(self, flag, "missing")
+
+    def _encoded_names(self, name: str) -> list[str]:
+        return [f"{name}#{bucket}" for bucket in range(self.buckets)]
 
 
 @dataclass(frozen=True)
@@ -238,7 +293,7 @@ class Ignored(Column):
 
 
 KINDS: dict[str, type[Column]] = {
-    column.kind: column for column in (Numeric, Categorical, Boolean, Ordinal, Ignored)
+    column.kind: column for column in (Numeric, Categorical, Hashed, Boolean, Ordinal, Ignored)
 }
 
 

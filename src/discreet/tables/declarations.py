@@ -1,4 +1,4 @@
-"""Declarations of a schema besides its columns: form of text files, target, budget spent."""
+"""Declarations of a schema besides its columns: files, target, budget spent, owner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from discreet.tables.columns import check_bounds, check_text, check_texts, quoted, repeated
 from discreet.validate import check_fields, choice, flag, number
 
-__all__ = ["FileFormat", "FrozenMapping", "Spent", "Target"]
+__all__ = ["About", "FileFormat", "FrozenMapping", "Spent", "Target"]
 
 
 class FrozenMapping(Mapping[str, Any]):
@@ -169,6 +169,28 @@ def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
     if twice := repeated(chain.from_iterable(checked.values())):
         raise ValueError(f"{quoted(twice)} must not mean more than one class.")
     return checked
+
+
+@dataclass(frozen=True)
+class About:
+    """Statements about the data set for its privacy cards; all of it is public.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set.
+    owner : str
+        Person or body that is responsible for it.
+    purpose : str
+        What models of it are for.
+    """
+
+    dataset: str = ""
+    owner: str = ""
+    purpose: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self, check_text, "dataset", "owner", "purpose")
 
 
 @dataclass(frozen=True)

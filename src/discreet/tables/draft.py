@@ -6,7 +6,7 @@ them with private estimates instead, at a cost that the schema then carries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any
 from discreet.core import Budget, Relation
 from discreet.errors import TableError
 from discreet.ledger import Dataset
-from discreet.tables.cells import number_margin
+from discreet.tables.cells import number_margin, whole_margin
 from discreet.tables.columns import (
     Boolean,
     Column,
+    Hashed,
     Ignored,
     check_texts,
     counted,
@@ -27,7 +28,16 @@ from discreet.tables.columns import (
     repeated,
     strip,
 )
-from discreet.tables.estimate import Estimate, Kind, Task
+from discreet.tables.estimate import Estimate, Task
+from discreet.tables.hints import (
+    IDENTIFIER,
+    Hint,
+    Kind,
+    given_hints,
+    is_code,
+    is_identifier,
+    may_be_unit,
+)
 from discreet.tables.matching import Request, naming
 from discreet.tables.parts import TextPart, guarded
 from discreet.tables.reading import batches
@@ -48,7 +58,8 @@ Fill in what is marked, from a codebook or a form, and uncomment it. Do not look
 rows: bounds taken from them give away the most extreme people, lists of values the rare ones.
 
 Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
-"categorical" (values; unseen = "other", "zeros" or "refuse" is for texts that are not listed),
+"categorical" (values, or values_file = "FILE.txt" with one value per line; unseen = "other",
+"zeros" or "refuse" is for texts that are not listed), "hashed" (many values, without a list),
 "boolean", "ordinal" (values, in order) and "ignored"."""
 
 _FIRST_LINE = """
@@ -57,6 +68,13 @@ The names of the columns are the first line of the file, which becomes public wi
 _GUESSED = f"""
 Which columns hold numbers was guessed from the first {FIRST_RECORDS} records of the file. That is
 a look at the data, which no budget covers: check every kind against the codebook."""
+
+_MAY_BE_UNIT = """
+If {} says whose row a row is, draft again with --unit:
+people are then protected with all of their rows."""
+
+_ALL_DIFFERENT = "each of the first records has another text, as in an identifier or a free text"
+_ENOUGH_RECORDS = 100  # of different texts, to call a column an identifier
 
 _UNNAMED = """
 Only the names of the columns were read. Fill in the kind of each."""
@@ -75,9 +93,20 @@ _GAPS: dict[Kind | None, tuple[str, ...]] = {
         _MISSING,
     ),
     "boolean": (_MISSING,),
+    "hashed": (
+        "buckets = 64       # number of encoded columns: about twice that of frequent texts",
+        "prefix = 3         # to use the first letters of a code only",
+        _MISSING,
+    ),
     "ignored": (),
     None: ('kind = "numeric"   # fill in, then its low and high, or values = ["", …]',),
 }
+
+_CODE_GAPS = (
+    'values_file = "codes.txt"   # or fill in a file with one code per line; with',
+    "prefix = 3         # only the first letters of a code are compared; without any list:",
+    'kind = "hashed"    # in place of "categorical"',
+)
 
 _TARGET_GAPS = (
     'classes = ["", ""] # fill in: the classes, as the cells name them; or, for a number,',
@@ -91,7 +120,7 @@ class Layout:
     """Columns of a source, in order, known before a record is read.
 
     A text file states neither the kinds of its columns nor the number of rows; ``reasons`` say why
-    a column of another source cannot be used.
+    a column of another source cannot be used, and ``whole`` names its columns of whole numbers.
     """
 
     names: tuple[str, ...]
@@ -99,6 +128,7 @@ class Layout:
     kinds: dict[str, Kind] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     n_rows: int | None = None
+    whole: frozenset[str] = frozenset()
     source: Source = field(default_factory=lambda: Source(()))
 
     @property
@@ -121,6 +151,11 @@ class Layout:
         read = {name: columns.get(name, Ignored()) for name in self.names if name != unit}
         file = self.file if self.file.header else replace(self.file, names=self.names)
         return Schema(read, file=file, unit=unit)
+
+    def check_hints(self, hints: Mapping[str, Hint]) -> None:
+        """Refuse statements about columns that do not exist."""
+        if unknown := [name for name in hints if name not in self.names]:
+            raise TableError(f"there is no column {quoted(unknown)} to state a kind of.")
 
     def check_target(self, target: str | None, *, public: bool, unit: str | None = None) -> None:
         """Refuse a target or unit that is no column; names are shown only if they are public."""
@@ -147,9 +182,12 @@ def layout(
     encoding: str | None = None,
     header: bool | None = None,
     names: Sequence[str] | None = None,
+    missing: Sequence[str] = (),
 ) -> Layout:
     """Read the names of a source's columns and, if it has types, those; no record."""
     plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
+    if missing:
+        plain = replace(plain, missing=tuple(dict.fromkeys(("", *missing))))
     if header is not None:
         plain = replace(plain, header=flag("header", header))
     if names is not None:
@@ -172,7 +210,7 @@ def _first_layout(listed: Source, formats: list[FileFormat], header: bool | None
     if isinstance(first, TextPart):
         found = _text_layout(first.path, formats)
     else:
-        found = _typed_layout(guarded(first.fields), listed.n_rows)
+        found = _typed_layout(guarded(first.fields), listed.n_rows, formats[0])
     if twice := repeated(found.names):
         which = "" if found.names_in_first_line else f": {quoted(twice)}"
         raise TableError(f"has columns of the same name{which}. Rename them.")
@@ -218,7 +256,7 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
     return Layout(best, chosen)
 
 
-def _typed_layout(fields: Any, n_rows: int | None) -> Layout:
+def _typed_layout(fields: Any, n_rows: int | None, form: FileFormat) -> Layout:
     from pyarrow import types
 
     tests: dict[Kind, tuple[Any, ...]] = {
@@ -237,7 +275,9 @@ def _typed_layout(fields: Any, n_rows: int | None) -> Layout:
         for each in fields
         if kinds[each.name] == "ignored"
     }
-    return Layout(tuple(fields.names), FileFormat(), kinds, reasons, n_rows)
+    whole = frozenset(each.name for each in fields if types.is_integer(each.type))
+    file = FileFormat(missing=form.missing)
+    return Layout(tuple(fields.names), file, kinds, reasons, n_rows, whole)
 
 
 def draft(
@@ -250,6 +290,9 @@ def draft(
     encoding: str | None = None,
     header: bool | None = None,
     names: Sequence[str] | None = None,
+    missing: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    prefixes: Mapping[str, int] | None = None,
 ) -> str:
     """Write the text of a schema file, with gaps to fill in from a codebook.
 
@@ -274,6 +317,13 @@ def draft(
         record. If None, it is taken for names unless one of them is a number.
     names : sequence of str, optional
         The names of all columns, for a text file without a header; column_1, column_2, … if None.
+    missing : sequence of str
+        Texts that mean a missing cell, besides the empty one, such as "?".
+    kinds : mapping of str to str, optional
+        Kinds of columns that are known. A column whose name is that of an identifier is proposed as
+        ignored, a code ("icd9", "zip") as categorical.
+    prefixes : mapping of str to int, optional
+        Columns of codes that are grouped by this many first letters.
 
     Returns
     -------
@@ -287,14 +337,21 @@ def draft(
     text file's columns are guessed from its first records, which the text says; with
     ``names_only`` no record is read.
     """
-    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    hints = given_hints(kinds, prefixes)
+    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header}
+    found = layout(path, **form, names=names, missing=missing)
     with naming(found.where):
         found.check_target(target, public=header is True, unit=unit)
-    about, kinds = _ABOUT + _FIRST_LINE * found.names_in_first_line, found.kinds
+        found.check_hints(hints)
+    about = _ABOUT + _FIRST_LINE * found.names_in_first_line
+    guessed = found
     if names_only:
-        about, kinds = about + _UNNAMED, {}
-    elif not kinds:
-        about, kinds = about + _GUESSED, _guessed_kinds(found)
+        about, guessed = about + _UNNAMED, replace(found, kinds={}, whole=frozenset())
+    elif not found.kinds:
+        about, guessed = about + _GUESSED, _guessed(found)
+    people = [name for name in found.names if may_be_unit(name) and name != target]
+    if unit is None and people:
+        about += _MAY_BE_UNIT.format(" or ".join(map(repr, people)))
     plain: dict[str, Any] = {"version": VERSION} | ({} if unit is None else {"unit": unit})
     if settings := to_plain(found.file):
         plain["file"] = settings
@@ -302,27 +359,52 @@ def draft(
         plain["target"] = {"column": target}
     gaps: dict[tuple[str, ...], Sequence[str]] = {("target",): _TARGET_GAPS}
     own = (target, unit)
-    columns: dict[str, dict[str, str]] = {name: {} for name in found.names if name not in own}
+    columns = {
+        name: _proposed(guessed, name, hints.get(name)) for name in found.names if name not in own
+    }
     plain["columns"] = columns
     for name, column in columns.items():
-        if kind := kinds.get(name):
-            column["kind"] = kind
-        if kind == "ignored":
-            column["reason"] = found.reasons[name]
-        gaps["columns", name] = _GAPS[kind]
+        lines = _GAPS[column.get("kind")]
+        code = column.get("kind") == "categorical" and is_code(name)
+        gaps["columns", name] = (*_CODE_GAPS, *lines) if code else lines
     return toml_text(about, plain, gaps)
 
 
-def _guessed_kinds(found: Layout) -> dict[str, Kind]:
-    """Tell numbers from texts by the first records of a text file."""
+def _proposed(found: Layout, name: str, hint: Hint | None) -> dict[str, Any]:
+    """Return a column of a draft: what the caller, the types or the name say about it."""
+    kind = found.kinds.get(name)
+    if hint is not None and hint.kind is not None and kind != "ignored":
+        made = to_plain(Hashed()) if hint.kind == "hashed" else {}
+        prefix = {} if hint.prefix is None else {"prefix": hint.prefix}
+        return {"kind": str(hint.kind), **made, **prefix}
+    if name in found.reasons:
+        return {"kind": "ignored", "reason": found.reasons[name]}
+    if kind is None:
+        return {}
+    if is_identifier(name):
+        return {"kind": "ignored", "reason": IDENTIFIER}
+    if kind == "numeric" and is_code(name):
+        return {"kind": "categorical"}
+    return {"kind": kind, "integer": True} if name in found.whole else {"kind": kind}
+
+
+def _guessed(found: Layout) -> Layout:
+    """Tell numbers, texts and identifiers apart by the first records of a text file."""
     with closing(batches(found.source, found.reading(), target=False, drafting=True)) as records:
         first = next(records)
     kinds: dict[str, Kind] = {}
+    whole, reasons = set(), {}
     for name, cells in first.items():
         values = cells.slice(0, FIRST_RECORDS)
-        is_numeric = number_margin(values) == len(values) - values.null_count > 0
+        present = len(values) - values.null_count
+        is_numeric = number_margin(values) == present > 0
         kinds[name] = "numeric" if is_numeric else "categorical"
-    return kinds
+        if is_numeric and whole_margin(values) == present:
+            whole.add(name)
+        may_name = present >= _ENOUGH_RECORDS and (name in whole or not is_numeric)
+        if may_name and len(values.drop_null().unique()) == present:
+            reasons[name] = _ALL_DIFFERENT
+    return replace(found, kinds=kinds, whole=frozenset(whole), reasons=reasons)
 
 
 def draft_private(
@@ -342,6 +424,9 @@ def draft_private(
     encoding: str | None = None,
     header: bool | None = None,
     names: Sequence[str] | None = None,
+    missing: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    prefixes: Mapping[str, int] | None = None,
 ) -> Schema:
     """Make a schema from a file by private estimates, where no codebook is at hand.
 
@@ -377,8 +462,9 @@ def draft_private(
         Called with the share of the work that is done, between 0 and 1.
     random_state : int, RandomState or None
         Fixes the noise, for tests: the result is then not private.
-    delimiter, encoding, names
-        Form of a text file, as in `draft`.
+    delimiter, encoding, names, missing, kinds, prefixes
+        As in `draft`. The names of columns are public: those of identifiers are ignored and those
+        of codes have categories, without a vote.
     header : bool
         As in `draft`, but a text file without ``names`` needs it: the first line becomes public if
         it holds the names, and only the caller knows that.
@@ -406,8 +492,10 @@ def draft_private(
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation.parse(relation))
-    estimate = Estimate(budget, coverage, ledger, random_state, task, unit)
-    found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    hints = given_hints(kinds, prefixes)
+    estimate = Estimate(budget, coverage, ledger, random_state, task, unit, hints)
+    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header}
+    found = layout(path, **form, names=names, missing=missing)
     if found.names_in_first_line and header is None:
         raise ValueError(
             f"{found.where}: the first line of a text file would become public, as the names of "
@@ -416,4 +504,5 @@ def draft_private(
         )
     with naming(found.where):
         found.check_target(target, public=False, unit=unit)
+        found.check_hints(hints)
     return estimate.run(found, target, progress)

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from discreet.errors import TableError
 from discreet.tables.block_file import FileArray
 from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
-from discreet.tables.columns import Boolean, Categorical, Numeric, Ordinal
+from discreet.tables.columns import Boolean, Categorical, Hashed, Numeric, Ordinal
 from discreet.tables.schema import Schema
 
 __all__ = ["Encoder", "GrowingArray", "GrowingRows", "moved"]
@@ -166,7 +166,10 @@ class _Group:
         self._where = f"column {name!r}"
         self._missing_at = column.width - 1
         if isinstance(column, Categorical):
-            self._lookup = Lookup(column.values, self._markers)
+            self._lookup = Lookup(column.values, self._markers, prefix=column.prefix)
+        elif isinstance(column, Hashed):
+            settings: Any = {"prefix": column.prefix, "buckets": column.buckets}
+            self._lookup = Lookup((), self._markers, **settings)
         elif isinstance(column, Boolean):
             texts = (*column.false, *column.true)
             self._lookup = Lookup(texts, self._markers, markers_first=True, any_case=True)
@@ -187,6 +190,8 @@ class _Group:
         self._check_missing(absent)
         if isinstance(self.column, Categorical):
             return self._categorical(codes, dtype)
+        if isinstance(self.column, Hashed):
+            return np.where(absent, np.int32(self._missing_at), codes), dtype.type(1)
         if not complete and np.any(codes == UNLISTED):
             raise TableError(
                 f'{self._where}: a cell is not one of the listed texts (kind = "{self.column.kind}"'

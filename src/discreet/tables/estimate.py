@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -27,19 +27,29 @@ from discreet.core.noise import Noise
 from discreet.core.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
 from discreet.ledger import Dataset, check_dataset
-from discreet.tables.cells import arrow, lenient_numbers, number_margin
+from discreet.log import note
+from discreet.tables.cells import (
+    arrow,
+    lenient_numbers,
+    number_margin,
+    whole_as_integers,
+    whole_margin,
+)
 from discreet.tables.columns import (
     MISSING,
     OTHER,
     Boolean,
     Categorical,
     Column,
+    Hashed,
     Ignored,
     Numeric,
     counted,
     quoted,
+    strip,
 )
-from discreet.tables.histogram import StabilityHistogram, noisy_limit, numeric_vote
+from discreet.tables.hints import IDENTIFIER, Hint, Kind, is_code, is_identifier
+from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 from discreet.tables.ids import IdCodes, OneRowEach
 from discreet.tables.reading import batches
 from discreet.tables.schema import Schema, Spent, Target
@@ -49,9 +59,8 @@ if TYPE_CHECKING:
     from discreet.tables.draft import Layout
     from discreet.tables.sources import Source
 
-__all__ = ["Estimate", "Kind", "Task"]
+__all__ = ["Estimate", "Task"]
 
-Kind = Literal["numeric", "categorical", "boolean", "ignored"]
 Task = Literal["classes", "numbers"]
 
 Progress: TypeAlias = Callable[[float], None] | None
@@ -59,8 +68,8 @@ Progress: TypeAlias = Callable[[float], None] | None
 DISTINCT_LIMIT = 50_000  # distinct texts, about, beyond which a column holds names or free text
 LONGEST_TEXT = 200  # letters beyond which a cell counts nowhere, which keeps memory bounded
 
-# Shares of a column's ε for the vote whether it holds numbers (a clear majority needs little), and
-# of the rest for the question whether it holds too many distinct texts.
+# Shares of a column's ε for two votes, whether it holds numbers and whole ones (a clear majority
+# needs little), and of the rest for the question whether it holds too many distinct texts.
 VOTE_SHARE, LIMIT_SHARE = 1 / 8, 1 / 16
 
 # A target that reads as numbers has classes if there are this many at most, and they hold this
@@ -75,12 +84,17 @@ _NO_CLASSES = "was to be the target, but no two classes were frequent enough to 
 
 @dataclass(frozen=True)
 class Question:
-    """One column that is asked about, and the mechanisms for it."""
+    """One column that is asked about, and the mechanisms for it.
+
+    ``whole`` says that bounds are whole numbers, ``prefix`` by how many letters texts are grouped.
+    """
 
     name: str
     bounds: PermuteAndFlip | None = None
     histogram: StabilityHistogram | None = None
     limit: Laplace | None = None
+    whole: bool = False
+    prefix: int | None = None
 
     @property
     def uses(self) -> list[tuple[Mechanism, int]]:
@@ -94,19 +108,17 @@ class Tally:
     """Exact counts of a column, collected while the file is read."""
 
     most_texts: int | None
-    cells: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(2 * edges().size + 1, dtype=np.int64)
-    )
+    cells: NDArray[np.int64]
     texts: Counter[str] = field(default_factory=Counter)
     given_up: bool = False
 
     def add(self, question: Question, values: Any) -> None:
         """Count a block of cells."""
         if question.bounds is not None:
-            self.cells += cell_counts(lenient_numbers(values))
+            self.cells += cell_counts(lenient_numbers(values), edges(question.whole))
         if question.histogram is not None and not self.given_up:
             for text, count in text_counts(values):
-                self.texts[text] += count
+                self.texts[strip(text[: question.prefix])] += count
             if self.most_texts is not None and len(self.texts) > self.most_texts:
                 self.given_up = True
                 self.texts.clear()
@@ -118,12 +130,7 @@ def text_counts(values: Any) -> Iterable[tuple[str, int]]:
     compute = pa.compute
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    is_float = pa.types.is_floating(values.type)
-    if is_float:
-        values = values.filter(compute.is_finite(values))
-    texts = values.drop_null().cast(pa.string())
-    if is_float:  # 3.0 is "3", as in encoding; cell by cell, so that no cell depends on another
-        texts = compute.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
+    texts = whole_as_integers(values).drop_null()
     texts = texts.filter(compute.less_equal(compute.utf8_length(texts), LONGEST_TEXT))
     found = compute.value_counts(texts)
     return zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
@@ -140,7 +147,9 @@ class Estimate:
         random_state: Any,
         task: Task | None,
         unit: str | None = None,
+        hints: Mapping[str, Hint] | None = None,
     ) -> None:
+        self.hints = dict(hints or {})
         if task is not None:
             choice("task", task, ("classes", "numbers"))
         if budget.pure:
@@ -160,20 +169,27 @@ class Estimate:
 
     def run(self, found: Layout, target: str | None, progress: Progress) -> Schema:
         """Charge for the questions, read the file, and release the answers."""
-        unasked = ("boolean", "ignored")
+        unasked = ("boolean", "ignored", "hashed")
         names = [name for name in found.names if name != self.unit]
-        asked = [n for n in names if n == target or found.kinds.get(n) not in unasked]
+        stated = self._stated(found, names, target)
+        asked = [n for n in names if n == target or stated.get(n) not in unasked]
         share = 1 / max(len(asked), 1) * _ROUNDING
         needs_vote = not found.kinds
         # The caller's statement about the target need not be voted on.
-        voted = [name for name in asked if needs_vote and (self.task is None or name != target)]
-        vote = Laplace(self.budget.epsilon * share * VOTE_SHARE)
-        whole = self.budget.epsilon * share
-        rest = {name: whole * (1 - VOTE_SHARE * (name in voted)) for name in asked}
-        least = min(rest.values(), default=whole)
+        voted = [
+            name
+            for name in asked
+            if needs_vote and name not in stated and (self.task is None or name != target)
+        ]
+        vote = Laplace(self.budget.epsilon * share * VOTE_SHARE / 2)  # numbers? whole numbers?
+        column = self.budget.epsilon * share
+        rest = {name: column * (1 - VOTE_SHARE * (name in voted)) for name in asked}
+        least = min(rest.values(), default=column)
         self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
         filter_ = self._account.open("approximate")
-        kinds: dict[str, Kind] = {**found.kinds}
+        unit, b = "row" if self.unit is None else "person", self.budget
+        note("Private draft: ε = %g, δ = %g, %s, one %s.", b.epsilon, b.delta, b.relation, unit)
+        kinds, whole = stated, set(found.whole)
         n_rows, first = found.n_rows, 0.0
         people: OneRowEach | None = None
         if self.unit is not None:
@@ -184,15 +200,20 @@ class Estimate:
         middle = (1 + first) / 2
         if needs_vote:
             if voted:
-                filter_.charge(vote, len(voted))
+                filter_.charge(vote, 2 * len(voted))
             schema = found.reading(unit=self.unit)
             records = _batches(found.source, schema, progress, first, middle, people)
-            kinds, n_rows = self._vote(records, voted, vote)
+            votes, whole, n_rows = self._vote(records, voted, vote)
+            kinds = {**stated, **votes}
         if target is not None and self.task is not None:
             kinds[target] = "numeric" if self.task == "numbers" else "categorical"
         at_most = DISTINCT_LIMIT + 1 if n_rows is None else n_rows
         questions = [
-            self._question(name, kinds[name], name == target, rest[name], share, at_most)
+            replace(
+                self._question(name, kinds[name], name == target, rest[name], share, at_most),
+                whole=name in whole,
+                prefix=self.hints.get(name, Hint()).prefix,
+            )
             for name in asked
             if kinds[name] != "ignored"
         ]
@@ -201,7 +222,10 @@ class Estimate:
                 filter_.charge(mechanism, times)
         tallies = {
             each.name: Tally(
-                None if each.limit is None else noisy_limit(DISTINCT_LIMIT, each.limit, self._noise)
+                None
+                if each.limit is None
+                else noisy_limit(DISTINCT_LIMIT, each.limit, self._noise),
+                np.zeros(2 * edges(each.whole).size + 1, dtype=np.int64),
             )
             for each in questions
         }
@@ -223,6 +247,21 @@ class Estimate:
         self._account.confirm()
         return schema
 
+    def _stated(self, found: Layout, names: Sequence[str], target: str | None) -> dict[str, Kind]:
+        """Return the kinds that are public: stated by the caller, by types or by names."""
+        stated: dict[str, Kind] = {**found.kinds}
+        for name in names:
+            hint, typed = self.hints.get(name), found.kinds.get(name)
+            if hint is not None and hint.kind is not None and typed != "ignored":
+                stated[name] = hint.kind
+            elif name == target:
+                continue
+            elif typed in (None, "numeric", "categorical") and is_identifier(name):
+                stated[name] = "ignored"
+            elif typed in (None, "numeric") and is_code(name):
+                stated[name] = "categorical"
+        return stated
+
     def _question(
         self, name: str, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int
     ) -> Question:
@@ -243,19 +282,24 @@ class Estimate:
 
     def _vote(
         self, records: Iterable[dict[str, Any]], names: Sequence[str], mechanism: Laplace
-    ) -> tuple[dict[str, Kind], int]:
-        """Decide which columns of a text file hold numbers, and count its rows."""
+    ) -> tuple[dict[str, Kind], set[str], int]:
+        """Decide which columns of a text file hold numbers, or whole ones, and count its rows."""
         margins: Counter[str] = Counter()
+        of_whole: Counter[str] = Counter()
         n_rows = 0
         for batch in records:
             n_rows += len(next(iter(batch.values())))
             for name in names:
                 margins[name] += number_margin(batch[name])
+                of_whole[name] += whole_margin(batch[name])
         kinds: dict[str, Kind] = {}
+        whole = set()
         for name in names:
-            votes = (margins[name], n_rows, mechanism, self.budget.relation)
-            kinds[name] = "numeric" if numeric_vote(*votes, self._noise) else "categorical"
-        return kinds, n_rows
+            settings = (n_rows, mechanism, self.budget.relation, self._noise)
+            kinds[name] = "numeric" if noisy_vote(margins[name], *settings) else "categorical"
+            if noisy_vote(of_whole[name], *settings):
+                whole.add(name)
+        return kinds, whole, n_rows
 
     def _schema(
         self,
@@ -279,11 +323,9 @@ class Estimate:
                     warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=4)
             elif name in asked:
                 columns[name] = self._column(asked[name], tallies[name], n_rows)
-            elif found.kinds.get(name) == "boolean":
-                columns[name] = Boolean(missing=True)
             else:
-                columns[name] = Ignored(found.reasons[name])
-        what = [] if found.kinds else ["which columns hold numbers"]
+                columns[name] = self._unasked(found, name)
+        what = [] if found.kinds else ["which columns hold numbers, and whole ones"]
         for field_name, estimated in (("bounds", "bounds"), ("histogram", "categories")):
             names = [each.name for each in questions if getattr(each, field_name) is not None]
             what += [f"{estimated} of {', '.join(names)}"] if names else []
@@ -296,15 +338,29 @@ class Estimate:
             )
         return Schema(columns, own, found.file, spent, self.unit)
 
+    def _unasked(self, found: Layout, name: str) -> Column:
+        """Return a column that nothing was estimated for."""
+        hint = self.hints.get(name, Hint())
+        kind = hint.kind or found.kinds.get(name)
+        if name in found.reasons:
+            return Ignored(found.reasons[name])
+        if kind == "hashed":
+            return Hashed(prefix=hint.prefix, missing=True)
+        if kind == "boolean":
+            return Boolean(missing=True)
+        return Ignored("left out on request" if hint.kind == "ignored" else IDENTIFIER)
+
     def _column(self, question: Question, tally: Tally, n_rows: int) -> Column:
         # Every cell must be acceptable: a later refusal would reveal what was not released here.
         if question.bounds is not None:
             low, high = self._bounds(question, tally, n_rows)
-            return Numeric(low, high, missing=True, invalid="missing")
+            return Numeric(low, high, missing=True, invalid="missing", integer=question.whole)
         if tally.given_up:
             return Ignored(_MANY)
         values = [text for text in self._texts(question, tally) if text not in (MISSING, OTHER)]
-        return Categorical(tuple(values), missing=True) if values else Ignored(_RARE)
+        if not values:
+            return Ignored(_RARE)
+        return Categorical(tuple(values), missing=True, prefix=question.prefix)
 
     def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
         """Return classes, or bounds of a number; None if neither could be released.
@@ -332,7 +388,8 @@ class Estimate:
     def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
         bounds, coverage = question.bounds, self.coverage
         assert bounds is not None
-        return select_bounds_from_counts(tally.cells, n_rows, coverage, bounds, self._noise)
+        settings = (tally.cells, n_rows, coverage, bounds, self._noise)
+        return select_bounds_from_counts(*settings, whole=question.whole)
 
     def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
         counts = np.array(list(tally.texts.values()), dtype=np.int64)

@@ -25,7 +25,7 @@ from discreet.core.noise import Noise, from_grid, grid_exponent
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, number
 
-__all__ = ["StabilityHistogram", "noisy_limit", "numeric_vote"]
+__all__ = ["StabilityHistogram", "noisy_limit", "noisy_vote"]
 
 _MOST_ROWS = 2**32  # a public bound on every count
 _LARGEST_DELTA = 0.01  # the proof needs δ <= 1/2; nobody should want more than this
@@ -172,16 +172,15 @@ def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
     return int((limit << -grid) - int(drawn[0, 0])) >> -grid
 
 
-def numeric_vote(
+def noisy_vote(
     margin: int, n_rows: int, mechanism: Laplace, relation: Relation, noise: Noise
 ) -> bool:
-    """Decide by a noisy vote whether most cells of a column read as numbers.
+    """Decide by a noisy vote between two groups of cells, such as numbers and other texts.
 
     Parameters
     ----------
     margin : int
-        Number of cells that read as numbers, less those with other text; missing cells do not
-        vote.
+        Number of cells in the first group, less those in the second; other cells do not vote.
     n_rows : int
         The number of rows, which is public.
     mechanism : Laplace

@@ -110,10 +110,12 @@ def columns_to_read(found: Sequence[str], request: Request) -> list[str]:
     if absent := [name for name in request.extra if name not in present]:
         problems.append(f"lacks columns that were asked for: {quoted(absent)}. Check their names.")
     known.update(request.extra)
-    if extra := [name for name in dict.fromkeys(found) if name not in known]:
+    extra = [name for name in dict.fromkeys(found) if name not in known]
+    if extra and schema.extra == "refuse":
         problems.append(
-            f"has columns that are not in the schema: {quoted(extra)}. Take them out of the file, "
-            'or add them to the schema, with kind = "ignored" if they are not to be used.'
+            f"has columns that are not in the schema: {quoted(extra)}. Add them to the schema, "
+            'with kind = "ignored" if they are not to be used, or write extra = "ignore" at its '
+            "top (--ignore-extra) to leave out all such columns."
         )
     if twice := repeated(found):
         problems.append(f"has columns of the same name: {quoted(sorted(twice))}. Rename them.")

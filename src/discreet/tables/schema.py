@@ -32,14 +32,15 @@ from discreet.tables.columns import (
     quoted,
     repeated,
 )
-from discreet.tables.declarations import FileFormat, FrozenMapping, Spent, Target
+from discreet.tables.declarations import About, FileFormat, FrozenMapping, Spent, Target
 from discreet.tables.toml import from_plain, key_text, to_plain, toml_text
+from discreet.validate import choice
 
 if TYPE_CHECKING:
     from discreet.tables.reading import Encoded, EncodedBlock
     from discreet.tables.transformer import TableTransformer
 
-__all__ = ["FileFormat", "Schema", "Spent", "Target"]
+__all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 
 VERSION = 1  # of schema files
 _ABOUT = """\
@@ -70,6 +71,10 @@ class Schema:
     unit : str, optional
         The column that says whose row a row is, such as "patient_nbr". Fits then protect people
         with all of their rows. It is never encoded.
+    about : About
+        Name, owner and purpose of the data set, for privacy cards.
+    extra : {"refuse", "ignore"}
+        Treatment of a table's columns that the schema does not know.
     """
 
     columns: Mapping[str, Column]
@@ -77,6 +82,8 @@ class Schema:
     file: FileFormat = field(default_factory=FileFormat)
     spent: Spent | None = None
     unit: str | None = None
+    about: About = field(default_factory=About)
+    extra: str = "refuse"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", FrozenMapping(self.columns))
@@ -92,6 +99,7 @@ class Schema:
             raise ValueError(
                 f"{self.target.column!r} is the target and also a column; take it out of columns."
             )
+        choice("extra", self.extra, ("refuse", "ignore"))
         self._check_unit()
         if twice := repeated(self.feature_names):
             raise ValueError(
@@ -158,6 +166,20 @@ class Schema:
         starts = accumulate((column.width for column in columns), initial=0)
         unbounded = (isinstance(each, Numeric) and not each.is_bounded for each in columns)
         return tuple(compress(starts, unbounded))
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """Indices of the unbounded encoded columns that hold whole numbers."""
+        columns = list(self.columns.values())
+        starts = accumulate((column.width for column in columns), initial=0)
+        whole = (
+            isinstance(each, Numeric)
+            and each.integer
+            and each.scale == "linear"
+            and not each.is_bounded
+            for each in columns
+        )
+        return tuple(compress(starts, whole))
 
     @property
     def numeric(self) -> dict[int, tuple[float | None, float | None, str]] | None:
@@ -365,9 +387,11 @@ class Schema:
         plain: dict[str, Any] = {"version": VERSION}
         if self.unit is not None:
             plain["unit"] = self.unit
-        for name in ("file", "target", "spent"):
+        if self.extra != "refuse":
+            plain["extra"] = self.extra
+        for name in ("about", "file", "target", "spent"):
             part = getattr(self, name)
-            if part is not None and part != FileFormat():
+            if part not in (None, FileFormat(), About()):
                 plain[name] = to_plain(part)
         plain["columns"] = {name: to_plain(column) for name, column in self.columns.items()}
         return plain
@@ -390,7 +414,7 @@ class Schema:
             times.
         """
         _check_version(data, name)
-        known = ("unit", "file", "target", "columns", "spent")
+        known = ("unit", "extra", "about", "file", "target", "columns", "spent")
         problems = [
             f"{key!r} is not a part of a schema; {nearest(str(key), known)}"
             for key in data
@@ -398,7 +422,7 @@ class Schema:
         ]
 
         listed = data.get("columns", {})
-        kinds = {"file": FileFormat, "target": Target, "spent": Spent}
+        kinds = {"about": About, "file": FileFormat, "target": Target, "spent": Spent}
         wanted = [(key, key, kind, data[key]) for key, kind in kinds.items() if key in data]
         if isinstance(listed, Mapping):
             for key, plain in listed.items():
@@ -414,7 +438,9 @@ class Schema:
             problems.append("[columns] must hold one table for each column, [columns.NAME].")
         if not problems:
             try:
-                return cls(columns, **parts, unit=data.get("unit"))
+                return cls(
+                    columns, **parts, unit=data.get("unit"), extra=data.get("extra", "refuse")
+                )
             except ValueError as problem:
                 problems.append(str(problem))
         if len(problems) > 1:
@@ -426,12 +452,18 @@ class Schema:
         return toml_text(_ABOUT if self.spent is None else _ABOUT_ESTIMATED, self.to_dict())
 
     @classmethod
-    def from_toml(cls, text: str, name: str = "schema") -> Schema:
-        """Make a schema from the text of a file; one `TableError` lists everything wrong in it."""
+    def from_toml(
+        cls, text: str, name: str = "schema", folder: str | os.PathLike[str] = ""
+    ) -> Schema:
+        """Make a schema from the text of a file; one `TableError` lists everything wrong in it.
+
+        A column's ``values_file`` names a text file in ``folder`` with one value per line.
+        """
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise TableError(f"{name}: this is not TOML: {problem}.") from None
+        _read_values(data, name, Path(folder))
         return cls.from_dict(data, name)
 
     @classmethod
@@ -441,12 +473,35 @@ class Schema:
             text = Path(path).read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError:
             raise TableError(f"{os.fspath(path)}: a schema file must be text in UTF-8.") from None
-        return cls.from_toml(text, name=os.fspath(path))
+        return cls.from_toml(text, name=os.fspath(path), folder=Path(path).parent)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a schema file; an existing one is replaced as a whole or not at all."""
         with replacing(path) as stream:
             stream.write(self.to_toml())
+
+
+def _read_values(data: dict[str, Any], name: str, folder: Path) -> None:
+    """Put the lines of each ``values_file`` in its place, without empty lines and comments (#).
+
+    The values are in the schema from then on, and in every file that is made of it.
+    """
+    columns = data.get("columns")
+    for key, column in columns.items() if isinstance(columns, dict) else ():
+        if not isinstance(column, dict) or "values_file" not in column:
+            continue
+        where = f"{name}: [columns.{key_text(str(key))}] values_file"
+        if "values" in column:
+            raise TableError(f"{where}: give values or values_file, but not both.")
+        try:
+            text = (folder / column.pop("values_file")).read_bytes().decode("utf-8-sig")
+        except (OSError, TypeError) as error:
+            reason = getattr(error, "strerror", None) or "it must be the name of a file"
+            raise TableError(f"{where} cannot be read: {reason.lower()}.") from None
+        except UnicodeDecodeError:
+            raise TableError(f"{where} must be text in UTF-8, with one value per line.") from None
+        lines = (line.strip() for line in text.splitlines())
+        column["values"] = [line for line in lines if line and not line.startswith("#")]
 
 
 def _check_version(data: Any, name: str) -> None:

@@ -122,11 +122,13 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, known, problems = found.names, set(self.schema.file_names), []
         if absent := [name for name in self.schema.used if names and name not in names]:
             problems.append(f"it has no column {quoted(absent)}")
-        if extra := [name for name in names if name not in known]:
+        extra = [name for name in names if name not in known]
+        if extra and self.schema.extra == "refuse":
             problems.append(f"the schema does not know its column {quoted(extra)}")
         if problems:
             raise TableError(
                 f"the table does not match its schema: {'; '.join(problems)}. Rename the column, "
-                'add it to the schema (kind = "ignored" if it is not used), or drop it.'
+                'add it to the schema (kind = "ignored" if it is not used), or drop it; with '
+                'extra = "ignore" the schema leaves out columns that it does not know.'
             )
         return names

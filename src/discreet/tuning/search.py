@@ -30,6 +30,7 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.scoring import score_classifier
 from discreet.ledger import Dataset, check_dataset
+from discreet.log import note, unlogged
 from discreet.rows import Units
 from discreet.solvers import GD, Solver, resolve
 from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
@@ -259,6 +260,7 @@ def tune(
     check_dataset(ledger)
     account = Account(budget, None if ledger is None else ledger.noting(solver="tuning"))
     account.open("approximate")  # charged for all runs together
+    note("Tuning: ε = %g, δ = %g, %s.", budget.epsilon, budget.delta, budget.relation)
     best: tuple[float, Any, Setting, _Messages] | None = None
     earlier_fits = 0
     runs = plan.law.draw(bits)
@@ -342,12 +344,12 @@ def _bits(random_state: Any) -> Bits:
 def _fit(model: Any, X: Any, y: Any, groups: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
     """Fit, and return the guarantee and the distinct warnings of this run.
 
-    Warnings are held back: one per run would reveal the number of runs. `tune` issues those of the
-    released run, which depend on its setting and on public numbers.
+    Warnings and the log are held back: one per run would reveal the number of runs. `tune` issues
+    the warnings of the released run, which depend on its setting and on public numbers.
     """
     if not bits.secure:
         model.random_state = int(bits.words(1)[0] >> np.uint64(33))
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, unlogged():
         warnings.simplefilter("always")
         own = {} if groups is None else {"groups": groups}
         guarantee = model.fit(X, y, **own).guarantee_

@@ -20,9 +20,10 @@ from tests.audit.internals import (
     StabilityHistogram,
     edges,
     noisy_limit,
+    noisy_vote,
     norm_candidates,
-    numeric_vote,
     score_classifier,
+    score_histogram,
     score_regressor,
 )
 
@@ -314,7 +315,7 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
         def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
             """Return votes that a row moves to a tie."""
             noise, margin = harness.noise(), (world - 1) * relation.rows_changed
-            votes = [numeric_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
+            votes = [noisy_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
             return np.array(votes, dtype=np.float64)[:, None]
 
         yield harness.attack(
@@ -363,6 +364,19 @@ def _scores(harness: Harness) -> Iterator[Attack]:
             scores = (score_classifier(classifier, X, truth, budget) for _ in range(count))
             return np.array([score.counts.ravel() for score in scores])
 
+        def histogram(
+            world: int, count: int, budget: Budget = budget, relation: Relation = relation
+        ) -> FloatArray:
+            """Return a histogram of scores by label: one row in another bin."""
+            truth, scores = np.repeat([0, 1], rows), np.repeat([-0.5, 0.5], rows)
+            if relation is Relation.REPLACE_ONE:
+                scores[0] = 2.0 * world - 0.5
+            elif world == 0:
+                truth, scores = truth[1:], scores[1:]
+            X, edges = scores[:, None], np.array([-1.0, 0.0, 1.0])
+            found = (score_histogram(classifier, X, truth, edges, budget) for _ in range(count))
+            return np.array([each.counts.ravel() for each in found])
+
         def errors(world: int, count: int, budget: Budget = budget) -> FloatArray:
             """Return errors of a regressor: one row has the largest error, or none."""
             truth, predicted = np.full(rows, 0.5), np.zeros(rows)
@@ -381,6 +395,18 @@ def _scores(harness: Harness) -> Iterator[Attack]:
             relation,
             confusion,
             which_counts_are_nearer=_nearer(cells, cells + move),
+        )
+        bins = np.array([0.0, rows, 0.0, 0.0, 0.0, 0.0, rows, 0.0])
+        shift = np.array([0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+        if relation is Relation.ADD_REMOVE:
+            shift = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+            bins = bins - shift
+        yield harness.attack(
+            "score: histogram of scores",
+            "a row that counts in another bin",
+            relation,
+            histogram,
+            which_counts_are_nearer=_nearer(bins, bins + shift),
         )
         sums = np.array([0.5 * (rows - 1), 0.25 * (rows - 1)]) / rows
         yield harness.attack(

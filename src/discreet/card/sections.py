@@ -1,0 +1,356 @@
+"""Sections of a privacy card, in the words that a privacy officer needs."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from discreet.card.descriptions import (
+    Block,
+    Bullets,
+    Paragraph,
+    Table,
+    describe_schema,
+    last_step,
+    shown,
+    summarise_uses,
+)
+from discreet.core import Guarantee
+from discreet.statement import neighbours
+
+__all__ = ["LARGE_EPSILON", "Section"]
+
+_MEASURES = {
+    "zcdp": "zero-concentrated differential privacy (zCDP)",
+    "gdp": "Gaussian differential privacy",
+    "pure": "pure differential privacy",
+    "approximate": "(ε, δ) directly",
+    "profile": "a privacy profile: a δ for each ε",
+    None: "nothing was composed",
+}
+
+LARGE_EPSILON = 10.0
+"""ε above which a promise says little: e^10 is 22,026."""
+
+_STEPS = {
+    "bounds": ("Bounds of columns", "columns without public bounds are scaled; more is clipped"),
+    "radius": ("Bound on the norm of rows", "no row counts for much more than the others"),
+    "centre": ("Means of columns", "subtracted, so that the model learns differences, not levels"),
+    "spread": ("Bound on the norm of centred rows", "as above, after the means are subtracted"),
+    "scale": ("Scales of columns", "columns in large units do not drown the others"),
+    "whiten": ("Correlations of columns", "columns that move together are told apart sooner"),
+    "class balance": ("Sizes of the classes", "all classes count alike"),
+    "score": ("Scores of candidates", "the best of several settings was chosen"),
+    "model": ("Weights", "the model itself"),
+}
+"""Parts of a budget: what was measured with noise, and what it is for."""
+
+_BLANK = 20 * "_"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and the blocks below it; ``name`` identifies the section."""
+
+    name: str
+    heading: str
+    blocks: tuple[Block, ...]
+
+
+def stated(given: dict[str, str], schemas: list[Any], ledger: Any) -> dict[str, str]:
+    """Return name, owner and purpose of the data set: as given, or as a schema states them."""
+    for name in given:
+        stated = (getattr(getattr(each, "about", None), name, "") for each in schemas)
+        given[name] = given[name] or next(filter(None, stated), "")
+    if ledger is not None and not given["dataset"]:
+        given["dataset"] = str(ledger.summary()["dataset"])
+    return given
+
+
+def facts(guarantee: Guarantee, title: str | None, about: dict[str, str]) -> Section:
+    """State what the card is about: model, data set, owner, purpose, size, date."""
+    units = "rows" if guarantee.unit == "row" else "people"
+    size = "not recorded" if guarantee.size is None else f"{guarantee.size:,} {units}"
+    rows = (
+        ("Model", shown(title) if title else "not named"),
+        ("Data set", shown(about["dataset"]) or "not named"),
+        ("Number of units", size),
+        ("Owner", shown(about["owner"]) or _BLANK),
+        ("Purpose", shown(about["purpose"]) or _BLANK),
+        ("Date of this card", shown(about["date"])),
+        ("Software", f"discreet {_installed('discreet')}"),
+    )
+    return Section("facts", "About", (Table(("", ""), rows),))
+
+
+def warning_texts(
+    guarantee: Guarantee, model: Any, total: tuple[float, float] | None, *, counted: bool
+) -> tuple[str, ...]:
+    """List what a reader should know before trusting the promise."""
+    if not guarantee.private:
+        return ()
+    found = []
+    unit = "row" if guarantee.unit == "row" else "person"
+    epsilon, delta = total or (guarantee.epsilon, guarantee.delta)
+    if guarantee.size is not None and delta * guarantee.size >= 1:
+        whole = "a whole row" if unit == "row" else "all rows of a person"
+        found.append(
+            f"δ = {delta:.4g} is not below 1/n = {1 / guarantee.size:.3g}: a mechanism could "
+            f"publish {whole} and keep such a promise. Fit again with a δ well below 1/n."
+        )
+    if epsilon > LARGE_EPSILON:
+        factor = f"{math.exp(epsilon):,.0f}" if epsilon < 30 else f"e^{epsilon:.4g}"
+        found.append(
+            f"ε = {epsilon:.4g} is above {LARGE_EPSILON:g}: the data of one {unit} may make an "
+            f"outcome up to {factor} times as likely. Such a promise rules out almost nothing, and "
+            "protection beyond it is not guaranteed."
+        )
+    fitted = last_step(model)
+    if getattr(fitted, "classes", ()) is None and hasattr(fitted, "classes_"):
+        found.append(
+            "The class labels were taken from the data, outside the budget: a label that only one "
+            f"{unit} has shows that this {unit} was used. Declare the labels."
+        )
+    if not counted:
+        found.append(
+            "No ledger counted this fit, so nothing here shows what else was released about the "
+            "same data. The owner has to know."
+        )
+    return tuple(found)
+
+
+def warned(warnings: tuple[str, ...]) -> tuple[Section, ...]:
+    return (Section("warnings", "Warnings", (Bullets(warnings),)),) if warnings else ()
+
+
+def budget_text(epsilon: float, delta: float) -> str:
+    return f"(ε = {epsilon:.6g}, δ = {delta:.6g})" if delta else f"(ε = {epsilon:.6g}, pure)"
+
+
+def promise(
+    guarantee: Guarantee, summary: str, group: str, total: tuple[float, float] | None
+) -> Section:
+    holds = guarantee.private and guarantee.secure
+    of_fit = "" if total is None else " of the fit alone"
+    rows = [
+        ("Protected unit", _unit(guarantee) if holds else "nobody"),
+        ("Neighbouring data sets", f"{neighbours(guarantee)} ({guarantee.relation})"),
+        (
+            f"ε (privacy loss){of_fit}",
+            f"{guarantee.epsilon:.6g}" if guarantee.private else "unbounded",
+        ),
+        (f"δ (slack){of_fit}", f"{guarantee.delta:.6g}" if guarantee.private else "not promised"),
+    ]
+    if holds:
+        rows.append(("Strength", _strength(total[0] if total else guarantee.epsilon)))
+    rows.append(("Composition", _MEASURES[guarantee.measure]))
+    totals = (("Total ρ", guarantee.rho), ("Total μ", guarantee.mu))
+    rows += [(name, f"{value:.6g}") for name, value in totals if value is not None]
+    rows.append(("Noise", guarantee.numeric if guarantee.private else "none"))
+    text = (Paragraph(summary), *([Paragraph(group)] if group else []))
+    return Section("promise", "What is promised", (*text, Table(("", ""), tuple(rows))))
+
+
+def _strength(epsilon: float) -> str:
+    """Return the strength of an ε by the usual rule of thumb (Ponomareva et al. 2023)."""
+    if epsilon <= 1:
+        return "strong, by the usual rule of thumb (ε up to 1)"
+    if epsilon <= LARGE_EPSILON:
+        return f"moderate, by the usual rule of thumb (ε up to {LARGE_EPSILON:g})"
+    return f"weak, by the usual rule of thumb (ε above {LARGE_EPSILON:g})"
+
+
+def _unit(guarantee: Guarantee) -> str:
+    return (
+        "one row of the table" if guarantee.unit == "row" else "one person with all of their rows"
+    )
+
+
+def risk_bounds(
+    guarantee: Guarantee, texts: Sequence[str], *, counted: bool, apart: bool
+) -> Section:
+    """State the bounds on attacks; the estimates of a schema are included or named apart."""
+    unit = "row" if guarantee.unit == "row" else "person"
+    heading = f"What it means for one {unit}"
+    if not guarantee.private or not guarantee.secure:
+        nothing = "Nothing is promised: an attacker may be right about everybody."
+        return Section("risk", heading, (Paragraph(nothing),))
+    known = "the model, but not the schema" if apart else "the model and everything released"
+    schema = ""
+    if apart:
+        schema = (
+            " The schema was estimated under another relation and is not included: an attacker who "
+            "has both may catch more."
+        )
+    elif counted:
+        schema = " The estimates of the schema are included."
+    blocks = (
+        Paragraph(
+            "Bounds on membership inference. The attacker is the strongest possible: it has "
+            f"{known}, and knows everything about all others and about the {unit} in question."
+        ),
+        Bullets(tuple(texts)),
+        Paragraph(f"These are upper bounds for all attacks, known or unknown.{schema}"),
+    )
+    return Section("risk", heading, blocks)
+
+
+def prepared(guarantee: Guarantee) -> Section:
+    """List what was measured with noise before the model, each step once, and what it is for."""
+    heading = "How the rows were prepared, and the budget divided"
+    if not guarantee.private:
+        return Section("split", heading, (Paragraph("There was no budget."),))
+    if not guarantee.split:
+        nothing = "Nothing was measured before the fit: the whole budget was spent on the model."
+        return Section("split", heading, (Paragraph(nothing),))
+    shares: dict[str, list[float]] = {}
+    for part, share in guarantee.split:
+        shares.setdefault(part, []).append(share)
+    rows = []
+    for part, each in shares.items():
+        measured, use = _STEPS.get(part, (shown(part, 80), ""))
+        times = f" ({len(each)} times)" if len(each) > 1 else ""
+        rows.append((f"{measured}{times}", use, f"{100 * sum(each):.3g} %"))
+    note = {
+        "zcdp": f"Shares are of ρ of zCDP, which adds up: {guarantee.rho or 0:.6g} in total.",
+        "gdp": "Shares are of μ² of Gaussian DP, which adds up: "
+        f"{(guarantee.mu or 0) ** 2:.6g} in total.",
+    }.get(guarantee.measure or "", "Shares are of the requested budget; parts do not add up.")
+    first = Paragraph("All of this was measured with noise, within the budget of the fit:")
+    table = Table(("Measured", "What it is for", "Share"), tuple(rows), numeric=(2,))
+    return Section("split", heading, (first, table, Paragraph(note)))
+
+
+def budget(
+    guarantee: Guarantee,
+    spent: list[Any],
+    total: tuple[float, float] | None,
+    model: Any,
+    ledger: Any,
+    sha256: str | None,
+) -> Section:
+    """State the budget spent here, so far, and what remains."""
+    blocks: list[Block] = []
+    costs = []
+    if guarantee.private:
+        costs = [("This fit", guarantee.epsilon, guarantee.delta)]
+        costs += [(label(each), each.epsilon, each.delta) for each in spent]
+        if total is not None:
+            costs.append(("Together", *total))
+    rows = [(name, f"{epsilon:.6g}", f"{delta:.6g}") for name, epsilon, delta in costs]
+    history = () if ledger is None else _history(model, ledger, sha256)
+    for name, budget in history:
+        rows.append((name, *budget))
+    if rows:
+        blocks.append(Table(("", "ε", "δ"), tuple(rows), numeric=(1, 2)))
+    if ledger is not None:
+        blocks.append(Paragraph(_counted(model, ledger, sha256)))
+    for each in spent:
+        what = shown("; ".join(each.what), 200) or "not stated"
+        stop = "" if what.endswith("…") else "."
+        blocks.append(Paragraph(f"{label(each)}: {what}{stop}"))
+    if spent and guarantee.private and total is None:
+        apart = "The schema was estimated under another relation or for another unit"
+        blocks.append(Paragraph(f"{apart}, so the two guarantees cannot be added up."))
+    others = "Every other use of the same rows adds to this."
+    if guarantee.earlier_fits:
+        times = "1 fit" if guarantee.earlier_fits == 1 else f"{guarantee.earlier_fits:,} fits"
+        others += f" {times} took place in the same process before this one."
+        others += " Those that used the same rows have to be added."
+    blocks.append(Paragraph(others))
+    return Section("spent", "Budget: here, so far and remaining", tuple(blocks))
+
+
+def _history(model: Any, ledger: Any, sha256: str | None) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield what the ledger says about all releases: spent, limit, remaining."""
+    known = ledger.summary()
+    limit = known["limit"]
+    if limit is None:
+        return
+    spent = "more than the limit" if known["spent"] is None else f"{known['spent']:.4g}"
+    delta = f"{limit['delta']:.6g}"
+    yield f"So far: all {known['entries']:,} releases of the data set", (spent, delta)
+    yield "Limit of the data set", (f"{limit['epsilon']:.6g}", delta)
+    yield "Remaining: largest ε of the next fit", (f"{known['remaining']:g}", "")
+
+
+def _counted(model: Any, ledger: Any, sha256: str | None) -> str:
+    """State which entry of the ledger this release is, and what the limit promises."""
+    known, records = ledger.summary(), ledger.records()
+    entry = getattr(last_step(model), "ledger_entry_", None)
+    mine = [r for r in records if entry == r["entry"] or (sha256 and sha256 == r["model"])]
+    this = "This release was not found in the ledger"
+    if mine:
+        this = f"This release is entry {mine[-1]['entry']} of {shown(mine[-1]['when'][:10])}"
+        this += f" ({mine[-1]['status']})"
+    of = f"{this} of the data set {shown(known['dataset'])!r}, whose unit is {known['unit']}."
+    if known["limit"] is None:
+        return f"{of} The data set has no limit."
+    return f"{of} The promise for the data set is the limit: all releases together keep it."
+
+
+def mechanisms(guarantee: Guarantee) -> Section:
+    rows = summarise_uses(guarantee.mechanisms)
+    table = Table(("Mechanism", "Settings", "Uses"), rows, numeric=(2,))
+    return Section("run", "Mechanisms", (table if rows else Paragraph("No mechanism was run."),))
+
+
+def public(guarantee: Guarantee, schemas: list[Any]) -> Section:
+    blocks: list[Block] = [Paragraph("Assumed to be known to everybody, and not protected:")]
+    items = [shown(item) for item in guarantee.public]
+    for schema in schemas:
+        estimated = "" if schema.spent is None else " (what was estimated for it is paid for)"
+        items.append(
+            f"the schema of the table{estimated}: names and kinds of {len(schema.columns):,} "
+            "columns, with their bounds and lists of values"
+        )
+    if items:
+        blocks.append(Bullets(tuple(items)))
+    return Section("public", "What is treated as public", tuple(blocks))
+
+
+def columns(schemas: list[Any]) -> tuple[Section, ...]:
+    blocks = tuple(block for schema in schemas for block in describe_schema(schema))
+    return (Section("columns", "Columns of the table", blocks),) if blocks else ()
+
+
+def conditions(guarantee: Guarantee) -> Section:
+    conditions = list(map(shown, guarantee.conditions))
+    if guarantee.private:
+        conditions.append(f"noise: {guarantee.numeric}")
+    return Section("conditions", "Conditions of the guarantee", (Bullets(tuple(conditions)),))
+
+
+def versions() -> Section:
+    names = ("discreet", "numpy", "scikit-learn", "dp-accounting")
+    every = [f"{name} {_installed(name)}" for name in names]
+    every.append(f"Python {platform.python_version()}")
+    text = f"This card was written with {', '.join(every)}."
+    return Section("versions", "Software versions", (Paragraph(text),))
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def sign_off() -> Section:
+    """Leave space for a decision."""
+    asked = ("Prepared by", "Reviewed by", "Data owner")
+    blocks = (
+        Paragraph("The release of this model is ☐ approved, ☐ approved on conditions, ☐ refused."),
+        Table(("", "Name", "Date", "Signature"), tuple((who, *3 * (_BLANK,)) for who in asked)),
+        Paragraph(f"Conditions: {2 * _BLANK}"),
+    )
+    return Section("sign-off", "Decision", blocks)
+
+
+def label(spent: Any) -> str:
+    """Name what was paid for besides the fit: a step before it, or the schema."""
+    return str(getattr(spent, "label", "Estimating the schema"))
