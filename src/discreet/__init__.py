@@ -20,10 +20,13 @@ if TYPE_CHECKING:
         TableError,
     )
     from discreet.estimators import (
+        GammaRegressor,
         HuberRegressor,
         LinearRegression,
         LinearSVC,
         LogisticRegression,
+        PoissonRegressor,
+        QuantileRegressor,
     )
     from discreet.estimators.model_file import load, save
     from discreet.ledger import Ledger
@@ -38,6 +41,7 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "Centre",
+    "GammaRegressor",
     "Guarantee",
     "HuberRegressor",
     "Ledger",
@@ -47,8 +51,10 @@ __all__ = [
     "LogisticRegression",
     "ModelFileError",
     "NotSupported",
+    "PoissonRegressor",
     "PrivacyError",
     "PrivacyLeakWarning",
+    "QuantileRegressor",
     "Radius",
     "Scale",
     "Spread",
@@ -68,6 +74,7 @@ _MODULES = {
     "Budget": "core",
     "BudgetExceeded": "errors",
     "Centre": "preparation",
+    "GammaRegressor": "estimators",
     "Guarantee": "core",
     "HuberRegressor": "estimators",
     "Ledger": "ledger",
@@ -77,8 +84,10 @@ _MODULES = {
     "LogisticRegression": "estimators",
     "ModelFileError": "errors",
     "NotSupported": "errors",
+    "PoissonRegressor": "estimators",
     "PrivacyError": "errors",
     "PrivacyLeakWarning": "errors",
+    "QuantileRegressor": "estimators",
     "Radius": "preparation",
     "Scale": "preparation",
     "Spread": "preparation",

@@ -5,13 +5,24 @@ import warnings
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression
+from discreet import (
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+)
 
 ESTIMATORS = [
     LogisticRegression(),
     LinearSVC(),
     HuberRegressor(),
     LinearRegression(),
+    QuantileRegressor(),
+    PoissonRegressor(target_bounds=(0, 100)),
+    GammaRegressor(target_bounds=(0.1, 100)),
 ]
 
 _REPEATED = "a row of weight 3 is one person's, three rows are those of three"

@@ -118,6 +118,7 @@ def _for_small_tables(estimator: Any) -> Any:
     """Return an estimator with the same settings for two columns and targets from −1 to 1."""
     from sklearn.base import clone
 
+    from discreet.estimators.log_linear import LogLinearRegressor
     from discreet.preparation import Bounds
 
     small = clone(estimator)
@@ -125,7 +126,8 @@ def _for_small_tables(estimator: Any) -> Any:
     if "classes" in settings:
         small.set_params(classes=[-1, 1, *range(2, len(estimator.classes_))])
     if settings.get("target_bounds") is not None:  # the model itself is fitted from −1 to 1
-        small.set_params(target_bounds=(-1.0, 1.0))
+        low = 0.1 if isinstance(small, LogLinearRegressor) else -1.0
+        small.set_params(target_bounds=(low, 1.0))
     if settings["preparation"] is not None:
         steps = list(settings["preparation"])
         for k, step in enumerate(steps):

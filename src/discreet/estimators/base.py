@@ -364,8 +364,7 @@ class PrivateLinearModel(BaseEstimator):
             raise
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
-        if people.factors is not None:
-            public = (*public, "the sample weights of the rows")
+        public = (*public, *people.public)
         if by_class is not None:
             public = (*public, *by_class.public)
         if method.expansion is not None:

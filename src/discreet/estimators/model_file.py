@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -28,7 +28,8 @@ from discreet.core import Guarantee
 from discreet.errors import ModelFileError, NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, LogisticRegression
-from discreet.estimators.regressors import HuberRegressor, LinearRegression
+from discreet.estimators.log_linear import GammaRegressor, PoissonRegressor
+from discreet.estimators.regressors import HuberRegressor, LinearRegression, QuantileRegressor
 from discreet.files import replacing
 from discreet.preparation import (
     FITTED_STEPS,
@@ -52,13 +53,18 @@ LARGEST = 2**30
 NOT_SAVED = ("ledger", "ledger_entry_", "progress", "random_state", "trace_")
 """Parameters and attributes that belong to a process, not to a model, and the trace."""
 
-Model: TypeAlias = LogisticRegression | LinearSVC | LinearRegression | HuberRegressor
+Model: TypeAlias = (
+    LogisticRegression
+    | LinearSVC
+    | LinearRegression
+    | HuberRegressor
+    | QuantileRegressor
+    | PoissonRegressor
+    | GammaRegressor
+)
 Number = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
-_KINDS: dict[str, type[Model]] = {
-    kind.__name__: kind
-    for kind in (HuberRegressor, LinearRegression, LinearSVC, LogisticRegression)
-}
+_KINDS: dict[str, type[Model]] = {kind.__name__: kind for kind in get_args(Model)}
 _LABELS = re.compile(r"[<>|=]?(U\d{1,4}|[iu][1248]|f[248]|b1|O)")
 _CHECKSUM = b',\n"sha256": "'
 

@@ -22,7 +22,7 @@ from discreet.rows import RowWeights, Units, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
-__all__ = ["ClassWeights", "People", "check_class_weight"]
+__all__ = ["ClassWeights", "Exposure", "People", "check_class_weight"]
 
 _FRAMES = 200
 """Callers that are looked at for groups that did not arrive."""
@@ -48,6 +48,8 @@ class People:
         True if these are rows of which one was drawn for each unit.
     even : bool
         True if every unit counts once.
+    public : tuple of str
+        Public numbers of the rows that the guarantee names.
     """
 
     size: int
@@ -58,6 +60,7 @@ class People:
     plural: str = "rows"
     drawn: bool = False
     even: bool = True
+    public: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
@@ -69,6 +72,7 @@ class People:
                 "workers. Read them with schema.open(files), which needs little memory."
             )
         factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
+        public = () if factors is None else ("the sample weights of the rows",)
         if groups is None:
             if rows_per_unit is not None:
                 raise ValueError(
@@ -77,7 +81,7 @@ class People:
                     "scikit-learn's metadata routing."
                 )
             warn_if_dropped()
-            return cls(n_rows, factors=factors, even=factors is None)
+            return cls(n_rows, factors=factors, even=factors is None, public=public)
         units = Units.of(groups, n_rows)
         if units.count < 2:
             raise ValueError(
@@ -86,7 +90,8 @@ class People:
             )
         even = factors is None and rows_per_unit in (None, 1)
         names = ("person", "people")
-        return cls(units.count, units, rows_per_unit or 1, factors, *names, even=even)
+        own = (units, rows_per_unit or 1, factors, *names)
+        return cls(units.count, *own, even=even, public=public)
 
     def times(self, factors: FloatArray) -> Self:
         """Return the same rows with their weights multiplied by factors from 0 to 1."""
@@ -122,7 +127,7 @@ class People:
         if (self.factors is not None or weighted) and not solver.takes_weights:
             raise NotSupported(
                 f"solver={solver.name!r} takes rows without weights only. Use solver='gd', or "
-                "leave sample_weight and class_weight out."
+                "leave sample_weight, class_weight and exposure out."
             )
 
     def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
@@ -133,6 +138,40 @@ class People:
             count = "m" if k == 1 else f"max(m, {k})"
             own = f"each row of a person with m rows has the weight 1/{count}, or less"
         return (own, *(text.replace("one row can", "one person can") for text in conditions))
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """Time, area or number at risk that each row's target was counted over: private, as the row.
+
+    A count y over the exposure e has the mean e·exp(m). Its loss is e times that of the rate y/e,
+    so the row becomes a rate with the weight min(e, bound)/bound, a number from 0 to 1 that depends
+    on this row and on the public ``bound``. Without a bound, for losses of the rate alone, rows
+    have no such weight.
+    """
+
+    values: Any
+    bound: float | None
+
+    def applied(self, X: Any, y: NDArray[Any] | None, people: People) -> tuple[FloatArray, People]:
+        """Return rates, and people whose rows are weighted by exposure."""
+        if y is None:
+            raise NotSupported(
+                "exposure is for tables of this process, and these rows are on workers. Divide "
+                "targets by it, where all rows may count the same."
+            )
+        given = np.asarray(self.values)
+        if given.shape != (X.shape[0],) or given.dtype.kind not in "biuf":
+            raise ValueError("exposure must be one-dimensional, with one number for each row of X.")
+        values = given.astype(np.float64)
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError("exposure must be finite numbers above 0; some are not.")
+        with np.errstate(all="ignore"):  # a warning about one row would be about that row
+            rates = np.asarray(y, dtype=np.float64) / values
+        if self.bound is None:
+            return rates, people
+        weighted = people.times(np.minimum(values / self.bound, 1.0))
+        return rates, replace(weighted, public=(*people.public, "the bound on exposure"))
 
 
 @dataclass(frozen=True, eq=False)
