@@ -6,11 +6,13 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from discreet import (
+    DiscreteTimeSurvival,
     GammaRegressor,
     HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    OrdinalClassifier,
     PoissonRegressor,
     QuantileRegressor,
 )
@@ -23,6 +25,8 @@ ESTIMATORS = [
     QuantileRegressor(),
     PoissonRegressor(target_bounds=(0, 100)),
     GammaRegressor(target_bounds=(0.1, 100)),
+    OrdinalClassifier(),
+    DiscreteTimeSurvival(),
 ]
 
 _REPEATED = "a row of weight 3 is one person's, three rows are those of three"

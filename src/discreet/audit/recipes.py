@@ -13,10 +13,12 @@ from typing import Any
 from discreet.audit.trials import Way
 from discreet.core import Budget
 from discreet.estimators import (
+    DiscreteTimeSurvival,
     GammaRegressor,
     HuberRegressor,
     LinearSVC,
     LogisticRegression,
+    OrdinalClassifier,
     PoissonRegressor,
     QuantileRegressor,
 )
@@ -188,5 +190,9 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
         "pipeline: counts and amounts": (
             PoissonRegressor(**constant, target_bounds=(0.0, 1.0)),
             GammaRegressor(**constant, target_bounds=(0.1, 1.0)),
+        ),
+        "pipeline: several rows of each": (
+            OrdinalClassifier(**constant, solver=short, classes=classes),
+            DiscreteTimeSurvival(**constant, solver=short, periods=[-0.5, 0.5, 1.5]),
         ),
     }

@@ -376,7 +376,7 @@ class PrivateLinearModel(BaseEstimator):
         conditions = (*of_steps, *solutions[0].conditions)
         if y is None:
             conditions += (_WORKERS.format(X.place),)
-        if people.unit != "row":
+        if people.unit != "row" or people.condition:
             conditions = people.stated(conditions)
         if spends.epsilon > method.models.epsilon:
             conditions += (

@@ -50,6 +50,10 @@ class People:
         True if every unit counts once.
     public : tuple of str
         Public numbers of the rows that the guarantee names.
+    nominal : ndarray or None
+        Weights of rows that are cut where a unit has more than 1 of them; None for 1/max(m, k).
+    condition : str
+        Statement of the weights of a unit's rows, where it is not that of ``rows_per_unit``.
     """
 
     size: int
@@ -61,6 +65,8 @@ class People:
     drawn: bool = False
     even: bool = True
     public: tuple[str, ...] = ()
+    nominal: FloatArray | None = None
+    condition: str = ""
 
     @classmethod
     def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
@@ -103,8 +109,18 @@ class People:
         factors = None if self.factors is None else self.factors[index]
         return replace(self, units=None, factors=factors, drawn=True)
 
+    def spread(self, index: NDArray[np.intp], condition: str) -> Self:
+        """Return the people of a table that has the named rows, several of each row."""
+        units = Units(np.arange(self.size), self.size) if self.units is None else self.units
+        factors = None if self.factors is None else self.factors[index]
+        own = Units(units.codes[index], units.count)
+        return replace(self, units=own, factors=factors, condition=condition)
+
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
+        if self.units is not None and self.nominal is not None:
+            factors = 1.0 if self.factors is None else self.factors
+            return self.units.capped(self.nominal * factors)
         if self.units is not None:
             return self.units.weights(self.rows_per_unit, self.factors)
         if self.factors is None:
@@ -119,6 +135,11 @@ class People:
 
     def check_solver(self, solver: Solver, *, weighted: bool = False) -> None:
         """Refuse weights that a solver cannot take; ``weighted`` if classes have some."""
+        if self.nominal is not None and not solver.takes_units:
+            raise NotSupported(
+                f"solver={solver.name!r} takes one row of each {self.unit}, and this model makes "
+                "several that differ in weight. Use solver='gd'."
+            )
         if self.rows_per_unit > 1 and not solver.takes_units:
             raise NotSupported(
                 f"solver={solver.name!r} takes one row of each person; got "
@@ -132,12 +153,17 @@ class People:
 
     def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """Return the conditions of a fit, of people instead of rows, with those of the unit."""
-        own = "one row of each person was drawn at random before anything was read, and used alone"
+        each = (
+            "row of each person" if not self.condition else f"of the rows made of each {self.unit}"
+        )
+        own = f"one {each} was drawn at random before anything was read, and used alone"
         if not self.drawn:
             k = self.rows_per_unit
             count = "m" if k == 1 else f"max(m, {k})"
             own = f"each row of a person with m rows has the weight 1/{count}, or less"
-        return (own, *(text.replace("one row can", "one person can") for text in conditions))
+            own = self.condition or own
+        one = f"one {self.unit} can"
+        return (own, *(text.replace("one row can", one) for text in conditions))
 
 
 @dataclass(frozen=True, eq=False)
