@@ -218,14 +218,19 @@ def test_without_event_all_durations_end_with_it(spells):
     np.testing.assert_array_equal(first.coef_, second.coef_)
 
 
-def test_the_baseline_is_smooth_where_the_budget_is_small(spells):
+def test_the_degree_of_the_baseline_follows_from_public_numbers(spells):
     X, time, event = spells
-    few = DiscreteTimeSurvival(0.1, periods=20, random_state=0).fit(X, time, event=event)
-    assert few.prepared_coef_.shape[1] == 4 + 2
-    many = DiscreteTimeSurvival(50.0, periods=5, random_state=0).fit(X, time, event=event)
-    assert many.prepared_coef_.shape[1] == 4 + 4
-    smooth = DiscreteTimeSurvival(50.0, periods=20, baseline="smooth", random_state=0)
-    assert smooth.fit(X, time, event=event).prepared_coef_.shape[1] == 4 + 5
+    for epsilon, periods, baseline, columns in (
+        (0.1, 20, "smooth", 2),
+        (50.0, 20, "smooth", 5),
+        (50.0, 5, "smooth", 4),
+        (0.1, 7, "free", 6),
+    ):
+        model = DiscreteTimeSurvival(epsilon, periods=periods, baseline=baseline, random_state=0)
+        assert model.fit(X, time, event=event).prepared_coef_.shape[1] == 4 + columns
+        assert model.baseline_.shape == (periods,)
+    with pytest.raises(ValueError, match="baseline"):
+        DiscreteTimeSurvival(baseline="flat").check_settings()
 
 
 @given(durations, st.integers(2, 6), st.integers(1, 3))
@@ -324,3 +329,28 @@ def test_a_gradient_solver_by_name_works(ordered):
     X, y = ordered
     model = OrdinalClassifier(5.0, classes=range(5), solver=GD(30), data_norm=4.0).fit(X, y)
     assert model.solver_ == "gd"
+
+
+def test_the_weights_of_a_fit_add_up_to_at_most_one_for_each_person(monkeypatch, spells):
+    X, time, event = spells
+    seen = []
+    weights_of = People.model_weights
+
+    def model_weights(self):
+        seen.append(weights_of(self))
+        return seen[-1]
+
+    monkeypatch.setattr(People, "model_weights", model_weights)
+    time = np.where(np.arange(len(time)) < 50, 0.5, time)  # seen in no whole period
+    event = np.where(np.arange(len(time)) < 50, 0, event)
+    for ids in (None, np.arange(len(time)) // 3):
+        seen.clear()
+        DiscreteTimeSurvival(1.0, periods=5, random_state=0).fit(X, time, event=event, groups=ids)
+        assert seen
+        for weights in seen:
+            assert weights.size == (len(time) if ids is None else len(np.unique(ids)))
+            totals = np.bincount(weights.codes, weights.values)
+            assert totals.max() <= 1.0
+            assert totals.max() > 0.8
+        if ids is None:
+            assert not np.bincount(seen[0].codes, seen[0].values)[:50].any()

@@ -42,9 +42,8 @@ MOST_LEVELS = 200
 SMOOTH = (2, 5)
 """Least and most degree of a smooth baseline."""
 
-SIGNAL_PER_COLUMN = 1500.0
-"""n·μ/k per column of the periods; with less, noise hides hazards of late periods, where few people
-are left (docs/families.md)."""
+SIGNAL_PER_DEGREE = 1500.0
+"""n·μ/k per degree; with less, noise hides hazards of late periods, where few people are left."""
 
 
 @dataclass(eq=False, repr=False)
@@ -321,9 +320,9 @@ class DiscreteTimeSurvival(LevelModel):
     periods : int or sequence of float
         Public periods: their ends in rising order, at least two, or a number T for the ends 1, 2,
         …, T of durations that are counted in periods. Times after the last end are censored.
-    baseline : {"auto", "smooth", "free"}, default="auto"
-        Baseline log odds: one number per period (``"free"``), or a polynomial of the period, of
-        degree 2 to 5. ``"auto"`` is free where n and the budget allow it.
+    baseline : {"smooth", "free"}, default="smooth"
+        Baseline log odds: a polynomial of the period, of degree 2 to 5 by n and the budget, or one
+        number per period. Few people are left in late periods, and their rows are clipped most.
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
 numeric, random_state, ledger, progress
         As in `LogisticRegression`; solvers that take sums over rows, such as ``"gd"``.
@@ -337,7 +336,7 @@ numeric, random_state, ledger, progress
     baseline_ : ndarray of shape (n_periods,)
         Log odds of the event in each period where ``X @ coef_`` is 0.
     levels_, intercept_
-        The same with events counted n_periods − 1 times, as they were fitted, and its first entry.
+        The same as they were fitted, with events counted n_periods − 1 times, and a constant.
     features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_, link_
         As in `OrdinalClassifier`.
 
@@ -346,9 +345,10 @@ numeric, random_state, ledger, progress
     **Privacy.** As in `LogisticRegression`, for a row of X with all of its person-period rows; with
     ``groups`` for a person with several rows of X. The periods are public.
 
-    A person has one event at most but up to T rows without one. So an event has the weight 1/2 and
-    each other row 1/(2(T − 1)), at most 1 together. This moves the log odds by log(T − 1), which
-    ``baseline_`` and hazards take back, and leaves slopes as they are (Prentice and Pyke 1979).
+    A person has one event at most but up to T rows without one. So an event counts T − 1 times as
+    much as each other row, and a person's rows have weights of at most 1 together. This moves the
+    log odds by log(T − 1), which ``baseline_`` and hazards take back, and leaves slopes as they
+    are (Prentice and Pyke 1979).
 
     References
     ----------
@@ -359,7 +359,7 @@ numeric, random_state, ledger, progress
 
     _: KW_ONLY
     periods: int | Sequence[float] = 10
-    baseline: str = "auto"
+    baseline: str = "smooth"
 
     __metadata_request__fit: ClassVar = {"event": True}
 
@@ -392,19 +392,16 @@ numeric, random_state, ledger, progress
             raise NotSupported("survival is for tables of this process, not of workers.")
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
         rows = PersonPeriods.of(durations, event, ends)
-        count, times = ends.size, people.rows_per_unit
-        nominal = np.where(rows.event, 0.5, 0.5 / (count - 1)) / times
+        more, times = math.exp(self._shift), people.rows_per_unit
+        one = 1.0 / max(more + ends.size - 1, ends.size)
+        nominal = np.where(rows.at_risk, np.where(rows.event, more * one, one), 0.0) / times
         condition = (
-            f"a row with an event has the weight 1/2, each of its {count} periods without one "
-            f"{0.5 / (count - 1):.4g}; the rows of one {people.unit} have at most 1 together"
+            f"a period with an event has the weight {more * one:.4g}, one without {one:.4g}, and "
+            f"all of one {people.unit} have at most 1 together"
         )
-        spread = replace(
-            people.spread(rows.person, condition),
-            nominal=np.where(rows.at_risk, nominal, 0.0),
-            even=False,
-        )
+        spread = replace(people.spread(rows.person, condition), nominal=nominal, even=False)
         targets, public = np.where(rows.event, 1.0, -1.0), ("the periods",)
-        basis = self._basis(count, people.size, settings.budget)
+        basis = self._basis(ends.size, people.size, settings.budget)
         where = (rows.person, rows.period)
         self._fit_levels(settings, X, *where, targets, spread, public, basis)
         return self
@@ -440,13 +437,12 @@ numeric, random_state, ledger, progress
         return np.asarray((before + survival) / 2 @ (ends - start))
 
     def _basis(self, count: int, size: int, budget: Budget) -> FloatArray:
-        """Return columns for the periods, by public numbers: one each, or few polynomials."""
-        columns = int(max(signal(size, budget) / SIGNAL_PER_COLUMN, SMOOTH[0]))
-        if self.baseline == "free" or (self.baseline == "auto" and columns >= count - 1):
+        """Return columns for the periods, by public numbers: few polynomials, or one each."""
+        if self.baseline == "free":
             return np.eye(count)[:, 1:]
-        degree = min(columns, count - 1, SMOOTH[1])
+        degree = min(max(int(signal(size, budget) / SIGNAL_PER_DEGREE), SMOOTH[0]), SMOOTH[1])
         at = np.linspace(-1.0, 1.0, count)
-        return np.asarray(np.polynomial.legendre.legvander(at, degree)[:, 1:])
+        return np.asarray(np.polynomial.legendre.legvander(at, min(degree, count - 1))[:, 1:])
 
     @property
     def _shift(self) -> float:
@@ -455,7 +451,7 @@ numeric, random_state, ledger, progress
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._ends()
-        choice("baseline", self.baseline, ("auto", "smooth", "free"))
+        choice("baseline", self.baseline, ("smooth", "free"))
         return super()._objective()
 
     def _ends(self) -> FloatArray:
