@@ -5,13 +5,28 @@ import warnings
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression
+from discreet import (
+    DiscreteTimeSurvival,
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    OrdinalClassifier,
+    PoissonRegressor,
+    QuantileRegressor,
+)
 
 ESTIMATORS = [
     LogisticRegression(),
     LinearSVC(),
     HuberRegressor(),
     LinearRegression(),
+    QuantileRegressor(),
+    PoissonRegressor(target_bounds=(0, 100)),
+    GammaRegressor(target_bounds=(0.1, 100)),
+    OrdinalClassifier(),
+    DiscreteTimeSurvival(),
 ]
 
 _REPEATED = "a row of weight 3 is one person's, three rows are those of three"

@@ -7,8 +7,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import mean_gamma_deviance, mean_pinball_loss, mean_poisson_deviance
 
-from discreet.objectives import LOSSES, Hinge, Huber, HuberHinge, Logistic, Sigmoid, Squared
+from discreet.objectives import (
+    LOSSES,
+    Gamma,
+    Hinge,
+    Huber,
+    HuberHinge,
+    Logistic,
+    Pinball,
+    Poisson,
+    Sigmoid,
+    SmoothPinball,
+    Squared,
+)
+from discreet.objectives.families import SMOOTHING
 
 EVERY = [
     Logistic(),
@@ -20,6 +34,14 @@ EVERY = [
     Huber(threshold=5.0),
     Squared(),
     Sigmoid(),
+    Poisson(),
+    Poisson(limit=7.5),
+    Gamma(),
+    Gamma(threshold=0.5),
+    Pinball(),
+    Pinball(quantile=0.9),
+    SmoothPinball(),
+    SmoothPinball(quantile=0.1),
 ]
 every_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
 convex_losses = pytest.mark.parametrize("loss", [x for x in EVERY if x.convex], ids=repr)
@@ -35,11 +57,26 @@ def kinks(loss, target):
             return [target * (1 - h), target * (1 + h)]
         case Huber(t):
             return [target - t, target + t]
+        case Poisson(c):
+            return [math.log(c)]
+        case Gamma(c):
+            return [math.log(target / (1 + c))]
+        case SmoothPinball():
+            return [target - SMOOTHING, target + SMOOTHING]
+        case Pinball():
+            return [target]
     return []
 
 
 def targets_of(loss):
-    return [-1.0, 1.0] if loss.task == "classification" else [-3.5, 0.0, 2.0]
+    if loss.task == "classification":
+        return [-1.0, 1.0]
+    match loss:
+        case Poisson(c):
+            return [0.0, c]
+        case Gamma():
+            return [0.01, 1.0, 2.0]
+    return [-3.5, 0.0, 2.0]
 
 
 def near_kink(loss, margin, target, distance):
@@ -47,7 +84,10 @@ def near_kink(loss, margin, target, distance):
 
 
 def test_losses_are_found_by_name():
-    assert set(LOSSES) == {"logistic", "hinge", "huber-hinge", "huber", "squared", "sigmoid"}
+    assert list(LOSSES) == [
+        *["logistic", "hinge", "huber-hinge", "huber", "squared", "sigmoid"],
+        *["poisson", "gamma", "pinball", "smooth-pinball"],
+    ]
     assert all(LOSSES[name]().name == name for name in LOSSES)
 
 
@@ -81,8 +121,10 @@ def test_convex_and_not_negative(loss, a, b, share):
 
 @every_loss
 def test_bounds_hold_and_are_attained(loss):
-    grid = np.concatenate([np.linspace(-60, 60, 240_001), [-1e8, 1e8]])
+    wide = np.concatenate([np.linspace(-60, 60, 240_001), [-1e8, 1e8]])
     for target in targets_of(loss):
+        edges = np.array(kinks(loss, target))
+        grid = np.concatenate([wide, edges - 1e-9, edges + 1e-9])
         slope = np.abs(loss.derivative(grid, target)).max()
         bend = loss.second_derivative(grid, target)
         assert slope <= loss.slope_bound
@@ -151,3 +193,54 @@ def test_bad_fields_are_refused_with_a_remedy(value):
         HuberHinge(value)
     with pytest.raises(ValueError, match=r"threshold must be a finite number > 0.*Use 1\.0"):
         Huber(value)
+
+
+@given(margin=margins, target=st.floats(-1e6, 1e6))
+def test_slopes_of_families_are_bounded_for_every_target(margin, target):
+    """The bounds must not rest on targets being valid: a person may change theirs at will."""
+    for loss in (Poisson(), Poisson(7.5), Gamma(), Gamma(0.5), Pinball(0.9), SmoothPinball(0.9)):
+        if not (isinstance(loss, Gamma) and target <= 0):  # estimators clip to positive bounds
+            assert abs(loss.derivative(margin, target)) <= loss.slope_bound
+
+
+@given(mean=st.floats(0.05, 0.9), margin=st.floats(-3, 0))
+def test_families_are_deviances_where_no_slope_is_clipped(mean, margin):
+    predicted = math.exp(margin)
+    assert Poisson().value(margin, mean) == pytest.approx(
+        mean_poisson_deviance([mean], [predicted]) / 2, abs=1e-12
+    )
+    if mean / predicted < 5:
+        deviance = mean_gamma_deviance([mean], [predicted]) / 2
+        assert Gamma().value(margin, mean) == pytest.approx(deviance, abs=1e-12)
+    wanted = mean_pinball_loss([mean], [margin], alpha=0.3)
+    assert Pinball(0.3).value(margin, mean) == pytest.approx(wanted, abs=1e-12)
+    width = SmoothPinball(0.3).value(margin, mean) - wanted
+    assert -1e-12 <= width <= SMOOTHING / 4 + 1e-12
+
+
+@pytest.mark.parametrize("loss", [Poisson(), Gamma(), SmoothPinball(0.8), Squared()], ids=repr)
+def test_local_shapes_are_those_of_a_constant_model(loss):
+    rng = np.random.default_rng(0)
+    y = np.clip(rng.normal(0.4, 0.1, 200_000), 1e-3, 1.0)
+    local = loss.local(y.mean(), y.std())
+    slopes = loss.derivative(np.full(y.size, local.margin), y)
+    assert abs(slopes.mean()) < 0.03
+    assert slopes.std() == pytest.approx(local.slope, rel=0.2)
+    bends = loss.second_derivative(np.full(y.size, local.margin), y)
+    assert bends.mean() == pytest.approx(local.curvature, rel=0.05)
+    if not isinstance(loss, SmoothPinball):
+        up = loss.local(y.mean() + 1e-4, y.std())
+        assert (up.margin - local.margin) / 1e-4 == pytest.approx(local.scale, rel=0.01)
+
+
+@pytest.mark.parametrize("mean", [-0.3, 0.0, 1e-9, 5.0])
+def test_local_shapes_survive_noisy_moments(mean):
+    for loss in (Poisson(), Gamma(), Pinball(0.99)):
+        assert all(math.isfinite(value) for value in loss.local(mean, 0.2))
+        assert loss.local(mean, 0.2).curvature > 0
+
+
+@pytest.mark.parametrize("value", [0, 0.005, 1, math.nan])
+def test_bad_quantiles_are_refused(value):
+    with pytest.raises(ValueError, match=r"quantile must be .* is the median"):
+        Pinball(value)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
+from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Pinball, Poisson, Squared
 
-LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(0.7), Squared()]
+LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(0.7), Squared(), Poisson(0.8), Pinball(0.3)]
 LAYOUTS = ["C", "F", "float32", "strided", "reversed", "read-only", "memmap", "float32-F"]
 LAYOUTS += ["csr-int32", "csr-int64", "csr-float32", "csr-matrix"]
 

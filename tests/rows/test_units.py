@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Gaussian, Relation
@@ -135,6 +137,23 @@ def test_weights_of_a_unit_add_up_to_one_at_most(k):
     for bad in (0, -1, 1.5, True, None):
         with pytest.raises(ValueError, match="rows_per_unit"):
             Units.of(codes, len(codes)).weights(bad)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 1)), min_size=1, max_size=60))
+def test_capped_weights_of_a_unit_add_up_to_one_at_most(rows):
+    codes, values = (np.array(part) for part in zip(*rows, strict=True))
+    units = Units.of(codes, len(codes))
+    weights = units.capped(values.astype(float))
+    for unit in range(units.count):
+        own = units.codes == unit
+        total = sum(Fraction(value) for value in weights.values[own].tolist())
+        assert total <= 1
+        asked = sum(Fraction(value) for value in values[own].tolist())
+        for value, weight in zip(values[own].tolist(), weights.values[own].tolist(), strict=True):
+            wanted = Fraction(value) / max(asked, Fraction(1))
+            assert abs(Fraction(weight) - wanted) <= Fraction(int(own.sum()) + 2, WEIGHT_STEPS)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        units.capped(np.full(len(codes), 1.5))
 
 
 def test_a_unit_of_very_many_rows_has_weight_one_at_most():

@@ -12,8 +12,17 @@ from typing import Any
 
 from discreet.audit.trials import Way
 from discreet.core import Budget
-from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
-from discreet.objectives import Huber, HuberHinge, Loss
+from discreet.estimators import (
+    DiscreteTimeSurvival,
+    GammaRegressor,
+    HuberRegressor,
+    LinearSVC,
+    LogisticRegression,
+    OrdinalClassifier,
+    PoissonRegressor,
+    QuantileRegressor,
+)
+from discreet.objectives import Huber, HuberHinge, Loss, Pinball, Poisson
 from discreet.preparation import Centre, Radius, Scale
 from discreet.solvers import (
     AGD,
@@ -98,6 +107,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         Recipe(_plain_gd(20), "side by side"),
         Recipe(GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"),
         Recipe(_plain_gd(5), "side by side", row_norm=None, label="clipped gradients"),
+        Recipe(_plain_gd(5), "side by side", loss=Pinball(0.9), label="quantile"),
     ),
     "sgd": (
         Recipe(_batches("sgd"), "side by side"),
@@ -142,7 +152,10 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         Recipe(_agd(splits=3), n_features=1, label="with refinements"),
         Recipe(_agd("published", splits=5, max_iterations=2), n_features=1),
     ),
-    "newton": (Recipe(Newton(iterations=1), loss=Huber(1.0)),),
+    "newton": (
+        Recipe(Newton(iterations=1), loss=Huber(1.0)),
+        Recipe(Newton(iterations=1), loss=Poisson(1.0), row_norm=None, label="Poisson"),
+    ),
     "shrunk-gd": (
         Recipe(ShrunkGD(iterations=2)),
         Recipe(ShrunkGD(iterations=1, first_share=1), label="one stage"),
@@ -154,12 +167,13 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
     """Return whole estimators: the automatic choice, a preparation, three classes, regression."""
     settings: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
     settings |= {"relation": str(budget.relation), "fit_intercept": False}
+    constant = {**settings, "fit_intercept": True}
     steps, short = [Radius(), Centre(), Scale()], GD(3, momentum=0.0, step_size=SMALL_STEP)
     classes = [-1, 0, 1]
     return {
         "auto": (
             LogisticRegression(**settings),
-            LogisticRegression(**{**settings, "fit_intercept": True}),
+            LogisticRegression(**constant),
         ),
         "pipeline: preparation and gd": (
             LogisticRegression(**settings, solver=GD(3), preparation=steps),
@@ -169,5 +183,16 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
             LinearSVC(**settings, solver=short, classes=classes, data_norm=ROW_NORM),
         ),
         "pipeline: automatic SVM": (LinearSVC(**settings),),
-        "pipeline: automatic regression": (HuberRegressor(**settings, target_bounds=(-1.0, 1.0)),),
+        "pipeline: automatic regression": (
+            HuberRegressor(**settings, target_bounds=(-1.0, 1.0)),
+            QuantileRegressor(**settings, target_bounds=(-1.0, 1.0), quantile=0.9),
+        ),
+        "pipeline: counts and amounts": (
+            PoissonRegressor(**constant, target_bounds=(0.0, 1.0)),
+            GammaRegressor(**constant, target_bounds=(0.1, 1.0)),
+        ),
+        "pipeline: several rows of each": (
+            OrdinalClassifier(**constant, solver=short, classes=classes),
+            DiscreteTimeSurvival(**constant, solver=short, periods=[-0.5, 0.5, 1.5]),
+        ),
     }

@@ -25,6 +25,9 @@ LOSSES = {
     "hinge": "classes: support vector machine",
     "sigmoid": "classes: a smooth count of errors, not convex",
     "squared": "numbers: least squares",
+    "poisson": "counts: Poisson regression",
+    "gamma": "positive numbers: gamma regression",
+    "quantile": "numbers: regression of the median, or of --quantile",
 }
 
 
@@ -47,6 +50,9 @@ def fit(
             + ". By default logistic for classes, squared for numbers.",
             autocompletion=lambda incomplete: [n for n in LOSSES if n.startswith(incomplete)],
         ),
+    ] = None,
+    quantile: Annotated[
+        float | None, typer.Option(help="Quantile for --loss quantile; 0.5 is the median.")
     ] = None,
     solver: Annotated[
         str, typer.Option(help="See: discreet solvers.", autocompletion=options.complete_solvers)
@@ -147,6 +153,7 @@ def fit(
         table,
         loss,
         class_weight,
+        quantile,
         epsilon=epsilon,
         delta=delta,
         relation=str(relation),
@@ -217,13 +224,19 @@ def fit(
 
 
 def _estimator(
-    table: Any, loss: str | None, class_weight: list[str] | None, **settings: Any
+    table: Any,
+    loss: str | None,
+    class_weight: list[str] | None,
+    quantile: float | None,
+    **settings: Any,
 ) -> Any:
     """Make the estimator for the schema's target and a loss."""
     import discreet
 
     if loss is not None and loss not in LOSSES:
         raise Problem(Exit.USAGE, f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
+    if quantile is not None and loss != "quantile":
+        raise Problem(Exit.USAGE, "--quantile is for --loss quantile.")
     if table.target.is_classification:
         kind, estimators = "classes", {"logistic": discreet.LogisticRegression}
         estimators |= {
@@ -235,7 +248,14 @@ def _estimator(
         if class_weight:
             raise Problem(Exit.USAGE, "--class-weight is for targets with classes.")
         kind = "numbers"
-        estimators = {"squared": discreet.LinearRegression, "huber": discreet.HuberRegressor}
+        level = 0.5 if quantile is None else quantile
+        estimators = {
+            "squared": discreet.LinearRegression,
+            "huber": discreet.HuberRegressor,
+            "poisson": discreet.PoissonRegressor,
+            "gamma": discreet.GammaRegressor,
+            "quantile": partial(discreet.QuantileRegressor, quantile=level),
+        }
         settings["target_bounds"] = (table.target.low, table.target.high)
     chosen = next(iter(estimators)) if loss is None else loss
     if chosen in estimators:

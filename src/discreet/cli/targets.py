@@ -116,8 +116,10 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
 
 def _for_small_tables(estimator: Any) -> Any:
     """Return an estimator with the same settings for two columns and targets from −1 to 1."""
+    import numpy as np
     from sklearn.base import clone
 
+    from discreet.estimators.log_linear import LogLinearRegressor
     from discreet.preparation import Bounds
 
     small = clone(estimator)
@@ -125,7 +127,11 @@ def _for_small_tables(estimator: Any) -> Any:
     if "classes" in settings:
         small.set_params(classes=[-1, 1, *range(2, len(estimator.classes_))])
     if settings.get("target_bounds") is not None:  # the model itself is fitted from −1 to 1
-        small.set_params(target_bounds=(-1.0, 1.0))
+        low = 0.1 if isinstance(small, LogLinearRegressor) else -1.0
+        small.set_params(target_bounds=(low, 1.0))
+    if "periods" in settings:
+        ends = np.linspace(-0.5, 1.5, len(estimator.levels_))
+        small.set_params(periods=ends.tolist())
     if settings["preparation"] is not None:
         steps = list(settings["preparation"])
         for k, step in enumerate(steps):

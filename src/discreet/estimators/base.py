@@ -390,8 +390,7 @@ class PrivateLinearModel(BaseEstimator):
             bar.finish()
         if self.data_norm is not None:
             public = (*public, f"the bound {self.data_norm:g} on a row's norm")
-        if people.factors is not None:
-            public = (*public, "the sample weights of the rows")
+        public = (*public, *people.public)
         if by_class is not None:
             public = (*public, *by_class.public)
         if method.expansion is not None:
@@ -403,7 +402,7 @@ class PrivateLinearModel(BaseEstimator):
         conditions = (*of_steps, *solutions[0].conditions)
         if y is None:
             conditions += (_WORKERS.format(X.place),)
-        if people.unit != "row":
+        if people.unit != "row" or people.condition:
             conditions = people.stated(conditions)
         if spends.epsilon > method.models.epsilon:
             conditions += (

@@ -272,6 +272,16 @@ class Link:
         check_fields(self, number, "slope", least=1e-12)
         check_fields(self, number, "noise", least=0.0)
 
+    @classmethod
+    def of(cls, solution: Solution, steps: tuple[Step, ...]) -> Self:
+        """Return the link for rows of the norm that `Scale` makes, of a solution on them."""
+        clip, deviation = solution.clip, solution.deviation
+        norms = [step.norm for step in steps if isinstance(step, Scale)]
+        if not norms or clip is None or deviation is None:
+            return cls()
+        norm = math.hypot(norms[-1], 1.0)
+        return cls(min(1.0, clip / norm), (deviation * norm) ** 2)
+
     def positive(self, scores: FloatArray) -> FloatArray:
         """Return the probability of the second class."""
         shrunk = scores / math.sqrt(1 + math.pi * self.noise / 8)
@@ -395,13 +405,8 @@ class LogisticRegression(LinearClassifier):
         return Logistic()
 
     def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
-        """Keep the map from scores to probabilities for rows of the norm that `Scale` makes."""
-        clip, deviation = solution.clip, solution.deviation
-        norms = [step.norm for step in steps if isinstance(step, Scale)]
-        self.link_ = Link()
-        if norms and clip is not None and deviation is not None:
-            norm = math.hypot(norms[-1], 1.0)
-            self.link_ = Link(min(1.0, clip / norm), (deviation * norm) ** 2)
+        """Keep the map from scores to probabilities."""
+        self.link_ = Link.of(solution, steps)
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:

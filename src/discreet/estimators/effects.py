@@ -152,8 +152,13 @@ def _effect(
     centred = basis - basis.mean(axis=0)
     deviation = None
     if model.deviation_ is not None:
-        linear = unclipped_map(model.preparation_, basis.shape[1]).linear
-        moved = centred * linear if linear.ndim == 1 else centred @ linear.T
+        prepared = centred
+        if (levels := model.prepared_coef_.shape[1] - basis.shape[1]) > 0:  # not columns of X
+            made = model.features_.expansion
+            first = int(model.n_features_in_) - (0 if made is None else len(made.columns))
+            prepared = np.insert(centred, [first] * levels, 0.0, axis=1)
+        linear = unclipped_map(model.preparation_, prepared.shape[1]).linear
+        moved = prepared * linear if linear.ndim == 1 else prepared @ linear.T
         deviation = model.deviation_ * np.linalg.norm(moved, axis=1)
     return Effect(name, at, np.atleast_2d(model.coef_) @ centred.T, deviation)
 

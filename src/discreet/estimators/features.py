@@ -18,7 +18,7 @@ from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
 from discreet.preparation.steps import Bounds, Step
 from discreet.validate import choice, display, number
 
-__all__ = ["KINDS", "NumericColumn", "Plan", "choose", "declared"]
+__all__ = ["KINDS", "NumericColumn", "Plan", "choose", "declared", "signal"]
 
 KINDS = ("auto", "linear", "additive", "kernel")
 """Values of ``features``."""
@@ -136,7 +136,7 @@ def choose(
             "for others. Name them in it, or give them public bounds in numeric."
         )
     left = 1.0 - BOUNDS_SHARE if open_columns else 1.0
-    signal = _signal(n_rows, budget) * left**0.5
+    strength = signal(n_rows, budget) * left**0.5
     ends = [
         (0.0, 1.0) if column.low is None or j in already else (column.low, column.high)
         for j, column in zip(at, columns, strict=True)
@@ -144,12 +144,12 @@ def choose(
     low, high = np.array(ends, dtype=np.float64).T
     bounds = Bounds(open_columns, share=BOUNDS_SHARE) if open_columns else None
     if features == "kernel":
-        count = int(np.clip(signal / SIGNAL_PER_COSINE, *COSINES))
+        count = int(np.clip(strength / SIGNAL_PER_COSINE, *COSINES))
         gamma = kernel_gamma(len(at))
         made: Expansion = Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED)
         return Plan(n_features - len(at) + made.count, made, bounds)
     bins = [column.shape == "bins" for column in columns]
-    pieces = pieces_for(n_rows, n_features, len(at), signal, least=features == "additive")
+    pieces = pieces_for(n_rows, n_features, len(at), strength, least=features == "additive")
     if pieces == 0:
         return Plan(n_features)
     made = Splines(
@@ -181,7 +181,7 @@ def kernel_gamma(columns: int) -> float:
     return 6.0 / columns
 
 
-def _signal(n_rows: int, budget: Budget) -> float:
+def signal(n_rows: int, budget: Budget) -> float:
     """Return n·μ/k; of a pure budget n·ε/k."""
     mu = budget.epsilon if budget.pure else budget.to_gdp().mu
     return n_rows * mu / budget.relation.rows_changed

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -28,7 +28,9 @@ from discreet.core import Guarantee
 from discreet.errors import ModelFileError, NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, LogisticRegression
-from discreet.estimators.regressors import HuberRegressor, LinearRegression
+from discreet.estimators.levels import DiscreteTimeSurvival, LevelModel, OrdinalClassifier
+from discreet.estimators.log_linear import GammaRegressor, PoissonRegressor
+from discreet.estimators.regressors import HuberRegressor, LinearRegression, QuantileRegressor
 from discreet.files import replacing
 from discreet.preparation import (
     FITTED_STEPS,
@@ -52,13 +54,20 @@ LARGEST = 2**30
 NOT_SAVED = ("ledger", "ledger_entry_", "progress", "random_state", "trace_", "verbose")
 """Parameters and attributes that belong to a process, not to a model, and the trace."""
 
-Model: TypeAlias = LogisticRegression | LinearSVC | LinearRegression | HuberRegressor
+Model: TypeAlias = (
+    LogisticRegression
+    | LinearSVC
+    | LinearRegression
+    | HuberRegressor
+    | QuantileRegressor
+    | PoissonRegressor
+    | GammaRegressor
+    | OrdinalClassifier
+    | DiscreteTimeSurvival
+)
 Number = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
-_KINDS: dict[str, type[Model]] = {
-    kind.__name__: kind
-    for kind in (HuberRegressor, LinearRegression, LinearSVC, LogisticRegression)
-}
+_KINDS: dict[str, type[Model]] = {kind.__name__: kind for kind in get_args(Model)}
 _LABELS = re.compile(r"[<>|=]?(U\d{1,4}|[iu][1248]|f[248]|b1|O)")
 _CHECKSUM = b',\n"sha256": "'
 
@@ -109,6 +118,7 @@ class _Fitted(_Entry):
     row_norm: Annotated[float, Meta(gt=0, le=sys.float_info.max)] | None
     multinomial: bool | None
     link: _Link | None
+    levels: Annotated[list[Number], Meta(min_length=1)] | None = None
 
 
 class _Estimator(_Entry):
@@ -278,7 +288,7 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it: NumPy arrays and scalars as lists and numbers."""
 
     def converted(value: Any) -> Any:
-        if hasattr(value, "__array__"):
+        if hasattr(value, "__array__") or isinstance(value, range):
             return np.asarray(value).tolist()
         raise TypeError(
             f"{type(value).__name__} cannot be written to a file: it is neither text, a finite "
@@ -372,6 +382,7 @@ def _fitted(estimator: Any) -> _Fitted:
             raise ValueError(f"{name}_ must be finite double-precision numbers to be saved.")
     slopes, constants = state.pop("prepared_coef"), state.pop("prepared_intercept")
     prepared = any(not isinstance(step, FittedBounds) for step in state["preparation"])
+    prepared = prepared or "levels" in state  # which have columns of their own there
     unknown = sorted(f"{name}_" for name in set(state) - set(_Fitted.__struct_fields__))
     if unknown:
         raise TypeError(f"the model has attributes that a file cannot hold: {unknown}.")
@@ -390,6 +401,7 @@ def _fitted(estimator: Any) -> _Fitted:
         row_norm=state["row_norm"],
         multinomial=state.get("multinomial"),
         link=None if link is None else _Link(link.slope, link.noise),
+        levels=None if "levels" not in state else state["levels"].tolist(),
     )
 
 
@@ -439,27 +451,45 @@ def _restored(stored: _Estimator) -> Any:
     if expansion is not None and max(expansion.columns) >= columns:
         raise ValueError(f"the features are not for {columns:,} columns.")
     width = estimator.features_.width(columns)
+    has_levels = isinstance(estimator, LevelModel)
+    if (fitted.levels is not None) is not has_levels or (has_levels and fitted.prepared is None):
+        raise ValueError("models with a constant per level, and they alone, have levels.")
+    seen = width  # by the steps; levels have columns of their own
+    if has_levels and fitted.prepared is not None:
+        seen = max(width, *(len(row) for row in fitted.prepared.coef))
     for step in estimator.preparation_:
-        if not step.accepts(columns if isinstance(step, FittedBounds) else width):
-            raise ValueError(f"the fitted step {step.name!r} is not for {width:,} columns.")
+        if not step.accepts(columns if isinstance(step, FittedBounds) else seen):
+            raise ValueError(f"the fitted step {step.name!r} is not for {seen:,} columns.")
     estimator.deviation_ = fitted.deviation
     estimator.solver_, estimator.row_norm_ = fitted.solver, fitted.row_norm
     classifies = isinstance(estimator, LinearClassifier)
-    if {fitted.classes is not None, fitted.multinomial is not None} != {classifies}:
+    ordered = isinstance(estimator, OrdinalClassifier)
+    if (fitted.classes is not None, fitted.multinomial is not None) != (
+        classifies or ordered,
+        classifies,
+    ):
         raise ValueError("classifiers, and they alone, have classes and multinomial.")
-    if (fitted.link is not None) is not isinstance(estimator, LogisticRegression):
+    if (fitted.link is not None) is not (has_levels or isinstance(estimator, LogisticRegression)):
         raise ValueError("a logistic regression has a link, other models have none.")
     if fitted.link is not None:
         estimator.link_ = Link(fitted.link.slope, fitted.link.noise)
     n_models = 1
     if fitted.classes is not None:
-        estimator.multinomial_, estimator.classes_ = fitted.multinomial, _labels(fitted.classes)
+        estimator.classes_ = _labels(fitted.classes)
+    if classifies:
+        estimator.multinomial_ = fitted.multinomial
         n_models = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+    if fitted.levels is not None:
+        estimator.levels_ = np.array(fitted.levels)
+        expected_levels = len(estimator._ends()) if not ordered else len(estimator.classes_) - 1
+        if len(fitted.levels) != expected_levels:
+            raise ValueError(f"there must be {expected_levels} levels.")
     prepared = fitted.prepared or _Weights(fitted.coef, fitted.intercept)
-    for stored_weights in (_Weights(fitted.coef, fitted.intercept), prepared):
-        coef, intercept = stored_weights.coef, stored_weights.intercept
-        if [len(row) for row in coef] != [width] * n_models or len(intercept) != n_models:
-            raise ValueError(f"coef must have the shape {(n_models, width)}, intercept {n_models}.")
+    whole = width if fitted.prepared is None else seen
+    for weights, size in ((_Weights(fitted.coef, fitted.intercept), width), (prepared, whole)):
+        coef, intercept = weights.coef, weights.intercept
+        if [len(row) for row in coef] != [size] * n_models or len(intercept) != n_models:
+            raise ValueError(f"coef must have the shape {(n_models, size)}, intercept {n_models}.")
     estimator.coef_, estimator.intercept_ = np.array(fitted.coef), np.array(fitted.intercept)
     estimator.prepared_coef_ = np.array(prepared.coef)
     estimator.prepared_intercept_ = np.array(prepared.intercept)

@@ -22,7 +22,7 @@ from discreet.rows import RowWeights, Units, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
-__all__ = ["ClassWeights", "People", "check_class_weight"]
+__all__ = ["ClassWeights", "Exposure", "People", "check_class_weight"]
 
 _FRAMES = 200
 """Callers that are looked at for groups that did not arrive."""
@@ -48,6 +48,12 @@ class People:
         True if these are rows of which one was drawn for each unit.
     even : bool
         True if every unit counts once.
+    public : tuple of str
+        Public numbers of the rows that the guarantee names.
+    nominal : ndarray or None
+        Weights of rows that are cut where a unit has more than 1 of them; None for 1/max(m, k).
+    condition : str
+        Statement of the weights of a unit's rows, where it is not that of ``rows_per_unit``.
     """
 
     size: int
@@ -58,6 +64,9 @@ class People:
     plural: str = "rows"
     drawn: bool = False
     even: bool = True
+    public: tuple[str, ...] = ()
+    nominal: FloatArray | None = None
+    condition: str = ""
 
     @classmethod
     def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
@@ -69,6 +78,7 @@ class People:
                 "workers. Read them with schema.open(files), which needs little memory."
             )
         factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
+        public = () if factors is None else ("the sample weights of the rows",)
         if groups is None:
             if rows_per_unit is not None:
                 raise ValueError(
@@ -77,7 +87,7 @@ class People:
                     "scikit-learn's metadata routing."
                 )
             warn_if_dropped()
-            return cls(n_rows, factors=factors, even=factors is None)
+            return cls(n_rows, factors=factors, even=factors is None, public=public)
         units = Units.of(groups, n_rows)
         if units.count < 2:
             raise ValueError(
@@ -86,7 +96,8 @@ class People:
             )
         even = factors is None and rows_per_unit in (None, 1)
         names = ("person", "people")
-        return cls(units.count, units, rows_per_unit or 1, factors, *names, even=even)
+        own = (units, rows_per_unit or 1, factors, *names)
+        return cls(units.count, *own, even=even, public=public)
 
     def times(self, factors: FloatArray) -> Self:
         """Return the same rows with their weights multiplied by factors from 0 to 1."""
@@ -98,8 +109,18 @@ class People:
         factors = None if self.factors is None else self.factors[index]
         return replace(self, units=None, factors=factors, drawn=True)
 
+    def spread(self, index: NDArray[np.intp], condition: str) -> Self:
+        """Return the people of a table that has the named rows, several of each row."""
+        units = Units(np.arange(self.size), self.size) if self.units is None else self.units
+        factors = None if self.factors is None else self.factors[index]
+        own = Units(units.codes[index], units.count)
+        return replace(self, units=own, factors=factors, condition=condition)
+
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
+        if self.units is not None and self.nominal is not None:
+            factors = 1.0 if self.factors is None else self.factors
+            return self.units.capped(self.nominal * factors)
         if self.units is not None:
             return self.units.weights(self.rows_per_unit, self.factors)
         if self.factors is None:
@@ -114,6 +135,11 @@ class People:
 
     def check_solver(self, solver: Solver, *, weighted: bool = False) -> None:
         """Refuse weights that a solver cannot take; ``weighted`` if classes have some."""
+        if self.nominal is not None and not solver.takes_units:
+            raise NotSupported(
+                f"solver={solver.name!r} takes one row of each {self.unit}, and this model makes "
+                "several that differ in weight. Use solver='gd'."
+            )
         if self.rows_per_unit > 1 and not solver.takes_units:
             raise NotSupported(
                 f"solver={solver.name!r} takes one row of each person; got "
@@ -122,17 +148,56 @@ class People:
         if (self.factors is not None or weighted) and not solver.takes_weights:
             raise NotSupported(
                 f"solver={solver.name!r} takes rows without weights only. Use solver='gd', or "
-                "leave sample_weight and class_weight out."
+                "leave sample_weight, class_weight and exposure out."
             )
 
     def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """Return the conditions of a fit, of people instead of rows, with those of the unit."""
-        own = "one row of each person was drawn at random before anything was read, and used alone"
+        each = (
+            "row of each person" if not self.condition else f"of the rows made of each {self.unit}"
+        )
+        own = f"one {each} was drawn at random before anything was read, and used alone"
         if not self.drawn:
             k = self.rows_per_unit
             count = "m" if k == 1 else f"max(m, {k})"
             own = f"each row of a person with m rows has the weight 1/{count}, or less"
-        return (own, *(text.replace("one row can", "one person can") for text in conditions))
+            own = self.condition or own
+        one = f"one {self.unit} can"
+        return (own, *(text.replace("one row can", one) for text in conditions))
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """Time, area or number at risk that each row's target was counted over: private, as the row.
+
+    A count y over the exposure e has the mean e·exp(m). Its loss is e times that of the rate y/e,
+    so the row becomes a rate with the weight min(e, bound)/bound, a number from 0 to 1 that depends
+    on this row and on the public ``bound``. Without a bound, for losses of the rate alone, rows
+    have no such weight.
+    """
+
+    values: Any
+    bound: float | None
+
+    def applied(self, X: Any, y: NDArray[Any] | None, people: People) -> tuple[FloatArray, People]:
+        """Return rates, and people whose rows are weighted by exposure."""
+        if y is None:
+            raise NotSupported(
+                "exposure is for tables of this process, and these rows are on workers. Divide "
+                "targets by it, where all rows may count the same."
+            )
+        given = np.asarray(self.values)
+        if given.shape != (X.shape[0],) or given.dtype.kind not in "biuf":
+            raise ValueError("exposure must be one-dimensional, with one number for each row of X.")
+        values = given.astype(np.float64)
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError("exposure must be finite numbers above 0; some are not.")
+        with np.errstate(all="ignore"):  # a warning about one row would be about that row
+            rates = np.asarray(y, dtype=np.float64) / values
+        if self.bound is None:
+            return rates, people
+        weighted = people.times(np.minimum(values / self.bound, 1.0))
+        return rates, replace(weighted, public=(*people.public, "the bound on exposure"))
 
 
 @dataclass(frozen=True, eq=False)

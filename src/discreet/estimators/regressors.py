@@ -1,4 +1,4 @@
-"""Private linear regressors: `LinearRegression` and `HuberRegressor`."""
+"""Private linear regressors: `LinearRegression`, `HuberRegressor` and `QuantileRegressor`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from discreet.core import Budget
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
-from discreet.estimators.people import People
-from discreet.objectives import L2, Huber, Loss, Squared
+from discreet.estimators.people import Exposure, People
+from discreet.objectives import L2, Huber, Loss, Pinball, SmoothPinball, Squared
+from discreet.solvers import resolve
 from discreet.validate import FloatArray, number
 
-__all__ = ["HuberRegressor", "LinearRegression", "LinearRegressor"]
+__all__ = ["HuberRegressor", "LinearRegression", "LinearRegressor", "QuantileRegressor"]
 
 
 def _in_units(
@@ -62,6 +63,16 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         -------
         self
         """
+        return self._fit(X, y, groups, sample_weight)
+
+    def _fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: Any,
+        sample_weight: ArrayLike | None,
+        exposure: Exposure | None = None,
+    ) -> Self:
         centre, scale = self._target_units()
         settings = self._settings()
         private = settings.method is None or settings.method.solver.private
@@ -71,16 +82,18 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 "for targets in [-1, 1]: larger ones are clipped, and much smaller ones are lost "
                 "in noise. Pass target_bounds=(low, high), public bounds of the target.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         X, y = self._read(X, y, settings, numbers=True)
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        if exposure is not None:
+            y, people = exposure.applied(X, y, people)
         method = self._method(settings, X, people)
         bounds = None if self.target_bounds is None else self._bounds()
         public = () if bounds is None else ("the bounds of the target",)
         rule = partial(_in_units, bounds=bounds, centre=centre, scale=scale)
         weights = self._fit_models(settings, method, X, y, [rule], public, people)
-        coefficients, intercepts = self._set_weights(weights, scale, centre)
+        coefficients, intercepts = self._set_weights(weights, *self._margin_units())
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         return self
 
@@ -88,11 +101,11 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
     def predict(self, X: Any) -> FloatArray:
         """Return ``X @ coef_ + intercept_``, clipped to ``target_bounds`` if given."""
         check_is_fitted(self, "coef_")
-        return self._clipped(self._margins(self._read_new(X))[:, 0])
+        return self._predicted(self._margins(self._read_new(X))[:, 0])
 
-    def _clipped(self, target: FloatArray) -> FloatArray:
-        """Return targets or predictions clipped to the public bounds, if there are any."""
-        return target if self.target_bounds is None else np.clip(target, *self._bounds())
+    def _predicted(self, margins: FloatArray) -> FloatArray:
+        """Return predictions for margins, each from its margin alone, within the public bounds."""
+        return margins if self.target_bounds is None else np.clip(margins, *self._bounds())
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._target_units()
@@ -120,6 +133,11 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         if self.fit_intercept:
             return (low + high) / 2, (high - low) / 2
         return 0.0, max(abs(low), abs(high))
+
+    def _margin_units(self) -> tuple[float, float]:
+        """Return factor and constant that bring margins of the fit to units of `predict`."""
+        centre, scale = self._target_units()
+        return scale, centre
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: sparse input works, and privacy leaves little score.
@@ -209,3 +227,40 @@ preparation_
 
     def _loss(self) -> Loss:
         return Huber(self.threshold)
+
+
+@dataclass(eq=False, repr=False)
+class QuantileRegressor(LinearRegressor):
+    """Regression of a quantile, such as the median, under differential privacy.
+
+    Minimises the mean pinball loss plus ``alpha/2·‖w‖²`` (intercept included), on a target scaled
+    to [-1, 1]. Its kink is smoothed over ±0.02 for ``"auto"`` and solvers that need a smooth loss:
+    it is then the quantile of targets blurred by ±1/100 of the width of ``target_bounds``.
+
+    Parameters
+    ----------
+    epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
+rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+        As in `LinearRegression`.
+    quantile : float, default=0.5
+        The quantile, from 0.01 to 0.99.
+
+    Attributes
+    ----------
+    coef_, intercept_, features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, \
+preparation_
+        As in `LinearRegression`.
+
+    Notes
+    -----
+    **Privacy.** As in `LinearRegression`.
+    """
+
+    _: KW_ONLY
+    quantile: float = 0.5
+
+    def _loss(self) -> Loss:
+        exact = Pinball(self.quantile)
+        if isinstance(self.solver, str) and self.solver == "auto":
+            return SmoothPinball(self.quantile)
+        return SmoothPinball(self.quantile) if resolve(self.solver).needs_smooth_loss else exact

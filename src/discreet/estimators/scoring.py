@@ -227,7 +227,7 @@ def score_regressor(
     account = None if budget is None else _charged(budget, ledger, people)
     low, high = bounds
     width = high - low
-    predicted = model._clipped(row_scores(model, X)[:, 0])
+    predicted = model._predicted(row_scores(model, X)[:, 0])
     truth = np.asarray(y, dtype=np.float64)
     error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
     error = np.minimum(np.nan_to_num(error, nan=1.0), 1.0)

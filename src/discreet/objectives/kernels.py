@@ -1,11 +1,13 @@
 # mypy: ignore-errors
-"""Compiled forms of the losses in ``losses.py``, for one margin at a time and for arrays.
+"""Compiled forms of losses, for one margin at a time and for arrays.
+
+The NumPy forms are in ``losses.py`` and ``families.py``.
 
 Each formula is that of the NumPy form, in plain arithmetic, so that loops over rows are vectorised
 and a row's number has the same bits wherever the row lies. Results agree with NumPy's to 4 units in
 the last place, which tests check. What is not a number stays so.
 
-Kernels know a loss by its code (`discreet.objectives.losses.kernel_code`) and its parameter.
+Kernels know a loss by its code (`discreet.objectives.kernel_code`) and its parameter.
 """
 
 import math
@@ -15,8 +17,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from discreet.objectives.compile import kernel
+from discreet.objectives.families import SMOOTHING
 
 LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(1, 7)
+POISSON, GAMMA, PINBALL, SMOOTH_PINBALL = range(7, 11)
 """Codes of losses, in the order of ``LOSSES``; 0 is a loss without kernels."""
 
 REACH = 300.0
@@ -64,6 +68,27 @@ def _small_exp(z):
     """Return exp(−|z|), cut off at `REACH` (also where z is not a number)."""
     size = abs(z)
     return exp(-size if size < REACH else -REACH)
+
+
+@kernel
+def _cut_exp(z):
+    """Return exp(z), with z cut to ±`REACH`."""
+    cut = REACH if z > REACH else z
+    return exp(-REACH if cut < -REACH else cut)
+
+
+@kernel
+def exponentials(values, out):
+    """Write exp of each value to out, each from that value alone, to the last bit."""
+    for i in range(out.size):
+        out[i] = _cut_exp(values[i])
+
+
+@kernel
+def _cut(value, low, high):
+    """Return the value cut to [low, high]; what is not a number stays so."""
+    value = high if value > high else value
+    return low if value < low else value
 
 
 @kernel
@@ -117,7 +142,24 @@ def loss(code, parameter, margin, target):
         z = target * margin
         small = _small_exp(z)
         return (small if z >= 0.0 else 1.0) / (1.0 + small) if z == z else z
+    if code == POISSON:
+        y, top = _cut(target, 0.0, parameter), math.log(parameter)
+        near = top if margin > top else margin
+        own = y * math.log(y) if y > 0.0 else 0.0
+        rest = (_cut_exp(near) - y) - (y * near - own)
+        return (0.0 if rest < 0.0 else rest) + (parameter - y) * (margin - near)
+    if code == GAMMA:
+        gap, most = math.log(target) - margin, math.log1p(parameter)
+        near = most if gap > most else gap
+        rest = math.expm1(near) - near
+        return (0.0 if rest < 0.0 else rest) + parameter * (gap - near)
     r = margin - target
+    if code == PINBALL:
+        return (1.0 - parameter) * r if r > 0.0 else -parameter * r
+    if code == SMOOTH_PINBALL:
+        near, rest = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING, r - SMOOTHING
+        rest = 0.0 if rest < 0.0 else rest
+        return near * (near / (4.0 * SMOOTHING)) + rest - parameter * r
     return 0.5 * r * r
 
 
@@ -189,6 +231,41 @@ def squared_slopes(_parameter, margins, targets, out):
         out[i] = margins[i] - targets[i]
 
 
+@kernel
+def poisson_slopes(limit, margins, targets, out):
+    """Write φ' of the Poisson loss to out: mean less target, both cut to the limit."""
+    top = math.log(limit)
+    for i in range(out.size):
+        mean = _cut_exp(top if margins[i] > top else margins[i])
+        mean = limit if mean > limit else mean
+        out[i] = mean - _cut(targets[i], 0.0, limit)
+
+
+@kernel
+def gamma_slopes(threshold, margins, targets, out):
+    """Write φ' of the gamma loss to out, clipped from below."""
+    for i in range(out.size):
+        slope = 1.0 - targets[i] * _cut_exp(-margins[i])
+        out[i] = -threshold if slope < -threshold else slope
+
+
+@kernel
+def pinball_slopes(quantile, margins, targets, out):
+    """Write φ' of the pinball loss to out, 0 at the kink."""
+    for i in range(out.size):
+        r = margins[i] - targets[i]
+        above = 1.0 if r > 0.0 else (0.0 if r < 0.0 else quantile)
+        out[i] = above - quantile if r == r else r
+
+
+@kernel
+def smooth_pinball_slopes(quantile, margins, targets, out):
+    """Write φ' of the smoothed pinball loss to out."""
+    for i in range(out.size):
+        near = _cut(margins[i] - targets[i], -SMOOTHING, SMOOTHING)
+        out[i] = (near + SMOOTHING) / (2.0 * SMOOTHING) - quantile
+
+
 SLOPES = (
     None,
     logistic_slopes,
@@ -197,6 +274,10 @@ SLOPES = (
     huber_slopes,
     squared_slopes,
     sigmoid_slopes,
+    poisson_slopes,
+    gamma_slopes,
+    pinball_slopes,
+    smooth_pinball_slopes,
 )
 """By code."""
 
@@ -214,6 +295,14 @@ def slopes(code, parameter, margins, targets, out):
         huber_slopes(parameter, margins, targets, out)
     elif code == SIGMOID:
         sigmoid_slopes(parameter, margins, targets, out)
+    elif code == POISSON:
+        poisson_slopes(parameter, margins, targets, out)
+    elif code == GAMMA:
+        gamma_slopes(parameter, margins, targets, out)
+    elif code == PINBALL:
+        pinball_slopes(parameter, margins, targets, out)
+    elif code == SMOOTH_PINBALL:
+        smooth_pinball_slopes(parameter, margins, targets, out)
     else:
         squared_slopes(parameter, margins, targets, out)
 

@@ -16,6 +16,8 @@ loss               φ                                 bound on |φ'| bound on φ
 ``sigmoid``        1/(1 + exp(ym)), not convex       1/4           √3/18
 =================  ================================  ============  ============
 
+Losses of counts, positive amounts and quantiles are in ``families.py``.
+
 All methods work elementwise on arrays, are accurate for margins of any size and never warn; a
 value too large for a float is ``inf``. Kernels compute the same formulas row by row; their compiled
 forms are in ``kernels.py``, and tests compare the two.
@@ -28,7 +30,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,8 +40,24 @@ from discreet.validate import FloatArray, check_fields, integer, positive
 Task: TypeAlias = Literal["classification", "regression"]
 
 
-def _arrays(margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def arrays(margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return both as arrays of floats."""
     return np.asarray(margin, dtype=np.float64), np.asarray(target, dtype=np.float64)
+
+
+class Local(NamedTuple):
+    """Shape of a loss around the best constant, for targets of a known mean and deviation.
+
+    ``margin`` is that constant, ``scale`` the change of the margin per unit of the target,
+    ``slope`` the usual size of φ' and ``curvature`` the usual φ''. ``convexity`` is what a constant
+    loses for each unit of the variance of margins: 1/2 where targets are exponentials of them.
+    """
+
+    margin: float
+    scale: float
+    slope: float
+    curvature: float
+    convexity: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +79,8 @@ class Loss(ABC):
         True if φ is convex in the margin.
     parameter : float
         Parameter of the loss that its kernels take, 0 if it has none.
+    curves_unevenly : bool
+        True if φ'' of single rows may be far from its mean over rows: advice for solvers.
     n_outputs : int
         Number of margins per row, each with its own weights; 1 but for multi-class losses. With
         more than one, the last axis of margins and of slopes runs over them.
@@ -69,6 +89,7 @@ class Loss(ABC):
     name: ClassVar[str]
     task: ClassVar[Task]
     convex: ClassVar[bool] = True
+    curves_unevenly: ClassVar[bool] = False
     parameter = 0.0
     n_outputs = 1
 
@@ -112,6 +133,17 @@ class Loss(ABC):
         """Return this loss with its kinks rounded off over ``width``; itself if it has none."""
         return self
 
+    def local(self, mean: float, deviation: float) -> Local:
+        """Estimate the loss's shape at targets of this mean and deviation: advice for solvers.
+
+        φ'' is its bound, times the share of normal residuals that a bounded slope leaves as they
+        are. Not less than half of it, as a step of more than twice Newton's may not be stable.
+        """
+        curvature = 1.0 if self.curvature_bound is None else self.curvature_bound
+        if math.isfinite(self.slope_bound):
+            curvature *= max(0.5, math.erf(self.slope_bound / (deviation * math.sqrt(2.0))))
+        return Local(mean, 1.0, deviation, curvature)
+
     @abstractmethod
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target), which is at least 0."""
@@ -136,19 +168,19 @@ class Logistic(Loss):
     gradient_corners = 1  # φ' never changes its sign
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
-        return _float(np.logaddexp(0.0, -y * m))
+        m, y = arrays(margin, target)
+        return as_float(np.logaddexp(0.0, -y * m))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         z = y * m
         small = np.exp(-np.abs(z))  # at most 1, so nothing overflows
-        return _float(-y * np.where(z >= 0, small, 1.0) / (1.0 + small))
+        return as_float(-y * np.where(z >= 0, small, 1.0) / (1.0 + small))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         small = np.exp(-np.abs(y * m))
-        return _float(y * y * small / (1.0 + small) ** 2)
+        return as_float(y * y * small / (1.0 + small) ** 2)
 
 
 @dataclass(frozen=True)
@@ -166,15 +198,15 @@ class Hinge(Loss):
         return HuberHinge(width)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
-        return _float(np.maximum(0.0, 1.0 - y * m))
+        m, y = arrays(margin, target)
+        return as_float(np.maximum(0.0, 1.0 - y * m))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
-        return _float(np.where(1.0 - y * m > 0, -y, 0.0))
+        m, y = arrays(margin, target)
+        return as_float(np.where(1.0 - y * m > 0, -y, 0.0))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         return np.zeros(np.broadcast(m, y).shape)
 
 
@@ -213,23 +245,23 @@ class HuberHinge(Loss):
         return 1.0 / (2.0 * self.smoothing)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         h = self.smoothing
         s = 1.0 - y * m
         near = np.clip(s, -h, h)
         # (s + h)²/(4h), the quadratic part as a square: it cannot come out negative
-        return _float(np.where(s > h, s, (near + h) * ((near + h) / (4.0 * h))))
+        return as_float(np.where(s > h, s, (near + h) * ((near + h) / (4.0 * h))))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         h = self.smoothing
         near = np.clip(1.0 - y * m, -h, h)
-        return _float(-y * ((near + h) / (2.0 * h)))
+        return as_float(-y * ((near + h) / (2.0 * h)))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         h = self.smoothing
-        return _float(np.where(np.abs(1.0 - y * m) <= h, y * y / (2.0 * h), 0.0))
+        return as_float(np.where(np.abs(1.0 - y * m) <= h, y * y / (2.0 * h), 0.0))
 
 
 @dataclass(frozen=True)
@@ -244,23 +276,23 @@ class Sigmoid(Loss):
     gradient_corners = 1  # φ' never changes its sign
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         z = y * m
         small = np.exp(-np.abs(z))
-        return _float(np.where(z >= 0, small, 1.0) / (1.0 + small))
+        return as_float(np.where(z >= 0, small, 1.0) / (1.0 + small))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         small = np.exp(-np.abs(y * m))
-        return _float(-y * (small / (1.0 + small) ** 2))
+        return as_float(-y * (small / (1.0 + small) ** 2))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         z = y * m
         small = np.exp(-np.abs(z))
         # with p = 1/(1 + exp(z)): p(1 − p)(1 − 2p)
         size = small / (1.0 + small) ** 2 * ((1.0 - small) / (1.0 + small))
-        return _float(y * y * np.where(z >= 0, size, -size))
+        return as_float(y * y * np.where(z >= 0, size, -size))
 
 
 @dataclass(frozen=True)
@@ -290,22 +322,22 @@ class Huber(Loss):
         return self.threshold
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         t = self.threshold
         with np.errstate(over="ignore"):
             size = np.abs(m - y)
             near = np.minimum(size, t)
-            return _float(near * (size - 0.5 * near))
+            return as_float(near * (size - 0.5 * near))
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         with np.errstate(over="ignore"):
-            return _float(np.clip(m - y, -self.threshold, self.threshold))
+            return as_float(np.clip(m - y, -self.threshold, self.threshold))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         with np.errstate(over="ignore"):
-            return _float(np.where(np.abs(m - y) <= self.threshold, 1.0, 0.0))
+            return as_float(np.where(np.abs(m - y) <= self.threshold, 1.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -318,22 +350,22 @@ class Squared(Loss):
     curvature_bound = 1.0
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         with np.errstate(over="ignore"):
             r = m - y
-            return _float(0.5 * r * r)
+            return as_float(0.5 * r * r)
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         with np.errstate(over="ignore"):
-            return _float(m - y)
+            return as_float(m - y)
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = _arrays(margin, target)
+        m, y = arrays(margin, target)
         return np.ones(np.broadcast(m, y).shape)
 
 
-def _float(result: Any) -> FloatArray:
+def as_float(result: Any) -> FloatArray:
     """Give numpy scalars and arrays one type."""
     return np.asarray(result, dtype=np.float64)
 
@@ -417,17 +449,3 @@ class Softmax(Loss):
         with np.errstate(all="ignore"):
             weights = np.exp(m - m.max(axis=-1, keepdims=True))
             return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss for loss in (Logistic, Hinge, HuberHinge, Huber, Squared, Sigmoid)
-}
-"""The library's losses of one margin, by name. Kernels number them in this order, from 1."""
-
-_CODES = {loss: code for code, loss in enumerate(LOSSES.values(), start=1)}
-
-
-def kernel_code(loss: Loss) -> tuple[int, float]:
-    """Return the code and the parameter by which kernels know a loss; code 0 if they do not."""
-    code = _CODES.get(type(loss), 0)  # exact type: a subclass may compute something else
-    return code, float(loss.parameter) if code else 0.0

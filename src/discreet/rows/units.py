@@ -105,6 +105,22 @@ class Units:
             values *= factors
         return RowWeights.of(values, self.count, codes=self.codes)
 
+    def capped(self, values: FloatArray) -> RowWeights:
+        """Return weights from 0 to 1, divided by their sum in units where it is above 1.
+
+        Privacy
+        -------
+        In whole steps of the grid, the weights of a unit add up to at most 1, and depend on the
+        rows of that unit alone.
+        """
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError("weights must be numbers from 0 to 1.")
+        steps = np.floor(values * WEIGHT_STEPS).astype(np.int64)
+        totals = np.zeros(self.count, dtype=np.int64)
+        np.add.at(totals, self.codes, steps)
+        steps = steps * WEIGHT_STEPS // np.maximum(totals, WEIGHT_STEPS)[self.codes]
+        return RowWeights.of(steps / WEIGHT_STEPS, self.count, codes=self.codes)
+
     def draw(self, bits: Bits) -> NDArray[np.intp]:
         """Draw one row of each unit at random, in the order of the table.
 

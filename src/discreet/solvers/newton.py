@@ -24,7 +24,7 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.errors import NotSupported
-from discreet.objectives import Loss, Problem
+from discreet.objectives import Local, Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, nearest
 from discreet.validate import FloatArray, check_fields, integer, number
 
@@ -92,7 +92,8 @@ class Newton(Solver):
     ----------
     iterations : int, optional
         T: number of gradients that are measured, each at the same cost. Default: 10, or up to 40 if
-        noise in the second moment is larger than twice its mean eigenvalue.
+        noise in the second moment is larger than twice its mean eigenvalue, or if the loss curves
+        unevenly, so that the second moment says less about its curvature.
     target_share : float
         Share of the budget (of μ²) that buys mean and standard deviation of the target.
     moment_share : float
@@ -176,13 +177,15 @@ class Newton(Solver):
         mean, deviation = noisy.matrix() / problem.n_rows, noisy.deviation / problem.n_rows
         moment = _Moment.of(mean, deviation, problem, weight, length)
         weights, left = moment.least_squares(alpha, target)
+        shape = problem.loss.local(target.centre, left)
+        weights = moment.start(weights, shape)
         noise = for_gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
         cheap, cheaper = (share / (noise * problem.n_parameters) for share in NOISE_SHARES)
         factor = max(CLIPS[0], min(cheap, CLIPS[1]), min(cheaper, CLIPS[2]))
-        clip = max(min(factor * (left * length), problem.lipschitz), 1e-6)
-        ridge = moment.ridge(alpha, noise * clip, target)
-        curved = _curvature(problem.loss, left)
+        clip = max(min(factor * (shape.slope * length), problem.lipschitz), 1e-6)
+        ridge = moment.ridge(alpha, noise * clip, min(shape.scale * target.spread, 1.0))
+        curved = shape.curvature
         divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
@@ -227,7 +230,7 @@ class Newton(Solver):
         largest = 2 * _doubt(problem.n_parameters, relation, length := self._length(problem))
         largest /= problem.n_rows * math.sqrt(self.moment_share * total)
         least, most = ITERATIONS
-        if largest < 2 * length**2 / problem.n_parameters:
+        if largest < 2 * length**2 / problem.n_parameters and not problem.loss.curves_unevenly:
             return least
         reach = problem.n_rows * math.sqrt((1 - self.target_share - self.moment_share) * total)
         known = (GRADIENT_NOISE * reach / relation.rows_changed) ** 2
@@ -312,22 +315,26 @@ class _Moment:
             intercept=problem.fit_intercept,
         )
 
-    def ridge(self, alpha: float, deviation: float, target: _Target) -> FloatArray:
+    def ridge(self, alpha: float, deviation: float, spread: float) -> FloatArray:
         """Return the penalty on each weight: alpha, or what noise in the mean gradient calls for.
 
         If p weights explain a variance v in equal parts, a ridge of p·s²/v balances what it takes
-        from them against the noise s that it keeps out. A constant has none of it.
+        from them against the noise s that it keeps out. A constant has none of it. ``spread`` is
+        the deviation of what margins are to explain.
         """
         size = self.product.size
-        noise = size * deviation**2 / (SIGNAL * target.spread**2)
+        noise = size * deviation**2 / (SIGNAL * spread**2)
         ridge = np.full(size, max(alpha, noise))
         if self.intercept:
             ridge[-1] = alpha
         return ridge
 
     def least_squares(self, alpha: float, target: _Target) -> tuple[FloatArray, float]:
-        """Return weights of least squares, and the root mean square of their residuals."""
-        ridge = self.ridge(alpha, self.deviation, target)
+        """Return weights of least squares, and the root mean square of their residuals.
+
+        The weights are those for targets less their centre.
+        """
+        ridge = self.ridge(alpha, self.deviation, target.spread)
         product = self.product.copy()
         if self.intercept:
             product[-1] -= alpha * target.centre  # the penalty is on the whole intercept
@@ -337,9 +344,19 @@ class _Moment:
         # the minimum leaves no more than the best constant with its penalty on it does
         most = target.spread**2 + target.centre**2 * alpha / (1 + alpha)
         left = float(np.clip(left, LEAST_LEFT * target.spread**2, most))
-        if self.intercept:
-            weights[-1] += target.centre
         return weights, math.sqrt(left)
+
+    def start(self, weights: FloatArray, shape: Local) -> FloatArray:
+        """Return the first weights, from those of least squares, for a loss of this shape.
+
+        For normal rows and targets of mean exp(margin), E[x·y] = E[y]·E[x·margin] (Stein's lemma)
+        and E[y] is the exponential of the mean margin plus half its variance.
+        """
+        weights = shape.scale * weights
+        if self.intercept:
+            variance = float(weights @ self.matrix @ weights)
+            weights[-1] += shape.margin - shape.convexity * min(variance, 1.0)
+        return weights
 
 
 def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
@@ -349,14 +366,3 @@ def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
     """
     changed = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
     return 0.5 * changed * (MOMENT_CLIP * length) ** 2 * math.sqrt(2 * n_parameters)
-
-
-def _curvature(loss: Loss, left: float) -> float:
-    """Estimate φ'': the share of normal residuals below Huber's threshold, or its bound.
-
-    Not less than a half, as a step of more than twice Newton's may not be stable.
-    """
-    bound = loss.curvature_bound or 1.0
-    if not math.isfinite(loss.slope_bound):
-        return bound
-    return bound * max(0.5, math.erf(loss.slope_bound / (left * math.sqrt(2.0))))

@@ -1,0 +1,468 @@
+"""Ordered classes and discrete time: logistic models with one constant per level.
+
+A row becomes several: one per threshold between classes, or one per period at risk. All of them
+have the row's columns and the same slopes; a constant of its own belongs to each level. They stay
+one unit of privacy, with weights that add up to at most 1. Proof: docs/proofs/families.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+from sklearn.base import ClassifierMixin
+from sklearn.isotonic import isotonic_regression
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.core import Budget
+from discreet.errors import NotSupported
+from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.classifiers import LinearClassifier, Link, label_codes
+from discreet.estimators.features import signal
+from discreet.estimators.inputs import by_blocks
+from discreet.estimators.people import People
+from discreet.objectives import L2, Logistic, Loss
+from discreet.preparation import Step
+from discreet.solvers import Solution
+from discreet.validate import FloatArray, choice, integer
+
+__all__ = ["DiscreteTimeSurvival", "LevelModel", "OrdinalClassifier", "PersonPeriods"]
+
+MOST_LEVELS = 200
+"""Thresholds or periods of a model: each may be a column."""
+
+SMOOTH = (2, 5)
+"""Least and most degree of a smooth baseline."""
+
+SIGNAL_PER_DEGREE = 1500.0
+"""n·μ/k per degree; with less, noise hides hazards of late periods, where few people are left."""
+
+
+@dataclass(eq=False, repr=False)
+class LevelModel(PrivateLinearModel):
+    """Base class: the log odds at level j are ``X @ coef_ + levels_[j]``."""
+
+    coef_: FloatArray = field(init=False)
+    intercept_: float = field(init=False)
+    levels_: FloatArray = field(init=False)
+    link_: Link = field(init=False)
+
+    def _loss(self) -> Loss:
+        return Logistic()
+
+    def _objective(self) -> tuple[Budget, Loss, L2]:
+        if not self.fit_intercept:
+            name = type(self).__name__
+            raise NotSupported(f"{name} has a constant per level: it needs fit_intercept=True.")
+        return super()._objective()
+
+    def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
+        self.link_ = Link.of(solution, steps)
+
+    def _fit_levels(
+        self,
+        settings: Any,
+        X: Any,
+        index: NDArray[np.intp],
+        level: NDArray[np.intp],
+        targets: FloatArray,
+        people: People,
+        public: tuple[str, ...],
+        basis: FloatArray,
+    ) -> None:
+        """Fit one logistic model to the named rows of X, at their levels, with targets ±1.
+
+        ``basis`` has a row per level, the columns that rows at this level have after those of X.
+        """
+        wide, made = X.shape[1], basis.shape[1]
+        self._booleans = (*self._booleans, *range(wide, wide + made))
+        table = _with_levels(X, index, basis[level])
+        method = self._method(settings, table, people)
+        rule = partial(np.asarray, dtype=np.float64)
+        weights = self._fit_models(settings, method, table, targets, [rule], public, people)
+        coefficients, constants = self._set_weights(weights)
+        first = _level_column(self)
+        own = slice(first, first + made)
+        self.levels_ = constants[0] + basis @ coefficients[0, own]
+        self.intercept_ = float(constants[0])
+        self.coef_ = np.delete(coefficients[0], own)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: sparse input works."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _level_column(model: Any) -> int:
+    """Return the feature that the columns of levels begin at: after those of X that stay."""
+    made = model.features_.expansion
+    return int(model.n_features_in_) - (0 if made is None else len(made.columns))
+
+
+def _with_levels(X: Any, index: NDArray[np.intp], columns: FloatArray) -> Any:
+    """Return the named rows of X, followed by their columns of levels."""
+    if sp.issparse(X):
+        return sp.csr_array(sp.hstack([X[index], sp.csr_array(columns.astype(X.dtype))]))
+    table = np.empty((len(index), X.shape[1] + columns.shape[1]), dtype=X.dtype)
+    table[:, : X.shape[1]], table[:, X.shape[1] :] = X[index], columns
+    return table
+
+
+@dataclass(eq=False, repr=False)
+class OrdinalClassifier(ClassifierMixin, LevelModel):
+    """Ordinal logistic regression (proportional odds) under differential privacy.
+
+    The probability of a class above the k-th is the sigmoid of ``X @ coef_ - thresholds_[k]``, with
+    the same slopes for all k. Minimises the mean over rows and thresholds of the logistic loss of
+    "above the k-th class or not", plus ``alpha/2·‖w‖²``.
+
+    Parameters
+    ----------
+    epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
+numeric, random_state, ledger, progress
+        As in `LogisticRegression`.
+    fit_intercept : bool, default=True
+        Must be True.
+    classes : array-like, optional
+        The labels (public), from the lowest class to the highest. Taken from y and sorted, with a
+        warning, if not given.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Slopes in units of X: ``exp(coef_)`` are ratios of the odds of a higher class.
+    thresholds_ : ndarray of shape (n_classes - 1,)
+        Thresholds between the classes, in rising order.
+    classes_ : ndarray
+        The labels, from the lowest class to the highest.
+    intercept_, levels_
+        Minus the first threshold, and minus all of them, as they were fitted.
+    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_, link_
+        As in `LogisticRegression`, of rows with a column for each threshold but the first.
+
+    Notes
+    -----
+    **Privacy.** As in `LogisticRegression`. A row counts once, with all of its thresholds together.
+
+    The loss is that of each split of the classes by itself. It has the same minimum as the
+    likelihood of the proportional-odds model, in the limit of many rows from it, and its slopes
+    are bounded. Noise may leave thresholds out of order; ``thresholds_`` are the nearest ordered
+    ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from discreet import OrdinalClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 2))
+    >>> y = np.digitize(X[:, 0] + rng.logistic(size=20_000), [-1, 1])
+    >>> model = OrdinalClassifier(epsilon=1.0, classes=[0, 1, 2]).fit(X, y)
+    >>> model.predict([[5.0, 0.0], [-5.0, 0.0]])
+    array([2, 0])
+    """
+
+    _: KW_ONLY
+    classes: ArrayLike | None = None
+    classes_: NDArray[Any] = field(init=False)
+
+    def fit(
+        self, X: Any, y: ArrayLike, groups: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the model within the budget; the arguments are those of `LogisticRegression.fit`."""
+        settings = self._settings()
+        declared = self._declared_classes()
+        X, target = self._read(X, y, settings, numbers=False)
+        if target is None:
+            raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
+        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        if declared is None:
+            classes, codes = LinearClassifier._labels_of(target)
+        else:
+            classes, order = declared, np.argsort(declared)
+            codes = order[label_codes(target, declared[order])]
+        splits = len(classes) - 1
+        if splits > MOST_LEVELS:
+            raise ValueError(
+                f"there are {splits + 1} classes; an ordinal model takes at most {MOST_LEVELS + 1}."
+                " Use a regressor, or merge classes."
+            )
+        index = np.repeat(np.arange(X.shape[0]), splits)
+        level = np.tile(np.arange(splits), X.shape[0])
+        spread = people.spread(
+            index,
+            f"each row counts as {splits}, one per threshold; the rows of one {people.unit} have "
+            "weights of at most 1 together",
+        )
+        if people.rows_per_unit > 1:
+            nominal = np.full(len(index), 1.0 / (splits * people.rows_per_unit))
+            spread = replace(spread, nominal=nominal)
+        targets = np.where(codes[index] > level, 1.0, -1.0)
+        public = ("the class labels",)
+        basis = np.eye(splits)[:, 1:]
+        self._fit_levels(settings, X, index, level, targets, spread, public, basis)
+        self.classes_ = classes
+        return self
+
+    @property
+    def thresholds_(self) -> FloatArray:
+        """Thresholds between the classes, in rising order."""
+        check_is_fitted(self, "coef_")
+        return np.asarray(isotonic_regression(-self.levels_))
+
+    @by_blocks
+    def latent_score(self, X: Any) -> FloatArray:
+        """Return ``X @ coef_``, of shape (n_samples,), to be compared with ``thresholds_``."""
+        check_is_fitted(self, "coef_")
+        return self._margins(self._read_new(X))[:, 0] - self.intercept_
+
+    @by_blocks
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of shape (n_samples, n_classes)."""
+        check_is_fitted(self, "coef_")
+        return self._probabilities(self._margins(self._read_new(X)))
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of each row."""
+        check_is_fitted(self, "coef_")
+        return self.classes_[self._codes_of(self._margins(self._read_new(X)))]
+
+    def _probabilities(self, scores: FloatArray) -> FloatArray:
+        above = self.link_.positive(scores - self.intercept_ - self.thresholds_)
+        ends = np.ones((len(scores), 1))
+        return -np.diff(np.hstack([ends, above, 0.0 * ends]), axis=1)
+
+    def _codes_of(self, scores: FloatArray) -> NDArray[np.intp]:
+        return self._probabilities(scores).argmax(axis=1)
+
+    def _objective(self) -> tuple[Budget, Loss, L2]:
+        self._declared_classes()
+        return super()._objective()
+
+    def _declared_classes(self) -> NDArray[Any] | None:
+        if self.classes is None:
+            return None
+        declared = np.asarray(self.classes)
+        if declared.ndim != 1 or len(declared) < 2 or len(np.unique(declared)) != len(declared):
+            raise ValueError(
+                "classes must list each label once, from the lowest class to the highest, at least "
+                f"two of them; got {self.classes!r}."
+            )
+        return declared
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: privacy leaves little score on a few dozen rows."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class PersonPeriods(NamedTuple):
+    """Person-period rows: the person and the period of each, and whether the event came in it.
+
+    Every person has a row. ``at_risk`` is False for the only row of a person who was not seen to
+    the end of any period.
+    """
+
+    person: NDArray[np.intp]
+    period: NDArray[np.intp]
+    event: NDArray[np.bool_]
+    at_risk: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, duration: ArrayLike, event: ArrayLike | None, ends: FloatArray) -> Self:
+        """Make rows of durations and events, for periods with public ends in rising order.
+
+        Period t is from ``ends[t - 1]``, which it leaves out, to ``ends[t]``. A person with an
+        event is at risk up to its period, one without it in all periods that ended by then. What
+        happens after the last period is not looked at.
+        """
+        time = np.asarray(duration, dtype=np.float64)
+        happened = np.ones(time.size, dtype=bool) if event is None else _flags(event, time.size)
+        if time.ndim != 1 or not np.isfinite(time).all():
+            raise ValueError("durations must be a vector of finite numbers; some are not.")
+        during = np.searchsorted(ends, time, side="left")
+        happened &= during < ends.size
+        seen = np.where(happened, during + 1, np.searchsorted(ends, time, side="right"))
+        rows = np.maximum(seen, 1)
+        person = np.repeat(np.arange(time.size), rows)
+        period = np.arange(person.size) - np.repeat(np.cumsum(rows) - rows, rows)
+        last = period == during[person]
+        return cls(person, period, last & happened[person], (seen > 0)[person])
+
+
+def _flags(event: ArrayLike, size: int) -> NDArray[np.bool_]:
+    given = np.asarray(event)
+    if given.shape != (size,) or given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
+        raise ValueError("event must have one number for each row: 1 if it happened, else 0.")
+    return given.astype(bool)
+
+
+@dataclass(eq=False, repr=False)
+class DiscreteTimeSurvival(LevelModel):
+    """Survival in discrete time (logistic hazards) under differential privacy.
+
+    The hazard, the probability of the event in a period for those who had none before, is the
+    sigmoid of ``X @ coef_ + baseline_[t]``. Each person becomes one row per period at risk.
+
+    Parameters
+    ----------
+    periods : int or sequence of float
+        Public periods: their ends in rising order, at least two, or a number T for the ends 1, 2,
+        …, T of durations that are counted in periods. Times after the last end are censored.
+    baseline : {"smooth", "free"}, default="smooth"
+        Baseline log odds: a polynomial of the period, of degree 2 to 5 by n and the budget, or one
+        number per period. Few people are left in late periods, and their rows are clipped most.
+    epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
+numeric, random_state, ledger, progress
+        As in `LogisticRegression`; solvers that take sums over rows, such as ``"gd"``.
+    fit_intercept : bool, default=True
+        Must be True.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Slopes in units of X: ``exp(coef_)`` are ratios of the odds of the event in a period.
+    baseline_ : ndarray of shape (n_periods,)
+        Log odds of the event in each period where ``X @ coef_`` is 0.
+    levels_, intercept_
+        The same as they were fitted, with events counted n_periods − 1 times, and a constant.
+    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_, link_
+        As in `OrdinalClassifier`.
+
+    Notes
+    -----
+    **Privacy.** As in `LogisticRegression`, for a row of X with all of its person-period rows; with
+    ``groups`` for a person with several rows of X. The periods are public.
+
+    A person has one event at most but up to T rows without one. So an event counts T − 1 times as
+    much as each other row, and a person's rows have weights of at most 1 together. This moves the
+    log odds by log(T − 1), which ``baseline_`` and hazards take back, and leaves slopes as they
+    are (Prentice and Pyke 1979).
+
+    References
+    ----------
+    Prentice, Pyke: Logistic disease incidence models and case-control studies. Biometrika 1979.
+    Singer, Willett: It's about time: using discrete-time survival analysis to study duration and
+    the timing of events. Journal of Educational Statistics 1993.
+    """
+
+    _: KW_ONLY
+    periods: int | Sequence[float] = 10
+    baseline: str = "smooth"
+
+    __metadata_request__fit: ClassVar = {"event": True}
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        event: ArrayLike | None = None,
+        groups: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the model within the budget.
+
+        Parameters
+        ----------
+        X, groups, sample_weight
+            As in `LogisticRegression.fit`; one row of X per person or spell.
+        y : array of shape (n_samples,)
+            Durations: time to the event, or to the end of the observation.
+        event : array of shape (n_samples,), optional
+            1 if the duration ended with the event, 0 if it was censored. Default: all 1.
+
+        Returns
+        -------
+        self
+        """
+        settings, ends = self._settings(), self._ends()
+        X, durations = self._read(X, y, settings, numbers=True)
+        if durations is None:
+            raise NotSupported("survival is for tables of this process, not of workers.")
+        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        rows = PersonPeriods.of(durations, event, ends)
+        more, times = math.exp(self._shift), people.rows_per_unit
+        one = 1.0 / max(more + ends.size - 1, ends.size)
+        nominal = np.where(rows.at_risk, np.where(rows.event, more * one, one), 0.0) / times
+        condition = (
+            f"a period with an event has the weight {more * one:.4g}, one without {one:.4g}, and "
+            f"all of one {people.unit} have at most 1 together"
+        )
+        spread = replace(people.spread(rows.person, condition), nominal=nominal, even=False)
+        targets, public = np.where(rows.event, 1.0, -1.0), ("the periods",)
+        basis = self._basis(ends.size, people.size, settings.budget)
+        where = (rows.person, rows.period)
+        self._fit_levels(settings, X, *where, targets, spread, public, basis)
+        return self
+
+    @property
+    def baseline_(self) -> FloatArray:
+        """Log odds of the event in each period where ``X @ coef_`` is 0."""
+        check_is_fitted(self, "coef_")
+        return self.levels_ - self._shift
+
+    @by_blocks
+    def predict_hazard(self, X: Any) -> FloatArray:
+        """Return the probability of the event in each period, (n_samples, n_periods).
+
+        It is that of people who had no event before the period.
+        """
+        check_is_fitted(self, "coef_")
+        scores = self._margins(self._read_new(X)) + (self.levels_ - self.intercept_)
+        odds = logit(self.link_.positive(scores))
+        return np.asarray(expit(odds - self._shift))
+
+    @by_blocks
+    def predict_survival(self, X: Any) -> FloatArray:
+        """Return the probability of no event by the end of each period, (n_samples, n_periods)."""
+        return np.cumprod(1.0 - self.predict_hazard(X), axis=1)
+
+    @by_blocks
+    def predict(self, X: Any) -> FloatArray:
+        """Return the expected time without the event, up to the end of the last period."""
+        survival, ends = self.predict_survival(X), self._ends()
+        before = np.hstack([np.ones((len(survival), 1)), survival[:, :-1]])
+        start = np.concatenate([[min(0.0, float(ends[0]))], ends[:-1]])
+        return np.asarray((before + survival) / 2 @ (ends - start))
+
+    def _basis(self, count: int, size: int, budget: Budget) -> FloatArray:
+        """Return columns for the periods, by public numbers: few polynomials, or one each."""
+        if self.baseline == "free":
+            return np.eye(count)[:, 1:]
+        degree = min(max(int(signal(size, budget) / SIGNAL_PER_DEGREE), SMOOTH[0]), SMOOTH[1])
+        at = np.linspace(-1.0, 1.0, count)
+        return np.asarray(np.polynomial.legendre.legvander(at, min(degree, count - 1))[:, 1:])
+
+    @property
+    def _shift(self) -> float:
+        """Log of the weight of an event over that of another row."""
+        return math.log(self._ends().size - 1)
+
+    def _objective(self) -> tuple[Budget, Loss, L2]:
+        self._ends()
+        choice("baseline", self.baseline, ("smooth", "free"))
+        return super()._objective()
+
+    def _ends(self) -> FloatArray:
+        """Return the public ends of the periods."""
+        remedy = "Pass the ends of the periods, for example periods=[30, 60, 90], or their number."
+        if isinstance(self.periods, Integral) and not isinstance(self.periods, bool):
+            count = integer("periods", self.periods, least=2, most=MOST_LEVELS, remedy=remedy)
+            return np.arange(1.0, count + 1.0)
+        ends = np.asarray(self.periods)
+        if ends.ndim != 1 or ends.dtype.kind not in "iuf" or not 2 <= ends.size <= MOST_LEVELS:
+            raise ValueError(f"periods must be 2 to {MOST_LEVELS} numbers. {remedy}")
+        if not (np.isfinite(ends).all() and (np.diff(ends) > 0).all()):
+            raise ValueError(f"periods must be finite numbers in rising order. {remedy}")
+        return ends.astype(np.float64)
