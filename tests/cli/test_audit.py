@@ -375,8 +375,14 @@ def test_on_tables_two_rows_apart_a_model_owes_twice_the_promise(asked, tmp_path
         {"kind": discreet.LinearRegression, "target_bounds": (18.0, 90.0)},
         {"classes": [0, 1], "preparation": [discreet.Bounds(columns=[2], share=0.1)]},
         {"classes": [0, 1], "relation": "replace_one", "solver": "auto"},
+        {"kind": discreet.PoissonRegressor, "target_bounds": (0.0, 90.0)},
+        {"kind": discreet.OrdinalClassifier, "classes": ["a", "b", "c"]},
+        {"kind": discreet.DiscreteTimeSurvival, "periods": [30, 50, 70]},
     ],
-    ids=["text labels", "three classes", "numbers", "bounds of a later column", "auto"],
+    ids=[
+        *["text labels", "three classes", "numbers", "bounds of a later column", "auto"],
+        *["counts", "ordered classes", "survival"],
+    ],
 )
 def test_models_of_all_kinds_can_be_attacked(tmp_path, settings):
     path = save(tmp_path / "m.json", **settings)

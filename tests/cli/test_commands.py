@@ -72,7 +72,12 @@ def test_options_reach_the_model(people, tmp_path, capsys, more):
     assert json.loads(capsys.readouterr().out)["accuracy"] > 0.6
 
 
-def test_a_numeric_target_is_regressed(people, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "more",
+    [(), ("--loss", "poisson"), ("--loss", "gamma"), ("--loss", "quantile", "--quantile", "0.4")],
+    ids=" ".join,
+)
+def test_a_numeric_target_is_regressed(people, tmp_path, capsys, more):
     schema = (people / "people.toml").read_text()
     start, end = schema.index("[target]"), schema.index("[columns.age]")
     income = '[columns.income]\nkind = "categorical"\nvalues = ["high", "low"]\n\n'
@@ -80,7 +85,7 @@ def test_a_numeric_target_is_regressed(people, tmp_path, capsys):
     model = tmp_path / "m.json"
     command = ["fit", str(people / "people.csv"), "--schema", str(tmp_path / "s.toml")]
     command += ["--target", "age", "--epsilon", "3", "--delta", "1e-6", "-o", str(model)]
-    assert run(command) == Exit.OK
+    assert run([*command, *more]) == Exit.OK
     capsys.readouterr()
     held_out = str(people / "held-out.csv")
     assert run(["evaluate", str(model), held_out, "--json", "--epsilon", "1"]) == Exit.OK
@@ -318,6 +323,8 @@ def test_solvers_are_listed_and_described(capsys):
         (["--solver", "nope"], Exit.USAGE, "unknown solver"),
         (["--loss", "squared"], Exit.USAGE, "does not fit"),
         (["--loss", "cubic"], Exit.USAGE, "unknown loss"),
+        (["--loss", "poisson"], Exit.USAGE, "does not fit"),
+        (["--quantile", "0.9"], Exit.USAGE, "--quantile is for"),
         (["--solver", "sgd", "--delta", "0"], Exit.PRIVACY, "delta"),
         (["--schema", "none.toml"], Exit.DATA, "none.toml"),
         (["--output", "nowhere/m.json"], Exit.USAGE, "folder"),

@@ -31,7 +31,10 @@ def given():
     return {"X": X, "y": y, "X_new": X[:5], "__name__": "page"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/solvers.md", "docs/guarantee.md"])
+EXECUTED = ["README.md", "docs/solvers.md", "docs/guarantee.md", "docs/families.md"]
+
+
+@pytest.mark.parametrize("page", EXECUTED)
 def test_python_blocks_run_in_order(page, given):
     blocks = [code for kind, code in FENCE.findall((ROOT / page).read_text("utf-8"))
               if kind == "python"]  # fmt: skip

@@ -118,7 +118,7 @@ class _Fitted(_Entry):
     row_norm: Annotated[float, Meta(gt=0, le=sys.float_info.max)] | None
     multinomial: bool | None
     link: _Link | None
-    levels: Annotated[list[Number], Meta(min_length=1)] | None = None
+    levels: Annotated[list[Number], Meta(min_length=1)] | None
 
 
 class _Estimator(_Entry):
