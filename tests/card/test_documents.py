@@ -1,5 +1,7 @@
 """Documents made of a card: a registry record that validates, and a self-assessment."""
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -191,3 +193,39 @@ def test_the_assessment_is_a_document(made, guarantee):
         assert "Decision" in written
     laplace = replace(guarantee, mechanisms=(Use(Laplace(1.0), 1),), measure="pure", rho=None)
     assert "laplace" in cards.text(nist.assessment(cards.card(laplace)))
+
+
+@pytest.mark.browser
+def test_the_longest_card_prints_on_three_pages(guarantee, tmp_path):
+    from discreet.cli import describe
+
+    if not any(map(shutil.which, describe._BROWSERS)):
+        pytest.skip("no browser to print with")
+    long = tuple(f"value number {k} of this column" for k in range(20))
+    columns = {
+        f"a_rather_long_name_of_a_column_{k}": Categorical(long, missing=True) for k in range(80)
+    }
+    schema = Schema(
+        columns,
+        target=Target("ill", classes=["no", "yes"]),
+        unit="id",
+        about=About("A data set of a long name", "An office of a long name", 3 * "a long purpose "),
+        spent=Spent(9.5, 1e-3, "add_remove", (f"categories of {', '.join(columns)}",), unit="id"),
+    )
+    steps = ("radius", "centre", "spread", "scale", "whiten", "class balance", "model")
+    steep = replace(
+        guarantee,
+        epsilon=11.0,
+        earlier_fits=3,
+        conditions=tuple(
+            f"the columns' second moments were released with noise {k}" for k in range(16)
+        ),
+        split=tuple((step, 1 / 7) for step in steps),
+    )
+    model = LogisticRegression()
+    model.classes_ = np.array([0, 1])
+    made = cards.card(steep, model=model, schema=schema, title="A model of a long name")
+    assert len(made.warnings) == 4
+    target = tmp_path / "card.pdf"
+    describe._print_pdf(cards.html(made), target)
+    assert len(re.findall(rb"/Type\s*/Page\b", target.read_bytes())) <= 3
