@@ -45,7 +45,7 @@ def guarantee():
         mechanisms=(Use(Gaussian(10.0), 2),),
         split=(("centre", 0.1), ("model", 0.9)),
         unit="person",
-        size=5000,
+        n_units=5000,
     )
 
 
@@ -164,8 +164,8 @@ def test_a_good_model_meets_what_a_library_can_meet(made):
     ("changes", "question", "expected"),
     [
         ({"epsilon": 11.0}, "ε is stated and small enough", "not met"),
-        ({"size": 1_000_000}, "δ is well below 1/n", "not met"),
-        ({"size": None}, "δ is well below 1/n", "outside our control"),
+        ({"n_units": 1_000_000}, "δ is well below 1/n", "not met"),
+        ({"n_units": None}, "δ is well below 1/n", "outside our control"),
         ({"unit": "row"}, "The unit of privacy is a person", "outside our control"),
         ({"secure": False}, "Noise cannot be predicted", "not met"),
         ({"secure": False}, "Floating point does not break the promise", "not met"),
