@@ -97,6 +97,8 @@ def test_yaml_says_what_the_record_says(made):
 def test_an_open_record_validates_and_marks_what_is_open(guarantee):
     data = validate(registry.yaml_text(registry.record(cards.card(guarantee))))
     assert data["tier"] == 2
+    found = data["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert found == {"epsilon": 1.0, "delta": 1e-6, "rho": 0.01}  # 1e-06 would be read as a text
     basic = data["deployment"]["basic"]
     for field in ("name", "intended_use", "data_product_region"):
         assert basic[field].startswith("FILL IN: ")
