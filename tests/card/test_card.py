@@ -80,7 +80,7 @@ def words(written):
 def test_everything_is_on_it(writer, guarantee, schema, model):
     about = {"owner": "Department of Cardiology", "purpose": "to plan beds"}
     told = cards.card(
-        replace(guarantee, size=12_345),
+        replace(guarantee, n_units=12_345),
         model=model,
         schema=replace(schema, about=About("Visits 2024", "somebody else")),
         title="visits",
@@ -422,15 +422,15 @@ def warnings_of(guarantee, **settings):
 
 @pytest.mark.parametrize("unit", ["row", "person"])
 def test_a_delta_above_one_over_n_is_on_the_card(guarantee, unit):
-    small = replace(guarantee, size=999_999, unit=unit)
+    small = replace(guarantee, n_units=999_999, unit=unit)
     assert "1/n" not in warnings_of(small)
-    assert "δ = 1e-06 is not below 1/n" in warnings_of(replace(small, size=1_000_000))
-    assert "1/n" not in warnings_of(replace(guarantee, size=None))
+    assert "δ = 1e-06 is not below 1/n" in warnings_of(replace(small, n_units=1_000_000))
+    assert "1/n" not in warnings_of(replace(guarantee, n_units=None))
 
 
 def test_a_delta_is_judged_with_that_of_the_schema(guarantee, schema):
-    assert "1/n" not in warnings_of(replace(guarantee, size=950_000))
-    assert "1/n" in warnings_of(replace(guarantee, size=950_000), schema=schema)
+    assert "1/n" not in warnings_of(replace(guarantee, n_units=950_000))
+    assert "1/n" in warnings_of(replace(guarantee, n_units=950_000), schema=schema)
 
 
 def test_an_epsilon_above_ten_is_on_the_card_with_its_meaning(guarantee):

@@ -1,5 +1,7 @@
 """Documents made of a card: a registry record that validates, and a self-assessment."""
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +45,7 @@ def guarantee():
         mechanisms=(Use(Gaussian(10.0), 2),),
         split=(("centre", 0.1), ("model", 0.9)),
         unit="person",
-        size=5000,
+        n_units=5000,
     )
 
 
@@ -95,6 +97,8 @@ def test_yaml_says_what_the_record_says(made):
 def test_an_open_record_validates_and_marks_what_is_open(guarantee):
     data = validate(registry.yaml_text(registry.record(cards.card(guarantee))))
     assert data["tier"] == 2
+    found = data["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert found == {"epsilon": 1.0, "delta": 1e-6, "rho": 0.01}  # 1e-06 would be read as a text
     basic = data["deployment"]["basic"]
     for field in ("name", "intended_use", "data_product_region"):
         assert basic[field].startswith("FILL IN: ")
@@ -162,8 +166,8 @@ def test_a_good_model_meets_what_a_library_can_meet(made):
     ("changes", "question", "expected"),
     [
         ({"epsilon": 11.0}, "ε is stated and small enough", "not met"),
-        ({"size": 1_000_000}, "δ is well below 1/n", "not met"),
-        ({"size": None}, "δ is well below 1/n", "outside our control"),
+        ({"n_units": 1_000_000}, "δ is well below 1/n", "not met"),
+        ({"n_units": None}, "δ is well below 1/n", "outside our control"),
         ({"unit": "row"}, "The unit of privacy is a person", "outside our control"),
         ({"secure": False}, "Noise cannot be predicted", "not met"),
         ({"secure": False}, "Floating point does not break the promise", "not met"),
@@ -191,3 +195,39 @@ def test_the_assessment_is_a_document(made, guarantee):
         assert "Decision" in written
     laplace = replace(guarantee, mechanisms=(Use(Laplace(1.0), 1),), measure="pure", rho=None)
     assert "laplace" in cards.text(nist.assessment(cards.card(laplace)))
+
+
+@pytest.mark.browser
+def test_the_longest_card_prints_on_three_pages(guarantee, tmp_path):
+    from discreet.cli import describe
+
+    if not any(map(shutil.which, describe._BROWSERS)):
+        pytest.skip("no browser to print with")
+    long = tuple(f"value number {k} of this column" for k in range(20))
+    columns = {
+        f"a_rather_long_name_of_a_column_{k}": Categorical(long, missing=True) for k in range(80)
+    }
+    schema = Schema(
+        columns,
+        target=Target("ill", classes=["no", "yes"]),
+        unit="id",
+        about=About("A data set of a long name", "An office of a long name", 3 * "a long purpose "),
+        spent=Spent(9.5, 1e-3, "add_remove", (f"categories of {', '.join(columns)}",), unit="id"),
+    )
+    steps = ("radius", "centre", "spread", "scale", "whiten", "class balance", "model")
+    steep = replace(
+        guarantee,
+        epsilon=11.0,
+        earlier_fits=3,
+        conditions=tuple(
+            f"the columns' second moments were released with noise {k}" for k in range(16)
+        ),
+        split=tuple((step, 1 / 7) for step in steps),
+    )
+    model = LogisticRegression()
+    model.classes_ = np.array([0, 1])
+    made = cards.card(steep, model=model, schema=schema, title="A model of a long name")
+    assert len(made.warnings) == 4
+    target = tmp_path / "card.pdf"
+    describe._print_pdf(cards.html(made), target)
+    assert len(re.findall(rb"/Type\s*/Page\b", target.read_bytes())) <= 3

@@ -654,3 +654,81 @@ def test_a_pdf_needs_a_browser_and_a_file(model, tmp_path, capsys, monkeypatch):
     assert run(["explain", str(model), "-o", str(tmp_path / "c.pdf")]) == Exit.USAGE
     assert "print it to a PDF" in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.glob("*.pdf"))
+
+
+# -- files as they come
+
+
+@pytest.fixture(scope="module")
+def headless(people, tmp_path_factory):
+    """The tables without their first line, and a schema that was drafted for them."""
+    folder = tmp_path_factory.mktemp("headless")
+    for name in ("people.csv", "held-out.csv"):
+        lines = (people / name).read_text().split("\n", 1)[1]
+        (folder / name).write_text(lines)
+    return folder
+
+
+def test_a_file_without_a_header_goes_all_the_way(headless, tmp_path, capsys):
+    table, schema, model = headless / "people.csv", tmp_path / "s.toml", tmp_path / "m.json"
+    names = ["--names", "age,job,gain,note,income"]
+    more = ["--target", "income", "--missing", "?", "--kind", "note=ignored", "-o", str(schema)]
+    assert run(["schema", "draft", str(table), "--epsilon", "9", *names, *more]) == Exit.OK
+    budget = ["--epsilon", "3", "--delta", "1e-6"]
+    assert run(["fit", str(table), "--schema", str(schema), *budget, "-o", str(model)]) == Exit.OK
+    held_out = str(headless / "held-out.csv")
+    capsys.readouterr()
+    assert run(["evaluate", str(model), held_out, "--json"]) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["AUC"] > 0.8
+    assert run(["predict", str(model), held_out, "--probabilities", "--id", "note"]) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "note,prediction,probability high,probability low"
+    assert len(lines) == 1001
+    assert lines[1].startswith("x0,")
+
+
+def test_a_header_that_is_missing_is_explained_in_options(headless, capsys):
+    assert run(["schema", "draft", str(headless / "people.csv")]) == Exit.DATA
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--no-header" in said
+    assert "Python" not in said
+    assert "header=True" not in said
+
+
+def test_extra_columns_are_left_out_on_request(people, model, tmp_path, capsys):
+    lines = (people / "held-out.csv").read_text().splitlines()
+    table = tmp_path / "more.csv"
+    table.write_text("\n".join([f"{lines[0]},ward", *(f"{line},w" for line in lines[1:])]) + "\n")
+    for arguments in (["predict", str(model), str(table)], ["evaluate", str(model), str(table)]):
+        assert run(arguments) == Exit.DATA
+        assert "--ignore-extra" in " ".join(capsys.readouterr().err.split())
+        assert run([*arguments, "--ignore-extra"]) == Exit.OK
+        capsys.readouterr()
+
+
+def test_a_draft_says_what_may_be_the_unit(tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    table.write_text("patient_id,icd9,count\n" + "7,250.1,3\n" * 20)
+    assert run(["schema", "draft", str(table)]) == Exit.OK
+    shown = capsys.readouterr()
+    assert "--unit patient_id" in " ".join(shown.err.split())
+    assert 'kind = "categorical"' in shown.out.split("[columns.icd9]")[1].split("[columns")[0]
+    for wrong in (["--kind", "icd9"], ["--prefix", "icd9=three"], ["--kind", "icd9=code"]):
+        assert run(["schema", "draft", str(table), *wrong]) == Exit.USAGE
+
+
+@pytest.mark.parametrize("more", [[], ["--epsilon", "5"], ["--epsilon", "5", "--threshold", "0.3"]])
+def test_evaluate_shows_matrix_and_calibration(people, model, capsys, more):
+    arguments = ["evaluate", str(model), str(people / "held-out.csv"), *more]
+    assert run(arguments) == Exit.OK
+    shown = capsys.readouterr().out
+    for expected in ("AUC", "log loss", "precision of high", "Confusion matrix", "Calibration"):
+        assert expected in shown
+    assert ("± noise" in shown) == bool(more)
+    assert run([*arguments, "--json"]) == Exit.OK
+    data = json.loads(capsys.readouterr().out)
+    assert 0.9 < data["AUC"] <= 1
+    assert 0 < data["log_loss"] < 0.5
+    assert np.sum(data["counts"]) == pytest.approx(1000, abs=60)
+    assert data["calibration"][0].keys() == {"low", "high", "predicted", "observed", "count"}
+    assert bool(data["noise"]) == bool(more)

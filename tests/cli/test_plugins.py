@@ -112,6 +112,6 @@ def test_real_entry_points_have_what_is_used_of_them():
 
 
 def test_every_exit_code_is_documented():
-    text = (Path(__file__).parents[2] / "docs" / "tables.md").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
     for code in Exit:
         assert f"| {int(code)} | {code.meaning} |" in text

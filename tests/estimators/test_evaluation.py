@@ -17,6 +17,7 @@ from discreet.estimators.scoring import score_histogram
 from discreet.preparation import FeatureMap
 
 N = 20_000
+PLACES = np.linspace(0.0, 1.0, 41)
 EDGES = np.linspace(-3.0, 3.0, 13)
 
 
@@ -50,9 +51,11 @@ def test_exact_measures_are_those_of_scikit_learn(rows):
     assert scores.log_loss == pytest.approx(log_loss(y, model.predict_proba(X)), rel=1e-9)
     assert scores.confusion.counts.tolist() == confusion_matrix(y, model.predict(X)).tolist()
     assert sum(group.count for group in scores.calibration) == N
+    chance = model.predict_proba(X)[:, 1]
+    assert scores.calibration[0].low == chance.min()
     for group in scores.calibration:
-        chance = model.predict_proba(X)[:, 1]
-        inside = (group.low <= chance) & (chance <= group.high)
+        above = group.low <= chance if group is scores.calibration[0] else group.low < chance
+        inside = above & (chance <= group.high)
         assert inside.sum() == group.count
         assert group.observed == pytest.approx(np.mean(y[inside] == "yes"))
         assert group.predicted == pytest.approx(chance[inside].mean())
@@ -86,6 +89,7 @@ def test_noisy_measures_are_near_the_exact_ones(rows, relation):
     for name, value in noisy.measures().items():
         assert value == pytest.approx(exact[name], abs=6 * noisy.deviations[name] + 0.004), name
     assert noisy.log_loss_bound < 6.3
+    assert (noisy.calibration[0].low, noisy.calibration[-1].high) == (0.0, 1.0)
     for group in noisy.calibration:
         assert group.observed == pytest.approx(group.predicted, abs=0.15)
 
@@ -192,6 +196,6 @@ def test_models_without_probabilities_have_no_log_loss(rows):
 def test_groups_of_a_calibration_are_larger_than_the_noise():
     rng = np.random.default_rng(0)
     counts = rng.laplace(0, 5.0, (2, 40))  # no rows at all
-    assert len(calibration_groups(np.linspace(0, 1, 40), counts, 5.0)) <= 1
+    assert len(calibration_groups(PLACES[1:], PLACES, counts, 5.0)) <= 1
     counts = np.full((2, 40), 1000.0)
-    assert len(calibration_groups(np.linspace(0, 1, 40), counts, 5.0)) == 10
+    assert len(calibration_groups(PLACES[1:], PLACES, counts, 5.0)) == 10

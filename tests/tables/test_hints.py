@@ -139,6 +139,18 @@ def test_private_bounds_of_counts_are_never_absurd(visits, epsilon):
         assert column.high % 1 == 0
 
 
+def test_a_column_of_missing_cells_gets_no_bounds(tmp_path):
+    # Noise alone leads by 7 scales with probability 0.05 %; the seeds are fixed.
+    path = tmp_path / "empty.csv"
+    lines = [f"{k % 7},{'' if k else 3}" for k in range(3000)]
+    path.write_text("\n".join(["a,weight", *lines]) + "\n")
+    for seed in range(10):
+        with pytest.warns(PrivacyLeakWarning, match="fixes the noise"):
+            schema = draft_private(path, 2.0, 1e-6, "add_remove", header=True, random_state=seed)
+        assert isinstance(schema.columns["weight"], Ignored)
+        assert isinstance(schema.columns["a"], Numeric)
+
+
 def test_names_are_not_voted_on(visits, monkeypatch):
     from discreet.core.filters import PrivacyFilter
 

@@ -79,12 +79,12 @@ def _promise(card: Card) -> Iterator[Point]:
     small = holds and epsilon <= LARGE_EPSILON
     means = card.risks[1].text if card.risks and holds else "Nothing is promised."
     yield Point(level, "ε is stated and small enough", MET if small else NOT_MET, means)
-    if guarantee.size is None:
+    if guarantee.n_units is None:
         known = OUTSIDE if delta else MET
         text = f"δ = {delta:.4g}; the number of units was not recorded."
     else:
-        known = MET if holds and delta * guarantee.size < 1 else NOT_MET
-        text = f"δ = {delta:.4g}, and 1/n = {1 / max(guarantee.size, 1):.3g}."
+        known = MET if holds and delta * guarantee.n_units < 1 else NOT_MET
+        text = f"δ = {delta:.4g}, and 1/n = {1 / max(guarantee.n_units, 1):.3g}."
     yield Point(level, "δ is well below 1/n", known, text)
     by_row = guarantee.unit == "row"
     text = "One person with all of their rows is protected."

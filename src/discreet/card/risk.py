@@ -206,7 +206,7 @@ def risk_text(
         ),
     }[guarantee.relation]
     accuses = f"An attacker who wrongly accuses {rate_in_words(fpr)} of those {wrong}"
-    if bound >= 1:
+    if percent(bound) == "100 %":
         return f"{accuses} may catch all of those {right}: nothing is promised there."
     return (
         f"{accuses} catches at most {percent(bound)} of those {right} "

@@ -74,7 +74,7 @@ def stated(given: dict[str, str], schemas: list[Any], ledger: Any) -> dict[str, 
 def facts(guarantee: Guarantee, title: str | None, about: dict[str, str]) -> Section:
     """State what the card is about: model, data set, owner, purpose, size, date."""
     units = "rows" if guarantee.unit == "row" else "people"
-    size = "not recorded" if guarantee.size is None else f"{guarantee.size:,} {units}"
+    size = "not recorded" if guarantee.n_units is None else f"{guarantee.n_units:,} {units}"
     rows = (
         ("Model", shown(title) if title else "not named"),
         ("Data set", shown(about["dataset"]) or "not named"),
@@ -96,10 +96,10 @@ def warning_texts(
     found = []
     unit = "row" if guarantee.unit == "row" else "person"
     epsilon, delta = total or (guarantee.epsilon, guarantee.delta)
-    if guarantee.size is not None and delta * guarantee.size >= 1:
+    if guarantee.n_units is not None and delta * guarantee.n_units >= 1:
         whole = "a whole row" if unit == "row" else "all rows of a person"
         found.append(
-            f"δ = {delta:.4g} is not below 1/n = {1 / guarantee.size:.3g}: a mechanism could "
+            f"δ = {delta:.4g} is not below 1/n = {1 / guarantee.n_units:.3g}: a mechanism could "
             f"publish {whole} and keep such a promise. Fit again with a δ well below 1/n."
         )
     if epsilon > LARGE_EPSILON:

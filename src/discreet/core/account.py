@@ -257,7 +257,7 @@ class Account(Unique):
         secure: bool,
         earlier_fits: int = 0,
         rows_per_unit: int = 1,
-        size: int | None = None,
+        n_units: int | None = None,
     ) -> Guarantee:
         """Return the promise of this account, once its filters will not be used again.
 
@@ -294,5 +294,5 @@ class Account(Unique):
             split=split,
             unit=self.unit,
             rows_per_unit=rows_per_unit,
-            size=size,
+            n_units=n_units,
         )

@@ -88,7 +88,7 @@ class Guarantee:
     unit, rows_per_unit
         The privacy unit: what neighbouring data sets differ in. ``"row"``, or ``"person"`` with all
         of their rows; ``rows_per_unit`` is the number of rows from which a person counts fully.
-    size
+    n_units
         Number of units in the fit, which is public; None if it was not noted.
 
     Privacy
@@ -111,7 +111,7 @@ class Guarantee:
     split: tuple[tuple[str, float], ...] = ()
     unit: str = "row"
     rows_per_unit: int = 1
-    size: int | None = None
+    n_units: int | None = None
 
     @property
     def private(self) -> bool:
@@ -210,7 +210,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     split: list[_Part]
     unit: Literal["row", "person"]
     rows_per_unit: Annotated[int, msgspec.Meta(ge=1, le=2**30)]
-    size: _Count | None
+    n_units: _Count | None
 
 
 def _describe(use: Use) -> dict[str, Any]:

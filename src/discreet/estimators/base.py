@@ -415,7 +415,7 @@ class PrivateLinearModel(BaseEstimator):
             secure=bits.secure,
             earlier_fits=earlier_fits,
             rows_per_unit=people.rows_per_unit,
-            size=people.size,
+            n_units=people.size,
         )
         self.ledger_entry_ = None if payer is None else getattr(account.charge, "entry", None)
         self.preparation_ = fitted

@@ -25,7 +25,7 @@ __all__ = ["Calibration", "TwoClassScores", "score_edges", "score_two_classes"]
 LARGEST_LOGIT = 6.0
 """Bins are even in the log odds up to here, a probability of 0.9975; beyond is one bin."""
 
-_WIDTHS = ((20_000.0, 0.25), (1_000.0, 0.5), (0.0, 1.0))
+_WIDTHS = ((20_000.0, 0.125), (1_000.0, 0.25), (100.0, 0.5), (0.0, 1.0))
 """Width of a bin in log odds, by the least number of rows per noise scale."""
 
 _GROUPS = 10  # of a calibration table, at most
@@ -188,7 +188,7 @@ def _measured(
     losses = -np.log(np.stack([1 - second, second]))
     bound = float(losses.max(initial=0.0))
     mean = float((counts * losses).sum()) / max(found.size, 1)
-    groups = calibration_groups(second, counts, found.scale)
+    groups = calibration_groups(second, probabilities(found.edges), counts, found.scale)
     return TwoClassScores(confusion, auc, min(max(mean, 0.0), bound), groups, bound, {})
 
 
@@ -206,7 +206,7 @@ def area_under_curve(counts: FloatArray) -> float:
 
 
 def calibration_groups(
-    probability: FloatArray, counts: FloatArray, scale: float
+    probability: FloatArray, ends: FloatArray, counts: FloatArray, scale: float
 ) -> tuple[Calibration, ...]:
     """Join neighbouring bins until each group has a tenth of the rows, and far more than noise."""
     total = counts.sum(axis=0)
@@ -224,7 +224,7 @@ def calibration_groups(
         if size > 0 and weights.sum() > 0:
             mean = float(np.average(probability[own], weights=weights))
             share = min(max(hits / size, 0.0), 1.0)
-            ends = float(probability[start]), float(probability[stop - 1])
-            groups.append(Calibration(*ends, mean, share, size))
+            low, high = float(ends[start]), float(ends[stop])
+            groups.append(Calibration(low, high, mean, share, size))
         start = stop
     return tuple(groups)

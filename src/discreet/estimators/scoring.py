@@ -136,6 +136,8 @@ class ScoreHistogram:
     ----------
     points : ndarray of shape (n_bins,)
         A score that represents each bin, increasing.
+    edges : ndarray of shape (n_bins + 1,)
+        Ends of the bins; the first is -inf and the last inf, unless each bin is one score.
     counts : ndarray of shape (2, n_bins)
         With noise they may be negative, and are not clipped: sums of them are unbiased.
     size : int
@@ -147,6 +149,7 @@ class ScoreHistogram:
     """
 
     points: FloatArray
+    edges: FloatArray
     counts: FloatArray
     size: int
     scale: float
@@ -192,14 +195,16 @@ def score_histogram(
     counts = people.counts(truth * n_bins + np.searchsorted(inner, scores), 2 * n_bins)
     counts = counts.reshape(2, n_bins)
     if edges is None:  # nothing is above the largest score
-        return ScoreHistogram(inner, counts[:, :-1], people.size, 0.0, None)
+        ends = np.append(inner[:1], inner)
+        return ScoreHistogram(inner, ends, counts[:, :-1], people.size, 0.0, None)
     outer = np.concatenate([[2 * inner[0] - inner[1]], inner, [2 * inner[-1] - inner[-2]]])
     points, scale, guarantee = 0.5 * (outer[1:] + outer[:-1]), 0.0, None
     if account is not None:
         sensitivity = float(account.budget.relation.rows_changed)
         noisy, guarantee = _release(counts.ravel(), sensitivity, people, account)
         counts, scale = noisy.reshape(2, n_bins), sensitivity / account.budget.epsilon
-    return ScoreHistogram(points, counts, people.size, scale, guarantee)
+    outer[[0, -1]] = -np.inf, np.inf
+    return ScoreHistogram(points, outer, counts, people.size, scale, guarantee)
 
 
 def score_regressor(

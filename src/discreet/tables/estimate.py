@@ -76,6 +76,7 @@ VOTE_SHARE, LIMIT_SHARE = 1 / 8, 1 / 16
 # share of the rows: less two standard deviations of the noise in that sum, but at least the last.
 MOST_CLASSES, CLASSES_COVER, LEAST_COVER = 100, 0.99, 0.9
 
+_CLEAR_LEAD = 7.0  # noise scales; noise alone leads by that with probability 0.05 %
 _ROUNDING = 1 - 2.0**-36  # parts of a budget are rounded; their sum must not exceed it
 _RARE = "no category was frequent enough to be released; list them if they are public"
 _MANY = "it holds too many distinct texts for categories, like a name or a free text"
@@ -294,9 +295,14 @@ class Estimate:
                 of_whole[name] += whole_margin(batch[name])
         kinds: dict[str, Kind] = {}
         whole = set()
+        # Where nearly all cells are missing, noise decides, and bounds would be noise, too.
+        clear = _CLEAR_LEAD * mechanism.scale(float(self.budget.relation.rows_changed))
+        above = min(clear, n_rows / 4)
         for name in names:
             settings = (n_rows, mechanism, self.budget.relation, self._noise)
-            kinds[name] = "numeric" if noisy_vote(margins[name], *settings) else "categorical"
+            kinds[name] = (
+                "numeric" if noisy_vote(margins[name], *settings, above) else "categorical"
+            )
             if noisy_vote(of_whole[name], *settings):
                 whole.add(name)
         return kinds, whole, n_rows
@@ -400,6 +406,7 @@ class Estimate:
     def _warn(self, questions: list[Question], n_rows: int) -> None:
         """Warn of a budget that is too small or too large, by public numbers."""
         texts = []
+        size = counted(n_rows, "row") if self.unit is None else f"{n_rows:,} people"
         if self.budget.delta * n_rows >= 1:
             texts.append(
                 f"delta={self.budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
@@ -416,7 +423,7 @@ class Estimate:
                 kept[question.name] = round(100 * (1 - 2 * tail))
         if weak:
             texts.append(
-                f"The budget is too small for {counted(n_rows, 'row')} and this many columns: the "
+                f"The budget is too small for {size} and this many columns: the "
                 f"estimates for {quoted(weak)} are mostly noise. Spend more, or fill in what is "
                 "publicly known and leave the rest out."
             )
@@ -424,7 +431,7 @@ class Estimate:
             range_ = " to ".join(map(str, sorted({min(kept.values()), max(kept.values())})))
             texts.append(
                 f"coverage={self.coverage:g} is more than the budget can buy for "
-                f"{counted(n_rows, 'row')}: the bounds of {quoted(kept)} will keep about {range_} "
+                f"{size}: the bounds of {quoted(kept)} will keep about {range_} "
                 "% of the numbers as they are, and clip the rest. Spend more, or fill in bounds "
                 "that are publicly known."
             )

@@ -173,7 +173,12 @@ def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
 
 
 def noisy_vote(
-    margin: int, n_rows: int, mechanism: Laplace, relation: Relation, noise: Noise
+    margin: int,
+    n_rows: int,
+    mechanism: Laplace,
+    relation: Relation,
+    noise: Noise,
+    above: float = 0.0,
 ) -> bool:
     """Decide by a noisy vote between two groups of cells, such as numbers and other texts.
 
@@ -189,6 +194,8 @@ def noisy_vote(
         One row added or removed moves the margin by 1, one replaced by 2.
     noise : Noise
         Source of the noise.
+    above : float
+        The first group wins if it leads by more than this, a public number.
 
     Privacy
     -------
@@ -200,4 +207,4 @@ def noisy_vote(
         magnitude=float(n_rows),
         noise=noise,
     )
-    return bool(noisy[0] > 0)
+    return bool(noisy[0] > above)
