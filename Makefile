@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
-	bench-speed clean
+	bench-speed lock release clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -17,6 +17,8 @@ help:
 	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
 	@echo "make bench        run the quick form of every experiment and make a page of the results"
 	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
+	@echo "make lock         write requirements.lock: versions and hashes of all dependencies"
+	@echo "make release      build, check, materials and checksums in out/release (REPOSITORY=https://…)"
 
 .venv/bin/python:
 	@echo "== Setting up a Python environment in .venv (once)"
@@ -41,6 +43,11 @@ help:
 .venv/.spark: .venv/.developer
 	@echo "== Installing Spark (once): 450 MB to download"
 	$(BIN)/python -m pip install --editable ".[spark]"
+	@touch $@
+
+.venv/.release: .venv/bin/python
+	@echo "== Installing the tools for a release (once)"
+	$(BIN)/python -m pip install --group release
 	@touch $@
 
 demo: .venv/.demo
@@ -81,6 +88,15 @@ bench: .venv/.bench
 
 bench-speed: .venv/.bench
 	$(BIN)/python -m discreet_bench.speed
+
+lock: .venv/.release
+	$(BIN)/uv pip compile pyproject.toml --extra cli --extra report --universal --upgrade \
+		--python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+		--no-emit-find-links --custom-compile-command "make lock" --output-file requirements.lock
+
+release: .venv/.release
+	rm -rf out/release
+	DISCREET_REPOSITORY=$(REPOSITORY) $(BIN)/python tools/release.py out/release
 
 clean:
 	rm -rf .venv out

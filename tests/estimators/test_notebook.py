@@ -245,6 +245,10 @@ def test_a_bar_of_several_models_goes_from_the_preparation_to_the_end():
     assert isinstance(entry, TraceEntry)
     bar(Progress(entry, np.zeros(1), 0.5))
     assert bar.share == pytest.approx(0.2 + 0.8 * 0.25)
+    early = Bar("x", 2, 0.2, io.StringIO())
+    early(Progress(entry, np.zeros(1), 0.5))
+    early.finish()  # what a fit left over cannot be spent again
+    assert early.share == 1.0
     bar(Progress(GradientStep(step=1.0, gradient_norm=1.0, model=1), np.zeros(1), 1.0))
     assert bar.share == pytest.approx(1.0)
 

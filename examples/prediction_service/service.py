@@ -1,0 +1,152 @@
+"""A small prediction service over HTTP, with the standard library alone.
+
+    python service.py models/model.json --port 8080
+
+    curl localhost:8080/predict -d '{"rows": [{"age": 71, "stay": 3}]}'
+    {"predictions": ["yes"], "probabilities": [{"no": 0.31, "yes": 0.69}]}
+
+``GET /guarantee`` states what the model promises, ``GET /health`` is for a supervisor. Predictions
+are post-processing of a private model and cost no budget, but each reveals something about its own
+row: protect requests and answers like the rows. So requests are not logged, and an error names a
+column, never a cell. For the open network, put a server with TLS and authentication in front.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from discreet import TableError, load
+
+MOST_BYTES = 2**20
+MOST_ROWS = 1_000
+"""Limits of one request."""
+
+
+class Refusal(Exception):
+    """A request that is not answered, with its status and the reason."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Model:
+    """A saved pipeline: a table in, predictions out."""
+
+    def __init__(self, path: Path) -> None:
+        self.pipeline = load(path)
+        if not hasattr(self.pipeline, "steps"):
+            raise SystemExit(f"{path} takes encoded rows; save a pipeline with its schema.")
+        self.estimator = self.pipeline[-1]
+        self.columns = set(self.pipeline[0].schema.used)
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        """Return the predictions for ``{"rows": [{column: value}]}``."""
+        rows = request.get("rows") if isinstance(request, dict) else None
+        if not isinstance(rows, list) or not rows or not all(isinstance(r, dict) for r in rows):
+            raise Refusal(HTTPStatus.BAD_REQUEST, 'send {"rows": [{"column": value, …}, …]}.')
+        if len(rows) > MOST_ROWS:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"at most {MOST_ROWS:,} rows per request.")
+        for row in rows:
+            if absent := sorted(self.columns - row.keys()):
+                raise Refusal(HTTPStatus.BAD_REQUEST, f"a row lacks the column {absent[0]!r}.")
+        table = {name: [_text(row[name]) for row in rows] for name in sorted(self.columns)}
+        try:
+            X = self.pipeline[0].transform(table)
+        except TableError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+        answer: dict[str, Any] = {"predictions": self.estimator.predict(X).tolist()}
+        if hasattr(self.estimator, "predict_proba"):
+            labels = [str(label) for label in self.estimator.classes_]
+            chances = self.estimator.predict_proba(X).tolist()
+            answer["probabilities"] = [dict(zip(labels, row, strict=True)) for row in chances]
+        return answer
+
+
+def _text(value: Any) -> str:
+    """Return a JSON value as a cell of a table; null is a missing cell."""
+    if value is None:
+        return ""
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests; nothing of them is logged."""
+
+    model: Model
+    server_version, sys_version = "discreet", ""
+    timeout = 10
+
+    def do_GET(self) -> None:
+        """Answer /health and /guarantee."""
+        if self.path == "/health":
+            self._send(HTTPStatus.OK, {"status": "ready"})
+        elif self.path == "/guarantee":
+            self._send(HTTPStatus.OK, self.model.estimator.guarantee_.to_dict())
+        else:
+            self._send(HTTPStatus.NOT_FOUND, {"error": "try POST /predict."})
+
+    def do_POST(self) -> None:
+        """Answer /predict."""
+        try:
+            self._send(HTTPStatus.OK, self.model.answer(self._read()))
+        except Refusal as refusal:
+            self._send(refusal.status, {"error": str(refusal)})
+        except Exception:  # the text of an unknown error could show a cell
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "the request failed."})
+
+    def _read(self) -> Any:
+        if self.path != "/predict":
+            raise Refusal(HTTPStatus.NOT_FOUND, "try POST /predict.")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit():
+            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length.")
+        if int(length) > MOST_BYTES:
+            self.rfile.read(min(int(length), 4 * MOST_BYTES))  # so that the answer is heard
+            self.close_connection = True
+            raise Refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MOST_BYTES:,} bytes per request."
+            )
+        try:
+            return json.loads(self.rfile.read(int(length)))
+        except ValueError:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "the request is not JSON.") from None
+
+    def _send(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer, ensure_ascii=False).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *values: Any) -> None:
+        """Log nothing: addresses and paths are of the people who ask."""
+
+
+def server(path: Path, host: str = "127.0.0.1", port: int = 8080) -> ThreadingHTTPServer:
+    """Return a server of a saved model, which is not started yet."""
+    handler = type("ModelHandler", (Handler,), {"model": Model(path)})
+    return ThreadingHTTPServer((host, port), handler)
+
+
+def main() -> None:
+    """Serve until the process is stopped."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("model", type=Path, help="model file (discreet.save, discreet fit)")
+    parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 in a container")
+    parser.add_argument("--port", type=int, default=8080)
+    asked = parser.parse_args()
+    with server(asked.model, asked.host, asked.port) as running:
+        print(f"Serving {asked.model} on http://{asked.host}:{running.server_port}")
+        running.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
