@@ -405,7 +405,7 @@ def draft_private(
     """
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")
-    budget = Budget(epsilon, delta, Relation.parse(relation))
+    budget = Budget(epsilon, delta, Relation(relation))
     estimate = Estimate(budget, coverage, ledger, random_state, task, unit)
     found = layout(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
     if found.names_in_first_line and header is None:
