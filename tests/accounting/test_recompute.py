@@ -185,7 +185,7 @@ def test_very_many_steps_on_single_rows_against_a_fine_grid():
     from discreet.accounting.recompute import _single_rows
 
     noise, rate, count = 8.0, 1 / 2000, 30_000
-    grid = {"value_discretization_interval": 4e-6}
+    grid = {"value_discretization_interval": 8e-6}
     steps = pld.from_gaussian_mechanism(noise / 2, sampling_prob=rate, **grid).self_compose(count)
     for before in (0.0, 0.02):
         whole = steps

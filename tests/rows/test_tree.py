@@ -41,6 +41,12 @@ def test_bounds_count_the_blocks_rows_and_the_levels_of_both_trees():
     for n_rows in (1, 10**6, 10**12):
         by_hand = 1.01 * 4232 * 2.0**-53 / (1 - 4232 * 2.0**-53) * (n_rows + 1) * 3.0
         assert bounds.gradient_error(n_rows, 4096, 3.0) == pytest.approx(by_hand, rel=1e-12)
+    products = 1.01 * 4236 * 2.0**-53 * 11 * 3.0
+    assert bounds.OUTER_ROUNDINGS == 4
+    assert bounds.gradient_error(10, 4096, 3.0, 4) == pytest.approx(products, rel=1e-9)
+    assert bounds.gradient_error(10, 4096, 3.0, 4) > bounds.gradient_error(10, 4096, 3.0)
+    squares = 1.01 * 4244 * 2.0**-53 * 11 * (3 * 5.0**2 + 3.0**2)
+    assert bounds.mapped_square_error(10, 4096, 3.0, 5.0) == pytest.approx(squares, rel=1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 63, 64, 65, 1000])
