@@ -648,8 +648,7 @@ class Curator(Unique):
         add/remove, √(2d) under replace. Cost: that of ``mechanism``. Proof:
         docs/proofs/preparation.md.
         """
-        add_up, columns = self._rows.exponent_counts, self.n_parameters
-        kinds = (Gaussian, L2Norm)
+        add_up, columns, kinds = self._rows.exponent_counts, self.n_parameters, (Gaussian, L2Norm)
         return self._moment(add_up, 1.0, mechanism, *kinds, second=True, columns=columns)
 
     def _moment(

@@ -61,9 +61,7 @@ def edges() -> FloatArray:
 
 
 def cell_counts(
-    values: FloatArray,
-    candidates: FloatArray | None = None,
-    weights: FloatArray | None = None,
+    values: FloatArray, candidates: FloatArray | None = None, weights: FloatArray | None = None
 ) -> NDArray[np.int64]:
     """Count values of a column, or a block of it, between K candidates; skip NaN (missing).
 
