@@ -423,7 +423,7 @@ def test_an_attack_on_a_gaussian_and_a_minimum_together(relation, noise):
     models = divide(budget, Fraction(3, 10), ["profile"]).models
     slope, ridge, count = 1.0, 40.0, 200_000
     cost, changed = math.log1p(5.0 / ridge), 2 if relation == "replace_one" else 1
-    facts = {"curvature_cost": cost, "corners": 1, "relation": Relation.parse(relation)}
+    facts = {"curvature_cost": cost, "corners": 1, "relation": Relation(relation)}
     ratio = noise_ratio(1.0, 1e-2, before=models.before, **facts)
     sigma, spread = slope / ratio * noise, changed / math.sqrt(models.before)
 

@@ -18,7 +18,6 @@ from discreet.core import (
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.ranges import (
-    _median_scores,
     cell_counts,
     norm_candidates,
     select_median_norm,
@@ -182,8 +181,22 @@ def norm_counts(values, largest=None):
     return Counts(cell_counts(values, norm_candidates(largest)), 1)
 
 
+def scores_of(counts, candidates):
+    """Return the scores that the mechanism is given."""
+    seen = []
+
+    class Seen(ExponentialMechanism):
+        def select(self, scores, *, sensitivity, noise):
+            seen.append(scores)
+            return 0
+
+    mechanism, noise = Seen(1.0, monotone=False), Noise(SeededBits(0))
+    select_median_norm(counts, candidates, 9, mechanism, noise, replaced=True)
+    return seen[0]
+
+
 def median_scores(values):
-    return _median_scores(norm_counts(values))
+    return scores_of(norm_counts(values), norm_candidates())
 
 
 def select_median(values, largest, mechanism, noise, *, replaced):
@@ -245,7 +258,7 @@ def test_scores_of_a_median_count_values_above_candidates():
     pairs = itertools.pairwise(above)
     expected = [-max(here - half, half - before, 0.0) for before, here in pairs]
     counts = Counts(cell_counts(values, candidates), 1)
-    assert np.array_equal(_median_scores(counts), expected)
+    assert np.array_equal(scores_of(counts, candidates), expected)
 
 
 @pytest.mark.parametrize(("replaced", "sensitivity"), [(False, 0.5), (True, 1.0)])

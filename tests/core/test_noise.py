@@ -539,14 +539,15 @@ def permute_and_flip(scores, scale):
     return result
 
 
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("offset", [0.0, -(2.0**40), 1e12])
+@pytest.mark.parametrize(
+    ("offset", "force"), [(0.0, False), (-(2.0**40), False), (1e12, True), (0.0, True)]
+)
 @pytest.mark.parametrize("kind", ["gumbel", "exponential"])
 def test_selection_frequencies(kind, offset, force):
     """Chi-square against softmax or permute-and-flip; false-alarm probability 1e-8 each."""
     scores = offset + np.array([0.0, 0.5, 1.25])
     noise = Noise(SeededBits(60), force)
-    count = 1_000 if force else 10_000
+    count = 600 if force else 6_000
     chosen = np.bincount([noise.select(scores, 0.75, kind) for _ in range(count)], minlength=3)
     gaps = scores - scores.max()
     if kind == "gumbel":

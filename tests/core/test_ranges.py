@@ -250,6 +250,19 @@ class Asked(ExponentialMechanism):
         return int(np.argmax(scores))
 
 
+def test_counts_of_long_columns_are_those_of_their_blocks(monkeypatch):
+    """Block by block, with and without weights; NaN is skipped with its weight."""
+    rng = np.random.default_rng(7)
+    values, weights = rng.normal(size=1000), rng.integers(0, 2**30, 1000).astype(float)
+    values[::9] = np.nan
+    expected = cell_counts(values), cell_counts(values, weights=weights)
+    assert expected[0].sum() == np.isfinite(values).sum()
+    assert expected[1].sum() == weights[np.isfinite(values)].sum()
+    monkeypatch.setattr(ranges, "_COUNTED", 64)
+    assert np.array_equal(cell_counts(values), expected[0])
+    assert np.array_equal(cell_counts(values, weights=weights), expected[1])
+
+
 def test_weights_are_scored_in_units_of_rows():
     """Counts of weights 1 score like counts of rows; fractions add up; rounding is paid for."""
     values, unit = np.random.default_rng(6).lognormal(size=300), 2**30

@@ -393,6 +393,7 @@ def test_recognition_by_name():
     assert not is_lazy(pd.DataFrame({"a": [1.0]}))
 
 
+@pytest.mark.process
 def test_importing_discreet_imports_neither_library():
     code = (
         "import sys, discreet, discreet.estimators, discreet.engines; "

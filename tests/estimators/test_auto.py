@@ -163,8 +163,7 @@ def test_very_wide_tables_are_for_shrunk_descent(relation):
             assert type(choice.solver) is kind
 
 
-@pytest.mark.parametrize("table", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("table", "classes"), [(np.asarray, 3), (sp.csr_array, 2)])
 def test_few_columns_of_many_are_found(table, classes):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(3000, 2500)).astype(np.float32) * (rng.random((3000, 2500)) < 0.5)
@@ -197,17 +196,16 @@ def record_choice(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "relation"),
     [
-        LogisticRegression(classes=[0, 1]),
-        LogisticRegression(classes=[0, 1, 2], data_norm=5.0),
-        LinearSVC(classes=[0, 1], preparation=[Bounds([0])]),
-        LinearRegression(target_bounds=(-1, 1), data_norm=5.0, alpha=1e-3),
-        HuberRegressor(target_bounds=(-1, 1)),
+        (LogisticRegression(classes=[0, 1]), "add_remove"),
+        (LogisticRegression(classes=[0, 1, 2], data_norm=5.0), "replace_one"),
+        (LinearSVC(classes=[0, 1], preparation=[Bounds([0])]), "add_remove"),
+        (LinearRegression(target_bounds=(-1, 1), data_norm=5.0, alpha=1e-3), "replace_one"),
+        (HuberRegressor(target_bounds=(-1, 1)), "add_remove"),
     ],
-    ids=lambda estimator: type(estimator).__name__,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_no_value_of_a_row_changes_the_choice(estimator, relation, monkeypatch):
     """Tables of one size that differ in values only, some of them extreme, run the same method."""

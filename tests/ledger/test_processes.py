@@ -56,8 +56,8 @@ def test_a_race_for_the_last_of_a_budget(harness, place_kind):
 
 
 def test_kills(harness, place_kind):
-    found = harness.kill(place_kind, 30, per_round=15, workers=3)
-    assert found["kills"] == 30
+    found = harness.kill(place_kind, 15, per_round=15, workers=3)
+    assert found["kills"] == 15
     assert found["entries"] > 0
     assert {fault: found[fault] for fault in harness.FAULTS} == dict.fromkeys(harness.FAULTS, 0)
 

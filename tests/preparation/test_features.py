@@ -91,19 +91,24 @@ def test_products_with_frequencies_are_exact():
         Fourier(range(wide), np.zeros(wide), np.ones(wide), np.ones((1, wide)), [0.0])
 
 
-@pytest.mark.parametrize("kind", ["splines", "fourier"])
+FORMS = (
+    np.ascontiguousarray,
+    np.asfortranarray,
+    sp.csr_array,
+    lambda X: X.astype(np.float32),
+    lambda X: sp.csr_matrix(X.astype(np.float32)),
+    lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+)
+
+
 @pytest.mark.parametrize(
-    "form",
-    [
-        np.ascontiguousarray,
-        np.asfortranarray,
-        sp.csr_array,
-        lambda X: X.astype(np.float32),
-        lambda X: sp.csr_matrix(X.astype(np.float32)),
-        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    ("kind", "form", "wide_by"),
+    [  # both widths for each kind and for each form
+        (kind, form, (7, 150)[(j + k) % 2])
+        for j, kind in enumerate(("splines", "fourier"))
+        for k, form in enumerate(FORMS)
     ],
 )
-@pytest.mark.parametrize("wide_by", [7, 150])
 def test_features_of_a_row_depend_on_that_row_alone(kind, form, wide_by, monkeypatch):
     """To the last bit: at every position, among any number of rows, with any number of threads."""
     wide = RNG.random((1003, 200)) * 10

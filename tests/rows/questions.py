@@ -13,6 +13,12 @@ MAPS = {
 }
 
 
+def triangle(size):
+    """Return the places of an upper triangle, row by row, and weights that keep its norm."""
+    first, second = np.triu_indices(size)
+    return first, second, np.where(first == second, 1.0, np.sqrt(2.0))
+
+
 def weights_of(rows, count=1):
     return np.linspace(-1, 1, count * rows.n_parameters)
 

@@ -162,11 +162,11 @@ def test_a_sum_is_that_of_its_rows_up_to_its_error(table, move, question):
         weights = np.random.default_rng(2).standard_normal(D)
         arguments = (weights, Logistic(), 0.7)
     settings = {"fit_intercept": False, "row_norm": 1.5}
-    few = table[:200]
-    whole = getattr(moved_rows(few, TARGETS[:200], move, **settings), question)(*arguments)
+    few = table[:60]
+    whole = getattr(moved_rows(few, TARGETS[:60], move, **settings), question)(*arguments)
     singles = [
         getattr(moved_rows(few[[i]], TARGETS[[i]], move, **settings), question)(*arguments)
-        for i in range(200)
+        for i in range(60)
     ]
     parts = np.array([single.values for single in singles])
     total = np.array([math.fsum(column) for column in parts.T])

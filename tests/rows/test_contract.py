@@ -61,7 +61,7 @@ def assert_within(X, u, t, clip, weight=1.0):
         assert u_i**2 * sum(v**2 for v in exact(x)) + t_i**2 <= largest**2
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables(), convert=st.sampled_from(CONVERTED), loss=st.sampled_from(ALL))
 def test_every_row_is_within_the_clip_exactly(convert, loss, table):
     X, y, options, weights, _, clip = table
@@ -76,7 +76,7 @@ def test_every_row_is_within_the_clip_exactly(convert, loss, table):
         assert_within(X, u, t if options["fit_intercept"] else 0 * t, clip, weight)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     table=tables(),
     convert=st.sampled_from(CONVERTED),

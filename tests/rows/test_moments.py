@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from discreet.core.ranges import cell_counts
 from discreet.rows import as_rows
-from discreet.rows.bounds import outer_error
-from discreet.rows.moments import triangle
+from discreet.rows.bounds import gradient_error
+
+from .questions import triangle
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 5)) * rng.lognormal(sigma=2.0, size=(300, 1))
@@ -67,11 +68,11 @@ def test_errors_hold_against_exact_arithmetic(kind):
             entry *= Fraction(math.isqrt(2 * 10**80), 10**40)
         square += (Fraction(outer.values[k]) - entry) ** 2
     assert square <= Fraction(outer.error) ** 2
-    assert outer.error == outer_error(300, 4096, CLIP)
+    assert outer.error == gradient_error(300, 4096, CLIP, roundings=4) * CLIP
     squares = rows.square_sum()
     gap = [Fraction(squares.values[j]) - sum(x[j] ** 2 for x in rounded) for j in range(5)]
     assert sum(g * g for g in gap) <= Fraction(squares.error) ** 2
-    assert squares.error == outer_error(300, 4096, CLIP)
+    assert squares.error == gradient_error(300, 4096, CLIP, roundings=4) * CLIP
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-5, 1.0, 1e150, 1e300])

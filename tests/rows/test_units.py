@@ -230,7 +230,7 @@ def test_sampled_gradients_sample_units(relation, monkeypatch):
         return take(self, index)
 
     monkeypatch.setattr(type(rows), "take", spied)
-    step = SampledGaussian(5.0, 0.2, relation=Relation.parse(relation), sampling="poisson")
+    step = SampledGaussian(5.0, 0.2, relation=Relation(relation), sampling="poisson")
     curator = Curator(rows, Account(Budget(8.0, 1e-6, relation)), Noise(SeededBits(0)))
     curator.open_plan(step, 3)
     for _ in range(3):

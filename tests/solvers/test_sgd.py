@@ -123,7 +123,7 @@ def test_tight_spends_the_budget_and_no_more(relation):
     assert len(solution.trace) == 40
     assert curator.spent_share == 1
     assert 0.49 < use.mechanism.epsilon(40, 1e-6) <= 0.5
-    assert use.mechanism.relation is Relation.parse(relation)
+    assert use.mechanism.relation is Relation(relation)
 
 
 def test_an_independent_accountant_recomputes_the_guarantee():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Literal, Self
+from typing import Literal, NoReturn, Self
 
 from discreet.accounting import conversions
 from discreet.errors import NotSupported
@@ -47,18 +47,15 @@ class Relation(StrEnum):
     ADD_REMOVE = ("add_remove", 1, "one row added or removed")
     REPLACE_ONE = ("replace_one", 2, "one row replaced by another")
 
-    def __new__(cls, name: str, rows_changed: int, text: str) -> Self:
-        """Make a member: a string with the numbers that follow from the relation."""
+    def __new__(cls, name: str, rows_changed: int = 0, text: str = "") -> Self:
+        """Make a member, a string with what follows from it; ``Relation(name)`` finds one."""
         member = str.__new__(cls, name)
         member._value_, member.rows_changed, member.text = name, rows_changed, text
         return member
 
     @classmethod
-    def parse(cls, value: str | Relation) -> Relation:
-        """Read a relation from its name; unknown names are a ``ValueError``."""
-        for member in cls:
-            if member == value:
-                return member
+    def _missing_(cls, value: object) -> NoReturn:
+        """Refuse an unknown name."""
         known = ", ".join(repr(str(member)) for member in cls)
         raise ValueError(f"relation must be one of {known}; got {value!r}.")
 
@@ -91,7 +88,7 @@ class Budget:
         delta = number("delta", delta, least=0.0, below=1.0, remedy=_DELTA)
         object.__setattr__(self, "epsilon", positive("epsilon", epsilon, remedy=_EPSILON))
         object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "relation", Relation.parse(relation))
+        object.__setattr__(self, "relation", Relation(relation))
         object.__setattr__(self, "pure", delta == 0)
 
     def to_zcdp(self, conversion: conversions.Conversion = "tight") -> ZCDPBudget:
@@ -132,7 +129,7 @@ class ZCDPBudget:
     def __post_init__(self) -> None:
         """Refuse values for which no promise could be made."""
         check_fields(self, positive, "rho")
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "relation", Relation(self.relation))
 
     def to_approximate(self, delta: float, conversion: conversions.Conversion = "tight") -> Budget:
         """Return the (ε, δ) budget that ρ-zCDP implies at this δ."""
@@ -150,7 +147,7 @@ class GDPBudget:
     def __post_init__(self) -> None:
         """Refuse values for which no promise could be made."""
         check_fields(self, positive, "mu")
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "relation", Relation(self.relation))
 
     def to_approximate(self, delta: float) -> Budget:
         """Return the (ε, δ) budget that μ-GDP implies at this δ (exact)."""

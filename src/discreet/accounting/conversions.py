@@ -251,6 +251,7 @@ def mu_from_bounded_range(epsilon: float) -> float:
     return mu_from_pure(0.5 * epsilon)
 
 
+@lru_cache(maxsize=512)  # a fit asks for the same share several times
 def bounded_range_from_mu(mu: float) -> float:
     """Find the largest ε whose bounded range is μ-GDP: ε = 2·ln(Φ(μ/2)/Φ(−μ/2)).
 

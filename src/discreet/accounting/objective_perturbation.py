@@ -242,7 +242,7 @@ class ObjectivePerturbation:
             number is None or not (math.isfinite(number) and number >= 0) for number in numbers
         ):
             raise ValueError("a profile needs all of its numbers, and none of them below 0.")
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "relation", Relation(self.relation))
         if not self.profile.delta(epsilon) <= delta:
             raise ValueError(f"the profile does not keep ({epsilon:.6g}, {delta:g}).")
 

@@ -193,7 +193,7 @@ def attacks(
     if hasattr(subject, "fit"):
         return attacks_on_estimator(subject, jobs=jobs, seed=seed)
     found: list[Attack] = []
-    for kind in [Relation.parse(relation)] if relation else list(Relation):
+    for kind in [Relation(relation)] if relation else list(Relation):
         budget = Budget(epsilon, delta, kind)
         if isinstance(subject, Solver):
             usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
@@ -263,7 +263,7 @@ def attacks_on_estimator(
             f"{type(estimator).__name__} has no epsilon, so it states no guarantee. Audit the "
             "private step of a pipeline, or a function with epsilon=… and delta=…."
         )
-    relation = Relation.parse(getattr(estimator, "relation", Relation.REPLACE_ONE))
+    relation = Relation(getattr(estimator, "relation", Relation.REPLACE_ONE))
     epsilon, delta = estimator.epsilon, getattr(estimator, "delta", 0.0)
     intercept = bool(getattr(estimator, "fit_intercept", False))
     label = name or type(estimator).__name__

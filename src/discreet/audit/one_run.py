@@ -212,7 +212,7 @@ def _promise(
     return (
         positive("epsilon", epsilon, most=LARGEST_EPSILON),
         number("delta", delta, least=0.0, below=1.0),
-        str(Relation.parse(relation)),
+        str(Relation(relation)),
     )
 
 

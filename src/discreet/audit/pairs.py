@@ -130,7 +130,7 @@ def worst_cases(
     −1 and 1, or for ``regression`` in [−1, 1]. Under add/remove, ``same_height`` replaces the
     missing row by zeros; only pairs without an intercept remain.
     """
-    relation = Relation.parse(relation)
+    relation = Relation(relation)
     y = np.where(np.arange(n_rows) % 2 == 0, 1.0, -1.0)
     feature, nothing = np.eye(n_features)[0], np.zeros(n_features)
     right, far = norm * feature, BEYOND * norm * feature
@@ -186,7 +186,7 @@ def worst_people(
     zeros, if ``same_height``; or, if replaced, the same number of rows of the opposite sign, or a
     single one.
     """
-    relation, y = Relation.parse(relation), np.where(np.arange(n_people) % 2 == 0, 1.0, -1.0)
+    relation, y = Relation(relation), np.where(np.arange(n_people) % 2 == 0, 1.0, -1.0)
     axes = norm * np.eye(n_features)
     replaced = relation is Relation.REPLACE_ONE
 

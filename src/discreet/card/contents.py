@@ -252,7 +252,7 @@ def _before(
         return [], None
     by_row = guarantee.unit == "row"
     for each in spent:
-        if Relation.parse(each.relation) is not guarantee.relation or (each.unit is None) != by_row:
+        if Relation(each.relation) is not guarantee.relation or (each.unit is None) != by_row:
             return [], None
     before = [(each.epsilon, each.delta) for each in spent]
     epsilon, delta = map(sum, zip((guarantee.epsilon, guarantee.delta), *before, strict=True))
@@ -282,5 +282,5 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
 
 
 def _neighbours_of(spent: Any) -> str:
-    text = Relation.parse(spent.relation).text
+    text = Relation(spent.relation).text
     return text if spent.unit is None else text.replace("row", "person with all of their rows", 1)

@@ -580,7 +580,7 @@ class Curator(Unique):
         L2 sensitivity: C under add/remove, 2C under replace, plus twice the rounding error of the
         sum. Cost: that of ``mechanism``.
         """
-        return self._moment(self._rows.row_sum, None, mechanism, second=False)
+        return self._moment(self._rows.row_sum, None, mechanism, Gaussian, L2Norm)
 
     def square_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of the squares of entries, column by column, of rows scaled down to C.
@@ -590,7 +590,7 @@ class Curator(Unique):
         L2 sensitivity: C² under add/remove, √2·C² under replace, plus twice the rounding error.
         Cost: that of ``mechanism``. Proof: docs/proofs/preparation.md.
         """
-        return self._moment(self._rows.square_sum, None, mechanism, second=True)
+        return self._moment(self._rows.square_sum, None, mechanism, Gaussian, L2Norm, second=True)
 
     def outer_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of xxᵀ over rows scaled down to C: its upper triangle, see `matrix`.
@@ -601,7 +601,7 @@ class Curator(Unique):
         under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
         docs/proofs/preparation.md.
         """
-        return self._moment(self._rows.outer_sum, None, mechanism, second=True)
+        return self._moment(self._rows.outer_sum, None, mechanism, Gaussian, L2Norm, second=True)
 
     def xy_moment_sum(
         self,
@@ -629,7 +629,7 @@ class Curator(Unique):
         weight = positive("target_weight", target_weight)
         centre = number("target_centre", target_centre)
         add_up = partial(self._rows.xy_moment_sum, clip, weight, centre, features=features)
-        return self._moment(add_up, clip, mechanism, second=True)
+        return self._moment(add_up, clip, mechanism, Gaussian, second=True)
 
     def target_sum(self, *, bound: float, mechanism: Gaussian) -> NoisyMoment:
         """Release the sum of the targets, each cut to [-bound, bound]; one number.
@@ -641,7 +641,7 @@ class Curator(Unique):
         """
         bound = number("bound", bound, **_CLIP)
         add_up = partial(self._rows.target_sum, bound)
-        return self._moment(add_up, bound, mechanism, second=False)
+        return self._moment(add_up, bound, mechanism, Gaussian)
 
     def exponent_counts(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release how many entries of each column have each binary exponent.
@@ -655,42 +655,34 @@ class Curator(Unique):
         add/remove, √(2d) under replace. Cost: that of ``mechanism``. Proof:
         docs/proofs/preparation.md.
         """
-        self._charge(mechanism, Gaussian, L2Norm)
-        exact = self._rows.exponent_counts()
-        sensitivity = math.sqrt(self.n_parameters * self.relation.rows_changed) * (1 + 2.0**-50)
-        return self._noisy_moment(exact, sensitivity, 1.0, mechanism)
+        add_up, columns, kinds = self._rows.exponent_counts, self.n_parameters, (Gaussian, L2Norm)
+        return self._moment(add_up, 1.0, mechanism, *kinds, second=True, columns=columns)
 
     def _moment(
         self,
         add_up: Callable[[], Sum],
         clip: float | None,
         mechanism: AdditiveMechanism,
-        *,
-        second: bool,
+        *kinds: type,
+        second: bool = False,
+        columns: int = 1,
     ) -> NoisyMoment:
         """Charge, then add up terms of norm at most clip, and release the sum.
 
         The clip is None for rows that are scaled down to their own bound. Terms of a second moment
-        have norm at most clip² and differ by at most √2·clip².
+        have norm at most clip² and differ by at most √2·clip²; so do those of each of several
+        columns. The deviation is that of the noise in each coordinate.
         """
-        kinds = (Gaussian,) if clip is not None else (Gaussian, L2Norm)
         clip = self._rows.row_norm if clip is None else clip
         if clip is None:
             raise ValueError("sums of rows need rows with a public bound on their norm.")
         clip = number("clip", clip, **_CLIP)
         self._charge(mechanism, *kinds)
-        exact = add_up()
-        largest, sensitivity = clip, self.relation.rows_changed * clip
+        exact, changed = add_up(), self.relation.rows_changed
+        largest, sensitivity = clip, changed * clip
         if second:
             largest = clip * clip
-            apart = 1.0 if self.relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-            sensitivity = apart * largest * (1 + 2.0**-50)
-        return self._noisy_moment(exact, sensitivity, largest, mechanism)
-
-    def _noisy_moment(
-        self, exact: Sum, sensitivity: float, largest: float, mechanism: AdditiveMechanism
-    ) -> NoisyMoment:
-        """Release a sum, with the standard deviation of the noise in each coordinate."""
+            sensitivity = math.sqrt(columns * changed) * largest * (1 + 2.0**-50)
         values, scale = self._add_noise(exact, sensitivity, largest, mechanism)
         if isinstance(mechanism, L2Norm):  # a norm of Gamma(d), in a uniform direction
             scale *= math.sqrt(values.size + 1)
@@ -771,7 +763,7 @@ class Curator(Unique):
     def _check_proof(self, proven_for: Relation) -> None:
         if self._rows.grouped:
             raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")
-        if Relation.parse(proven_for) is not self.relation:
+        if Relation(proven_for) is not self.relation:
             raise PrivacyError(
                 f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
                 f"{str(self.relation)!r}."

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -101,8 +102,9 @@ def from_grid(integers: ArrayLike, grid: int) -> FloatArray:
 class Noise:
     """Exact noise from a source of bits; the default, the operating system, protects data.
 
-    ``force_refinement`` sends every draw through the high-precision path (for tests: same bits,
-    same result, slower).
+    ``gaussian``, ``laplace``, ``exponential`` and ``gumbel`` take (size, scale, grid) and draw
+    ``size`` numbers, as multiples of 2^grid. ``force_refinement`` sends every draw through the
+    high-precision path (for tests: same bits, same result, slower).
 
     Privacy
     -------
@@ -113,21 +115,27 @@ class Noise:
     bits: Bits = field(default_factory=SystemBits)
     force_refinement: bool = False
 
-    def gaussian(self, size: int, scale: float, grid: int) -> Integers:
-        """Draw Gaussian noise of standard deviation ``scale``, as multiples of 2^grid."""
-        return self._rounded(GAUSSIAN, size, scale, grid)
+    def _rounded(self, quantile: Quantile, size: int, scale: float, grid: int) -> Integers:
+        """Draw ``size`` numbers of a distribution times ``scale``, as multiples of 2^grid."""
+        size = integer("size", size, most=2**40)
+        ratio = _check_ratio(scale, grid)
+        words = self.bits.words(size)
+        values, errors = quantile.approximate(words)
+        values *= ratio
+        errors *= ratio
+        nearest = np.rint(values)
+        values -= nearest  # exact
+        errors += np.abs(values, out=values)
+        result = nearest.astype(np.int64)
+        undecided = np.arange(size) if self.force_refinement else np.flatnonzero(errors >= _HALF)
+        for index in undecided:
+            result[index] = self._round_precisely(quantile, int(words[index]), ratio)
+        return result
 
-    def laplace(self, size: int, scale: float, grid: int) -> Integers:
-        """Draw Laplace noise, density exp(-|x| / scale) / (2 scale), as multiples of 2^grid."""
-        return self._rounded(LAPLACE, size, scale, grid)
-
-    def exponential(self, size: int, scale: float, grid: int) -> Integers:
-        """Draw positive exponential noise of mean ``scale``, as multiples of 2^grid."""
-        return self._rounded(EXPONENTIAL, size, scale, grid)
-
-    def gumbel(self, size: int, scale: float, grid: int) -> Integers:
-        """Draw Gumbel noise, P(x <= t) = exp(-exp(-t / scale)), as multiples of 2^grid."""
-        return self._rounded(GUMBEL, size, scale, grid)
+    gaussian = partialmethod(_rounded, GAUSSIAN)  # standard deviation ``scale``
+    laplace = partialmethod(_rounded, LAPLACE)  # density exp(-|x| / scale) / (2 scale)
+    exponential = partialmethod(_rounded, EXPONENTIAL)  # positive, of mean ``scale``
+    gumbel = partialmethod(_rounded, GUMBEL)  # P(x <= t) = exp(-exp(-t / scale))
 
     def l2_norm(self, size: int, scale: float, grid: int, count: int | None = None) -> Integers:
         """Draw a vector of density proportional to exp(-||z||_2 / scale), as multiples of 2^grid.
@@ -174,22 +182,6 @@ class Noise:
         if contenders.size == 1 and not self.force_refinement:
             return int(contenders[0])
         return self._select_precisely(quantile, numbers, words, scale, contenders)
-
-    def _rounded(self, quantile: Quantile, size: int, scale: float, grid: int) -> Integers:
-        size = integer("size", size, most=2**40)
-        ratio = _check_ratio(scale, grid)
-        words = self.bits.words(size)
-        values, errors = quantile.approximate(words)
-        values *= ratio
-        errors *= ratio
-        nearest = np.rint(values)
-        values -= nearest  # exact
-        errors += np.abs(values, out=values)
-        result = nearest.astype(np.int64)
-        undecided = np.arange(size) if self.force_refinement else np.flatnonzero(errors >= _HALF)
-        for index in undecided:
-            result[index] = self._round_precisely(quantile, int(words[index]), ratio)
-        return result
 
     def _round_precisely(self, quantile: Quantile, word: int, ratio: float) -> int:
         """Draw bits until the rounding of ratio * quantile is the same all over the interval."""

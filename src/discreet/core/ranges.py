@@ -40,8 +40,9 @@ SENSITIVITY = 1.0
 _EXPONENTS = range(-9, 12)  # candidates run from 1.0e-9 to 9.9e11, and 1e12
 _SHARE_STEPS = 2**20  # shares are multiples of 2^-20, so that scores are exact
 _MOST_ROWS = 2**32  # share * rows < 2^52: every score is a double without rounding
-_SCORE_ROUNDING = 2.0**-49  # of two scores made of sums of weights, per row (ranges.md)
+_SCORE_ROUNDING = 2.0**-49  # of two scores made of sums of weights, if any, per row (ranges.md)
 _LARGEST_TAIL = 0.25
+_COUNTED = 2**16  # values that are counted at a time
 _FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at most about this
 
 
@@ -69,27 +70,32 @@ def cell_counts(
 
     Entry 2k + 1 counts the values equal to candidate k, entry 2k those just below it. Values beyond
     the outermost candidates count as these. Counts of blocks add up to those of the column.
-    Candidates are `edges` by default. With ``weights``, whole numbers that add up to less than
-    2^53, these are added up instead.
+    Candidates are `edges` by default. With ``weights``, if there are entries, these are added up
+    instead: whole numbers of at most 2^30, of which sums over a block are exact.
 
     Privacy
     -------
     The counts are exact: they are for selections only.
     """
     candidates = edges() if candidates is None else candidates
+    totals = np.zeros(2 * candidates.size + 1, dtype=np.int64)
     values = np.asarray(values, dtype=np.float64)
-    given = ~np.isnan(values)
-    present = np.clip(values[given], candidates[0], candidates[-1])
-    if weights is None:  # sorting first is several times as fast
-        present.sort()
-        below = np.empty(2 * candidates.size, dtype=np.int64)
-        below[::2] = np.searchsorted(present, candidates, side="left")
-        below[1::2] = np.searchsorted(present, candidates, side="right")
-        return np.diff(below, prepend=0, append=present.size)
-    above = np.searchsorted(candidates, present)  # the first candidate >= the value
-    cells = 2 * above + (candidates[above] == present)
-    totals = np.bincount(cells, weights[given], minlength=2 * candidates.size + 1)
-    return totals.astype(np.int64)
+    for start in range(0, values.size, _COUNTED):
+        block = values[start : start + _COUNTED]
+        given = ~np.isnan(block)
+        present = np.clip(block[given], candidates[0], candidates[-1])
+        if weights is None or not weights.size:  # sorting first is several times as fast
+            present.sort()
+            below = np.empty(2 * candidates.size, dtype=np.int64)
+            below[::2] = np.searchsorted(present, candidates, side="left")
+            below[1::2] = np.searchsorted(present, candidates, side="right")
+            totals += np.diff(below, prepend=0, append=present.size)
+        else:
+            above = np.searchsorted(candidates, present)  # the first candidate >= the value
+            cells = 2 * above + (candidates[above] == present)
+            own = weights[start : start + _COUNTED][given]
+            totals += np.bincount(cells, own, minlength=totals.size).astype(np.int64)
+    return totals
 
 
 def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
@@ -133,8 +139,9 @@ def select_bounds_from_counts(
     Proof: docs/proofs/ranges.md.
     """
     share = tail_share(coverage, n_rows, mechanism)
+    sensitivity = SENSITIVITY + (unit > 1) * _SCORE_ROUNDING * (n_rows + 1)
     first, second = (
-        mechanism.select(scores, sensitivity=_sensitivity(n_rows, unit), noise=noise)
+        mechanism.select(scores, sensitivity=sensitivity, noise=noise)
         for scores in _scores(counts, share, unit)
     )
     candidates = edges(whole)
@@ -142,11 +149,6 @@ def select_bounds_from_counts(
     if low == high:  # one step wider; what is mostly 0 is hardly ever negative
         low, high = max(low - (candidates[low] != 0), 0), min(high + 1, candidates.size - 1)
     return float(candidates[low]), float(candidates[high])
-
-
-def _sensitivity(n_rows: int, unit: int) -> float:
-    """Return the sensitivity of scores: more than 1 by their rounding, where rows have weights."""
-    return SENSITIVITY if unit == 1 else SENSITIVITY + _SCORE_ROUNDING * (n_rows + 1)
 
 
 @cache
@@ -183,27 +185,26 @@ def select_median_norm(
     True if neighbours differ by a replaced row. The mechanism, not monotone, is used once; the
     caller charges for it before the norms are read.
 
+    A score is 0 where half of the norms or fewer are above a candidate and half above the one
+    before; otherwise minus the number of norms by which that fails. Norms beyond the last candidate
+    count as that one, so that it wins where most are.
+
     Privacy
     -------
     One use of the mechanism. Every score has sensitivity 1/2 under add/remove and 1 under replace.
     Proof: docs/proofs/preparation.md.
     """
     refuse_monotone(mechanism)
-    sensitivity = _sensitivity(n_rows, counts.unit) * (1.0 if replaced else 0.5)
-    scores = _median_scores(counts)
-    return float(candidates[mechanism.select(scores, sensitivity=sensitivity, noise=noise)])
-
-
-def _median_scores(counts: Counts) -> FloatArray:
-    """Score 0 where half of the values or fewer are above a candidate and half above the last.
-
-    Otherwise minus the number of values by which that fails. Values beyond the last candidate count
-    as that one, so that it wins where most are.
-    """
+    sensitivity = SENSITIVITY + (counts.unit > 1) * _SCORE_ROUNDING * (n_rows + 1)
     above = np.cumsum(counts.values[::-1])[::2][::-1] / counts.unit  # above[k]: k candidates
     half = 0.5 * above[0]
-    misses: FloatArray = np.maximum(above[1:] - half, half - above[:-1])
-    return -np.maximum(misses, 0.0)
+    misses = np.maximum(above[1:] - half, half - above[:-1])
+    chosen = mechanism.select(
+        -np.maximum(misses, 0.0),
+        sensitivity=sensitivity * (1.0 if replaced else 0.5),
+        noise=noise,
+    )
+    return float(candidates[chosen])
 
 
 def _scores(

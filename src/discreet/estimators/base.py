@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +22,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet import engines
+from discreet.accounting.budget import Measure
+from discreet.accounting.composition import divide
 from discreet.card import Card, card
 from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
@@ -45,6 +47,7 @@ from discreet.preparation import (
     pipeline,
 )
 from discreet.preparation.features import Expansion
+from discreet.preparation.steps import Mechanism
 from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
@@ -72,6 +75,30 @@ _ADAPTIVE = frozenset({"pure", "zcdp", "gdp"})
 def _adapts(solver: Solver) -> bool:
     """Return whether the size of the objective may be a released number, not a public one."""
     return solver.takes_units and (not solver.private or _ADAPTIVE.issuperset(solver.composes))
+
+
+@lru_cache(maxsize=256)  # the fits of a search, or of a bootstrap, have the same settings
+def _calibrated(
+    parts: tuple[Step | Balance, ...], budget: Budget, measures: tuple[Measure, ...]
+) -> tuple[Budget, tuple[Mechanism, ...]]:
+    """Return the budget of models that compose in ``measures``, and the mechanism of each part.
+
+    `Account.reserve` divides the same budget in the same way, and its filters hold each part to its
+    share.
+    """
+    if not parts:
+        return budget, ()
+    shares = [Fraction(part.share) for part in parts]
+    division = divide(budget, sum(shares, Fraction(0)), measures)
+    mechanisms = tuple(
+        part.mechanism(division.measure, division.total * share / division.share)
+        for part, share in zip(parts, shares, strict=True)
+    )
+    return division.models, mechanisms
+
+
+_choose = lru_cache(maxsize=256)(auto.choose)
+"""The rule, which sees public numbers alone: fits of the same numbers have the same choice."""
 
 
 def _report(callbacks: Sequence[Callable[[Progress], None]], model: int, at: Progress) -> None:
@@ -211,14 +238,17 @@ class PrivateLinearModel(BaseEstimator):
     def _divide(
         budget: Budget, steps: tuple[Step, ...], solver: Solver, balance: Balance | None = None
     ) -> _Method:
-        """Divide the budget between a preparation and a solver: once per fit."""
+        """Divide the budget between a preparation and a solver, before anything is read.
+
+        A budget too extreme for a step is a ``ValueError``.
+        """
         if steps and not solver.private:
             raise NotSupported(
                 f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
                 "with it. Pass preparation=None, or use a private solver."
             )
         parts = steps if balance is None else (*steps, balance)
-        models, mechanisms = pipeline.divide_budget(parts, budget, solver.composes)
+        models, mechanisms = _calibrated(parts, budget, tuple(solver.composes))
         return _Method(steps, mechanisms, solver, models, balance)
 
     def _method(
@@ -228,24 +258,7 @@ class PrivateLinearModel(BaseEstimator):
         people: People,
         by_class: ClassWeights | None = None,
     ) -> _Method:
-        """Return the method of the settings, or choose one now that the table's size is known.
-
-        If weights do not add up to the number of units, their total is measured: always for
-        balanced classes, else for solvers whose plan may depend on it.
-        """
-        method = self._chosen(settings, X, people)
-        if people.even and by_class is None:
-            return method
-        people.check_solver(method.solver, weighted=by_class is not None)
-        balanced = by_class is not None and by_class.values is None
-        if not (method.solver.private and (balanced or _adapts(method.solver))):
-            return method
-        balance = Balance.of(settings.budget, people.size, method.solver.composes)
-        divided = self._divide(settings.budget, method.steps, method.solver, balance)
-        divided.solver.check(settings.loss, divided.models)
-        return replace(divided, expansion=method.expansion, width=method.width)
-
-    def _chosen(self, settings: _Settings, X: Any, people: People) -> _Method:
+        """Return the method of the settings, or choose one now that the table's size is known."""
         plan = feature_rule.Plan(X.shape[1])
         if self.features != "linear" and not (self.features == "auto" and self.numeric is None):
             plan = feature_rule.choose(
@@ -259,25 +272,43 @@ class PrivateLinearModel(BaseEstimator):
                 booleans=self._booleans,
             )
         steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
-        if settings.method is not None:
+        if settings.method is None:
+            choice = _choose(
+                n_rows=people.size,
+                n_features=plan.width,
+                loss=settings.loss,
+                budget=settings.budget,
+                given=steps,
+                alpha=settings.penalty.alpha,
+                data_norm=self.data_norm,
+                fit_intercept=self.fit_intercept,
+            )
+            steps = check_steps(choice.steps, self.data_norm)
+            method = self._divide(settings.budget, steps, choice.solver)
+        elif plan.bounds is None:
             method = settings.method
-            if plan.bounds is not None:
-                steps = check_steps(steps, self.data_norm)
-                method = self._divide(settings.budget, steps, method.solver)
-            return replace(method, expansion=plan.expansion, width=plan.width)
-        choice = auto.choose(
-            n_rows=people.size,
-            n_features=plan.width,
-            loss=settings.loss,
-            budget=settings.budget,
-            given=steps,
-            alpha=settings.penalty.alpha,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-        )
-        steps = check_steps(choice.steps, self.data_norm)
-        method = self._divide(settings.budget, steps, choice.solver)
+        else:
+            steps = check_steps(steps, self.data_norm)
+            method = self._divide(settings.budget, steps, settings.method.solver)
+        if not people.even or by_class is not None:
+            method = self._balanced(method, settings, people, by_class)
         return replace(method, expansion=plan.expansion, width=plan.width)
+
+    def _balanced(
+        self, method: _Method, settings: _Settings, people: People, by_class: ClassWeights | None
+    ) -> _Method:
+        """Add a measurement of what the rows weigh, where weights do not add up to the units.
+
+        It is made always for balanced classes, else for solvers whose plan may depend on it.
+        """
+        people.check_solver(method.solver, weighted=by_class is not None)
+        balanced = by_class is not None and by_class.values is None
+        if not (method.solver.private and (balanced or _adapts(method.solver))):
+            return method
+        balance = Balance.of(settings.budget, people.size, method.solver.composes)
+        divided = self._divide(settings.budget, method.steps, method.solver, balance)
+        divided.solver.check(settings.loss, divided.models)
+        return divided
 
     def _read(
         self, X: Any, y: Any, settings: _Settings, *, numbers: bool

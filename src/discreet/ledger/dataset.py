@@ -278,7 +278,7 @@ class Dataset:
             Of the release; by default those of the data set.
         """
         loss = external.loss_of(**mechanism) if loss is None else loss
-        relation = self.settings.relation if relation is None else Relation.parse(relation)
+        relation = self.settings.relation if relation is None else Relation(relation)
         shown = self._as_budget(loss, relation)
         kind = "reserve" if planned else "add"
         return self._enter(kind, loss, shown, self.unit if unit is None else unit, entered=True)

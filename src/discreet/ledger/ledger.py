@@ -103,7 +103,7 @@ class Ledger:
             rows_per_unit = integer("rows_per_unit", rows_per_unit, most=1000)
             if unit == "row":
                 raise ValueError("rows_per_unit needs a unit, such as unit='patient'.")
-        related = Relation.parse(relation) if limit is None else limit.relation
+        related = Relation(relation) if limit is None else limit.relation
         if unit_in_one_block and related is not Relation.ADD_REMOVE:
             raise ValueError(
                 "blocks need relation='add_remove': a unit that is replaced may leave its block."

@@ -42,7 +42,7 @@ class Settings:
         """Read what `to_dict` wrote."""
         return cls(
             None if data["limit"] is None else Limits.from_dict(data["limit"]),
-            Relation.parse(data["relation"]),
+            Relation(data["relation"]),
             data["unit"],
             data["rows_per_unit"],
             data["divided"],

@@ -154,7 +154,7 @@ class _Check:
     def _entry(self, body: dict[str, Any]) -> None:
         name, settings = body["dataset"], self.settings[body["dataset"]]
         loss, charged = Loss.from_dict(body["loss"]), Loss.from_dict(body["charged"])
-        steps = settings.group(Relation.parse(body["relation"]), body["unit"])
+        steps = settings.group(Relation(body["relation"]), body["unit"])
         if steps != body["group"] or loss.grouped(steps) != charged:
             raise _Wrong("its cost does not follow from its loss, relation and unit.")
         if settings.divided == ("" in body["blocks"]) or not body["blocks"]:

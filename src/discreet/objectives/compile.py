@@ -58,7 +58,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 def _sources() -> str:
     """Return a digest of all files that end up in compiled code."""
     package = Path(__file__).parent.parent
-    files = [*package.glob("objectives/*.py"), *package.glob("rows/*kernels.py")]
+    files = {*package.glob("objectives/*.py"), *package.glob("*/*kernels.py")}
     contents = [file.read_bytes() for file in (*sorted(files), package / "rows" / "bounds.py")]
     return hashlib.sha256(b"".join(contents)).hexdigest()
 

@@ -26,7 +26,7 @@ from discreet.validate import FloatArray, check_fields, integer, vector
 
 __all__ = ["EXPANSIONS", "Expansion", "FeatureMap", "Fourier", "Splines"]
 
-KERNELS = KernelModule("discreet.rows.feature_kernels")
+KERNELS = KernelModule("discreet.preparation.feature_kernels")
 
 BLOCK_ENTRIES = 2**18
 """Entries of features that are made at a time."""

@@ -19,14 +19,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from discreet.accounting.budget import Budget, Measure
-from discreet.accounting.composition import divide
 from discreet.core import Account, Curator
 from discreet.core.noise import Noise
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.preparation.balance import Balance
 from discreet.preparation.features import Expansion, FeatureMap
 from discreet.preparation.magnitude import Magnitude
 from discreet.preparation.steps import (
@@ -123,26 +120,6 @@ def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> boo
             "fewer columns or float32."
         )
     return True
-
-
-def divide_budget(
-    steps: Sequence[Step | Balance], budget: Budget, measures: Sequence[Measure]
-) -> tuple[Budget, tuple[Mechanism, ...]]:
-    """Divide a budget between steps and models that may compose in ``measures``.
-
-    Returns the budget of the models and one mechanism per step, before anything is opened or read.
-    `Account.reserve` divides the same budget in the same way, and its filters hold each step to its
-    part. A budget too extreme for a step is a ``ValueError``.
-    """
-    if not steps:
-        return budget, ()
-    shares = [Fraction(step.share) for step in steps]
-    division = divide(budget, sum(shares, Fraction(0)), measures)
-    mechanisms = tuple(
-        step.mechanism(division.measure, division.total * share / division.share)
-        for step, share in zip(steps, shares, strict=True)
-    )
-    return division.models, mechanisms
 
 
 def transform(

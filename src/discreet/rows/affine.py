@@ -83,14 +83,13 @@ class AffineMap:
         return read_only(packed), norm_inflation(size)
 
     @classmethod
-    def identity(cls, row_norm: float | None = None) -> Self:
-        """Return the map that only scales longer rows down to a norm, for any table."""
-        return cls(np.inf if row_norm is None else float(row_norm), np.ones(()), np.zeros(()))
+    def to_norm(cls, row_norm: float, n_features: int | None = None) -> Self:
+        """Return the map that only scales longer rows down to a norm, for any table.
 
-    @classmethod
-    def to_norm(cls, row_norm: float, n_features: int) -> Self:
-        """Return the map that scales longer rows down to a norm, as a start for other maps."""
-        return cls(float(row_norm), np.ones(n_features), np.zeros(n_features))
+        With ``n_features`` it is a start for other maps.
+        """
+        shape = () if n_features is None else n_features
+        return cls(float(row_norm), np.ones(shape), np.zeros(shape))
 
     @classmethod
     def in_units(cls, units: FloatArray) -> Self:
@@ -102,7 +101,7 @@ class AffineMap:
     def start(self) -> Self:
         """The part of the map that comes before L: units, and the norm rows are scaled down to."""
         if not self.units.ndim:
-            return type(self).identity(self.row_norm)
+            return type(self).to_norm(self.row_norm)
         return type(self)(self.row_norm, self.units, np.zeros(self.units.size), self.units)
 
     def starts(self, other: Self) -> bool:

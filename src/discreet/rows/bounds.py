@@ -26,14 +26,19 @@ outpert.md. Sparse gradients use max(B, d)."""
 TREE_LEVELS = 64
 """Additions between a block's sum and the total, and a partition's: 2^63 of each. summation.md."""
 
+DEPTH = 2 * TREE_LEVELS + 8
+"""Roundings between a block's sum and the total, for any number of rows, and 8 more. Those between
+a row's number and the total are at most this and the rows of a block. summation.md."""
+
 WEIGHT_STEPS = 2**30
 """Weights of rows are multiples of 1 over this, so that sums of them are exact. summation.md."""
 
 ROOT_ROOM = 1.0 - 2.0**-50
 """Lowers a computed root of a weight, so that its square is at most the weight. summation.md."""
 
-OUTER_ROWS = 4096
-"""Rows whose outer products are summed before blocks are added up. preparation.md."""
+OUTER_ROWS, OUTER_ROUNDINGS = 4096, 4
+"""Rows whose outer products are summed before blocks are added up, and the roundings of a number of
+the weighted triangle of yyᵀ, which is within C² for ‖y‖ ≤ C. preparation.md."""
 
 CLIP_RANGE = (1e-100, 1e100)
 """Clips outside this range could underflow or overflow. summation.md."""
@@ -127,17 +132,12 @@ def norm_inflation(n_features: int) -> float:
     return 1.0 + (n_features + 8) * 2.0**-52
 
 
-def sum_depth(block_rows: int) -> int:
-    """Bound the number of roundings between a row's number and the total, for any number of rows.
+def gradient_error(size: int, block_rows: int, clip: float, roundings: int = 0) -> float:
+    """Bound the L2 error of a sum of gradients, or other terms, within clip (summation.md).
 
-    Those in its block, those between blocks and between partitions, and 8 more (summation.md).
+    ``roundings`` are those of a term itself, where it is not within the clip as computed.
     """
-    return block_rows + 2 * TREE_LEVELS + 8
-
-
-def gradient_error(size: int, block_rows: int, clip: float) -> float:
-    """Bound the L2 error of a sum of gradients clipped to norm clip (summation.md)."""
-    return SLACK * gamma(sum_depth(block_rows)) * (size + 1) * clip
+    return SLACK * gamma(block_rows + DEPTH + roundings) * (size + 1) * clip
 
 
 def line_error(size: int, block_rows: int, clip: float, *, products: bool) -> float:
@@ -147,19 +147,14 @@ def line_error(size: int, block_rows: int, clip: float, *, products: bool) -> fl
     rounding, of size u for any clip, per row.
     """
     rounding = 2.0 * UNIT_ROUNDOFF if products else 0.0
-    return SLACK * (gamma(sum_depth(block_rows)) * clip + rounding) * (size + 1)
-
-
-def outer_error(size: int, block_rows: int, clip: float) -> float:
-    """Bound the L2 error of the weighted triangle of a sum of yyᵀ, ‖y‖ ≤ clip (preparation.md)."""
-    return SLACK * gamma(sum_depth(block_rows) + 4) * (size + 1) * clip * clip
+    return SLACK * (gamma(block_rows + DEPTH) * clip + rounding) * (size + 1)
 
 
 def mapped_error(
     size: int, block_rows: int, factor: float, n_features: int, map_bound: float
 ) -> float:
     """Bound the error of a sum of mapped rows whose factors are at most ``factor`` (affine.md)."""
-    depth = gamma(sum_depth(block_rows)) + gamma(n_features + 16)
+    depth = gamma(block_rows + DEPTH) + gamma(n_features + 16)
     return SLACK * (size + 1) * factor * depth * (map_bound + 1.0)
 
 
@@ -174,13 +169,12 @@ def mapped_norm_error(n_features: int, map_bound: float, *, turned: bool) -> flo
 
 def mapped_square_error(size: int, block_rows: int, clip: float, map_bound: float) -> float:
     """Bound the error of a sum of squares of sparse rows under a diagonal map (affine.md)."""
-    largest = 3.0 * map_bound**2 + clip**2
-    return SLACK * gamma(sum_depth(block_rows) + 12) * (size + 1) * largest
+    return gradient_error(size, block_rows, 3.0 * map_bound**2 + clip**2, roundings=12)
 
 
 def descent_error(n_parameters: int, lipschitz: float) -> float:
     """Bound the error of a computed mean of gradients in a descent without noise (outpert.md)."""
-    return 4 * (sum_depth(BLOCK_ROWS) + n_parameters + 8) * UNIT_ROUNDOFF * lipschitz
+    return 4 * (BLOCK_ROWS + DEPTH + n_parameters + 8) * UNIT_ROUNDOFF * lipschitz
 
 
 def certificate_allowance(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -70,14 +69,13 @@ class Memory:
     """The last margins of rows, their changes along the last line, and their largest entries.
 
     Each is replaced, never modified, so copies may share them. ``mapped`` are the rows under the
-    last map; ``measured`` is True if all bounds on norms were computed.
+    last map.
     """
 
     point: Point | None = None
     line: Line | None = None
     largest: FloatArray | None = None
     mapped: RowData | None = None
-    measured: bool = False
 
     def known(self, weights: FloatArray) -> FloatArray | None:
         """Return the margins at ``weights`` if they are remembered or lie on the last line."""
@@ -153,29 +151,6 @@ class RowData:
         self.n_parameters = self.n_features + int(self.fit_intercept)
         self.smallest = 0.0 if map.is_identity or self.fit_intercept else 1.0
 
-    @classmethod
-    def of(
-        cls,
-        table: Table,
-        targets: FloatArray,
-        weights: RowWeights,
-        fit_intercept: bool,
-        row_norm: float | None,
-    ) -> Self:
-        """Return the rows of a table, scaled down to ``row_norm`` where they are longer.
-
-        ``weights`` come with the public size. Each norm is that of the scaled row with its
-        constant (docs/proofs/summation.md, part 2).
-        """
-        numbers = (np.empty(0), table.norms(), weights.values, weights.codes, weights.grouped)
-        rows = cls(table, targets, False, None, AffineMap.identity(), weights.size, *numbers)
-        rows = rows if row_norm is None else rows.with_row_norm(row_norm)
-        if fit_intercept:
-            rows, norms = replace(rows, fit_intercept=True), rows.norm_bounds
-            short = norms < 2.0**30  # for others the constant changes nothing
-            _add_constant(norms, True if short.all() else short)
-        return rows
-
     def with_row_norm(self, row_norm: float) -> Self:
         """Return the same rows, scaled down to a norm. Norms of the table are not computed again.
 
@@ -200,10 +175,8 @@ class RowData:
             raise ValueError("rows must be those of the table, without row_norm and intercept.")
         if units.size != self.n_features or not (np.frexp(units)[0] == 0.5).all():
             raise ValueError("units must be a power of two for each column.")
-        map = AffineMap.in_units(units)
-        rows = replace(self, map=map, norm_bounds=self.table.norms(units))
-        rows.memory.measured = True
-        return rows
+        norms = self.table.norms(units)
+        return replace(self, map=AffineMap.in_units(units), norm_bounds=norms)
 
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
@@ -238,28 +211,21 @@ class RowData:
     def bounds(self, start: int = 0, stop: int | None = None) -> FloatArray:
         """Return upper bounds on the norms of rows start to stop, with their constants.
 
-        Those of mapped rows are computed when they are first asked for, and kept.
+        Those of mapped rows are computed when they are first asked for, and kept
+        (docs/proofs/affine.md).
         """
-        stop = self.n_rows if stop is None else stop
-        norms, table, map = self.norm_bounds[start:stop], self.table, self.map
-        if map.is_identity or self.memory.measured:
-            return norms
-        if not norms.all():
-            entries = norms.size * table.n_features * (1 if map.is_diagonal else self.n_features)
-            in_parts(partial(self._measure, start), norms.size, entries, table.block_rows)
-        self.memory.measured = norms.size == self.n_rows
+        at = slice(start, self.n_rows if stop is None else stop)
+        norms, map = self.norm_bounds[at], self.map
+        if not map.is_identity and not norms.all():
+            found, scales = np.empty(norms.size), self.scales[at]
+            self.table.mapped_norms(start, scales, map, found)
+            turned = not map.is_diagonal
+            found += mapped_norm_error(self.table.n_features, map.bound, turned=turned)
+            found[scales < SMALLEST_MAPPED_SCALE] = 2 * map.bound + 1
+            if self.fit_intercept:
+                add_constant(found, True)
+            norms[:] = found
         return norms
-
-    def _measure(self, start: int, first: int, last: int) -> None:
-        """Write the bounds of mapped rows start + first to start + last (docs/proofs/affine.md)."""
-        map, at = self.map, slice(start + first, start + last)
-        norms, scales = np.empty(last - first), self.scales[at]
-        self.table.mapped_norms(at.start, scales, map, norms)
-        norms += mapped_norm_error(self.table.n_features, map.bound, turned=not map.is_diagonal)
-        norms[scales < SMALLEST_MAPPED_SCALE] = 2 * map.bound + 1
-        if self.fit_intercept:
-            _add_constant(norms, True)
-        self.norm_bounds[at] = norms
 
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the named rows, as rows; the public size stays that of the whole table."""
@@ -385,33 +351,34 @@ class RowData:
             self.memory.point = Point(weights, margins)
         return margins
 
-    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled."""
+    def tiles(
+        self, start: int, stop: int, *, single: bool = False
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled.
+
+        They are of float64; with ``single``, stored rows of float32 may be as they are.
+        """
         if self.map.is_identity:
-            yield from self.table.tiles(start, stop)
+            yield from self.table.tiles(start, stop, single=single)
             return
-        for first, tile in self.table.tiles(start, stop):
+        for first, tile in self.table.tiles(start, stop, single=self.map.is_diagonal):
             height = max(1, min(len(tile), MAPPED_ENTRIES // tile.shape[1]))
             for row in range(first, first + len(tile), height):
                 part = tile[row - first : row - first + height]
                 mapped = np.empty((len(part), self.n_features))
-                map_tile(part, self.scales[row : row + len(part)], self.map, mapped)
+                numbers = (self.scales[row : row + len(part)], self.map.linear)
+                if self.map.is_diagonal:
+                    KERNELS.map_rows(part, *numbers, self.map.offset, mapped)
+                else:
+                    KERNELS.rotate_rows(part, *numbers, mapped)
+                    mapped -= self.map.offset
                 yield row, mapped
 
 
-def _add_constant(norms: FloatArray, where: Any) -> None:
+def add_constant(norms: FloatArray, where: Any) -> None:
     """Turn bounds on ‖x‖ into bounds on ‖(x, 1)‖, in place; the root only for some rows."""
     with np.errstate(all="ignore"):
         np.multiply(norms, norms, out=norms, where=where)
         np.add(norms, 1.0, out=norms, where=where)
         np.sqrt(norms, out=norms, where=where)
         norms *= ROOT_LIFT
-
-
-def map_tile(tile: FloatArray, scales: FloatArray, map: AffineMap, out: NDArray[Any]) -> None:
-    """Write L·(s·x) − b to out for each row of a tile, which may be out itself."""
-    if map.is_diagonal:
-        KERNELS.map_rows(tile, scales, map.linear, map.offset, out)
-    else:
-        KERNELS.rotate_rows(tile, scales, map.linear, out)
-        out -= map.offset

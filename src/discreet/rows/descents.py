@@ -14,8 +14,8 @@ from discreet.objectives import Loss, kernel_code
 from discreet.objectives.compile import KernelModule
 from discreet.rows.bounds import SMALLEST_SCALE
 from discreet.rows.data import RowData
-from discreet.rows.sums import check_clip, clipped_sum, one_output
-from discreet.validate import FloatArray, vector
+from discreet.rows.sums import CLIP, clipped_sum, one_output
+from discreet.validate import FloatArray, number, vector
 
 KERNELS = KernelModule("discreet.rows.descent_kernels")
 
@@ -57,7 +57,7 @@ def descend(
     data.check_batches()
     data.need_stored("descent by batches")
     one_output(loss, "descents by batches")
-    clip = check_clip(clip)
+    clip = number("clip", clip, **CLIP)
     start = vector("weights", weights, data.n_parameters)
     steps = vector("steps", steps)
     index = np.ascontiguousarray(order, dtype=np.int64)
@@ -87,7 +87,7 @@ def descend(
             KERNELS.descent(source, arrays, at, (code, parameter), numbers, tuple(path))
         for t, rows in enumerate(() if code else index):  # calls the derivative for each batch
             batch, room = data.take(rows), np.empty(rows.size)
-            total = clipped_sum(batch, room, loss, clip, batch.norm_bounds, missing=path.weights)
+            total = clipped_sum(batch, room, loss, clip, missing=path.weights)
             step = (rows.size, steps[t], *penalty)
             KERNELS.take_step(total.values, integers, t, *scaling, *step, *path)
     return path

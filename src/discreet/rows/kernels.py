@@ -28,6 +28,9 @@ LANES = 64
 
 EIGHT = ir.VectorType(ir.DoubleType(), 8)
 
+BITS_OF_ONE = np.uint64(1023 << 53)
+"""The bits of ±1, without the sign: exponents are stored plus 1023."""
+
 # Dense tables: C-contiguous arrays, or F-contiguous ones of float64.
 
 
@@ -464,35 +467,51 @@ def difference_sum(losses, others, clip):
     return total
 
 
+@intrinsic
+def _bits(_context, number):
+    """Return the bits of a double."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.uint64(types.float64), generate
+
+
 @inlined
-def exponent_cell(entry, first, last):
-    """Return the cell of an entry other than 0: that of its exponent, or the last for ±1."""
-    size = abs(entry)
-    if size == 1.0:
-        return last - first + 1
-    return min(max(math.frexp(size)[1], first), last) - first
+def _cells(first, last):
+    """Return the cell of each exponent as it is stored; those beyond the outermost are theirs."""
+    nearest = np.minimum(np.maximum(np.arange(2048) - 1022, first), last)
+    return (nearest - first).astype(np.uint64)
+
+
+@inlined
+def _cell(entry, cells, one):
+    """Return the cell of an entry: that of its exponent, or the one for ±1; and 1, or 0 for 0."""
+    bits = _bits(entry) << np.uint64(1)  # without the sign
+    cell = cells[bits >> np.uint64(53)]
+    return one if bits == BITS_OF_ONE else cell, 1 if bits != np.uint64(0) else 0
 
 
 @kernel
-def count_dense_exponents(tile, weights, first, last, counts):
+def count_dense(tile, weights, first, last, counts):
     """Add each row's weight to the cells of its entries but 0; one row of counts per column.
 
     ``weights`` are whole numbers, and without entries if all are 1.
     """
+    cells, one = _cells(first, last), np.uint64(last - first + 1)
     for i in range(tile.shape[0]):
-        weight = weights[i] if weights.size > 0 else 1
-        for j in range(tile.shape[1]):
-            entry = float(tile[i, j])
-            if entry != 0.0:
-                counts[j, exponent_cell(entry, first, last)] += weight
+        weight, row = weights[i] if weights.size > 0 else 1, tile[i]
+        for j in range(row.size):
+            cell, counted = _cell(np.float64(row[j]), cells, one)
+            counts[np.uint64(j), cell] += counted * weight
 
 
 @kernel
-def count_sparse_exponents(indptr, indices, data, weights, first, last, counts):
+def count_sparse(indptr, indices, data, weights, first, last, counts):
     """Do the same for rows of a CSR table."""
+    cells, one = _cells(first, last), np.uint64(last - first + 1)
     for i in range(indptr.size - 1):
         weight = weights[i] if weights.size > 0 else 1
         for k in range(indptr[i], indptr[i + 1]):
-            entry = float(data[k])
-            if entry != 0.0:
-                counts[indices[k], exponent_cell(entry, first, last)] += weight
+            cell, counted = _cell(np.float64(data[k]), cells, one)
+            counts[np.uint64(indices[k]), cell] += counted * weight

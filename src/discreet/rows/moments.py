@@ -1,4 +1,4 @@
-"""First and second moments of rows that are clipped to a public norm, alone or with targets.
+"""First and second moments of rows that are clipped to a public norm, and counts of exponents.
 
 The sums have the contract of every sum here (docs/proofs/summation.md): a row's part is a function
 of that row and public arguments, within the clip, and the rounding error has a public bound.
@@ -9,43 +9,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.rows.affine import AffineMap
+from discreet.rows.affine import AffineMap, read_only
 from discreet.rows.bounds import (
     BLOCK_ROWS,
+    EXPONENTS,
     LARGEST_TARGET,
+    OUTER_ROUNDINGS,
     OUTER_ROWS,
     ROUNDING_ROOM,
+    ROW_NORM_RANGE,
     SMALLEST_MOMENT_FACTOR,
+    WEIGHT_STEPS,
     gradient_error,
     mapped_square_error,
-    outer_error,
 )
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
-from discreet.rows.sums import Sum, carried_back, check_clip
-from discreet.rows.table import one_thread, sum_blocks
-from discreet.validate import FloatArray
+from discreet.rows.sums import CLIP, Sum, carried_back
+from discreet.rows.table import KERNELS, in_parts, one_thread, sum_blocks
+from discreet.validate import FloatArray, number
 
-
-def triangle(n_features: int) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
-    """Return the places of the upper triangle, row by row, and each number's weight.
-
-    Weights of 1 on and √2 off the diagonal make the L2 norm of the weighted triangle the Frobenius
-    norm of the matrix.
-    """
-    first, second = np.triu_indices(n_features)
-    return first, second, np.where(first == second, 1.0, math.sqrt(2.0))
-
-
-def _clip(data: RowData) -> float:
-    """Return the norm that no row in a moment exceeds."""
-    if data.row_norm is None:
-        raise ValueError("moments of rows need a public bound on the norm of a row; pass row_norm.")
-    return float(data.row_norm)
+NORM: Any = {"least": ROW_NORM_RANGE[0], "most": ROW_NORM_RANGE[1]}
+NORM["remedy"] = "Moments need a public bound on the norm of a row: pass row_norm."
+"""Check of the norm that no row in a moment exceeds."""
 
 
 def _factors(data: RowData, clip: float, start: int, stop: int) -> FloatArray:
@@ -61,7 +51,8 @@ def row_sum(data: RowData) -> Sum:
     *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ row_norm. Proofs:
     docs/proofs/preparation.md, docs/proofs/affine.md.
     """
-    clip, table, mapped = _clip(data), data.table, not data.map.is_identity
+    clip = number("row_norm", data.row_norm, **NORM)
+    table, mapped = data.table, not data.map.is_identity
 
     def block_sum(start: int, stop: int) -> FloatArray:
         values = np.zeros(table.n_features + 1)
@@ -87,8 +78,9 @@ def square_sum(data: RowData) -> Sum:
     *Privacy.* The contract of ``Sum`` with c_i = y∘y, ‖y‖ ≤ row_norm: entries of c_i are not
     negative and ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
-    clip, table, map = _clip(data), data.table, data.map
-    error = outer_error(data.public_size, table.block_rows, clip)
+    clip = number("row_norm", data.row_norm, **NORM)
+    table, map = data.table, data.map
+    error = gradient_error(data.public_size, table.block_rows, clip, OUTER_ROUNDINGS) * clip
     if map.is_diagonal and not table.dense:
         error = mapped_square_error(data.public_size, table.block_rows, clip, map.bound)
     same = AffineMap.to_norm(np.inf, table.n_features)
@@ -115,13 +107,14 @@ def square_sum(data: RowData) -> Sum:
 def outer_sum(data: RowData) -> Sum:
     """Sum the outer products of the rows, each scaled down to ``row_norm`` if it is longer.
 
-    ``values`` is the upper triangle, row by row, with off-diagonal numbers times √2 (see
-    `discreet.rows.moments.triangle`): its L2 norm is the matrix's Frobenius norm.
+    ``values`` is the upper triangle, row by row, with off-diagonal numbers times √2: its L2 norm
+    is the matrix's Frobenius norm.
 
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of yyᵀ, ‖y‖ ≤ row_norm:
     ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
-    clip, table, size = _clip(data), data.table, data.n_features
+    clip = number("row_norm", data.row_norm, **NORM)
+    table, size = data.table, data.n_features
     block_rows, entries = OUTER_ROWS, data.n_rows * size * size
     csr = table if isinstance(table, SparseTable) and data.map.is_identity else None
     if csr is not None:
@@ -139,17 +132,22 @@ def outer_sum(data: RowData) -> Sum:
         return block
 
     total = _triangle_sum(block_sum, size, data.n_rows, entries, block_rows)
-    return Sum(total, outer_error(data.public_size, block_rows, clip))
+    error = gradient_error(data.public_size, block_rows, clip, OUTER_ROUNDINGS) * clip
+    return Sum(total, error)
 
 
 def _triangle_sum(
     block_sum: Callable[[int, int], FloatArray], size: int, *numbers: int
 ) -> FloatArray:
-    """Add up the matrices of blocks, as `sum_blocks` does; return the weighted triangle."""
+    """Add up the matrices of blocks, as `sum_blocks` does; return the weighted triangle.
+
+    It is the upper triangle, row by row. Weights of 1 on and √2 off the diagonal make its L2 norm
+    the Frobenius norm of the matrix.
+    """
     with one_thread():
         total = sum_blocks(block_sum, (size, size), *numbers)
-    rows, columns, weights = triangle(size)
-    return np.asarray(total[rows, columns] * weights)
+    first, second = np.triu_indices(size)
+    return np.asarray(total[first, second] * np.where(first == second, 1.0, math.sqrt(2.0)))
 
 
 def xy_moment_sum(
@@ -171,7 +169,7 @@ def xy_moment_sum(
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of vvᵀ: ‖c_i‖₂ ≤ clip².
     Proof: docs/proofs/newton.md.
     """
-    clip = check_clip(clip)
+    clip = number("clip", clip, **CLIP)
     constant = data.fit_intercept or not features
     width = data.n_features if features else 0
     size = width + int(constant) + 1
@@ -203,7 +201,8 @@ def xy_moment_sum(
 
     entries = data.n_rows * size * size
     values = _triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
-    return Sum(values, outer_error(data.public_size, OUTER_ROWS, clip))
+    error = gradient_error(data.public_size, OUTER_ROWS, clip, OUTER_ROUNDINGS) * clip
+    return Sum(values, error)
 
 
 def target_sum(data: RowData, bound: float) -> Sum:
@@ -212,7 +211,7 @@ def target_sum(data: RowData, bound: float) -> Sum:
     *Privacy.* The contract of ``Sum`` with |c_i| ≤ bound: the cut target itself, summed in
     blocks like an entry of a gradient. Proof: docs/proofs/gd.md.
     """
-    bound = check_clip(bound, "bound")
+    bound = number("bound", bound, **CLIP)
 
     cut = np.clip(data.targets, -bound, bound)
     values = sum_blocks(
@@ -223,3 +222,38 @@ def target_sum(data: RowData, bound: float) -> Sum:
         BLOCK_ROWS,
     )
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))
+
+
+def exponent_counts(data: RowData) -> Sum:
+    """Count the entries of mapped rows by column and binary exponent, as one vector.
+
+    Entry x is in the cell of e where 2^(e−1) ≤ |x| < 2^e; exponents beyond the outermost cells
+    count as these. Entries of exactly ±1 have a cell of their own (indicators of categories are
+    recognised by it), and zeros count nowhere. Column j has the m + 1 entries of ``values`` from
+    j·(m + 1): m exponents from the first one on, then ±1. Rows are not clipped for it; a map's clip
+    comes first.
+
+    *Privacy.* The contract of ``Sum``: of each column, a row adds its weight to one cell at most.
+    Units whose weights add up to 1 add a vector of norm at most 1 per column, so of norm
+    √n_features, and two such vectors differ by at most √(2·n_features). Integers are summed, and
+    divided at the end: the error is that of adding up partitions.
+    """
+    table, shape = data.table, (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 2)
+    stored = table if isinstance(table, SparseTable) and data.map.is_identity else None
+    weights = read_only((data.weights * WEIGHT_STEPS).astype(np.int64))
+
+    def part(start: int, stop: int) -> Any:
+        counts = np.zeros(shape, dtype=np.int64)
+        if stored is not None:
+            KERNELS.count_sparse(
+                *stored.block(start, stop), weights[start:stop], *EXPONENTS, counts
+            )
+            return counts
+        for row, tile in data.tiles(start, stop, single=True):
+            own = weights[row : row + len(tile)]
+            KERNELS.count_dense(read_only(tile), own, *EXPONENTS, counts)
+        return counts
+
+    values = sum(in_parts(part, data.n_rows, table.n_entries, table.block_rows)).ravel()
+    unit = WEIGHT_STEPS if weights.size else 1
+    return Sum(values / unit, gradient_error(data.public_size, 1, math.sqrt(data.n_features)))

@@ -1,7 +1,7 @@
 """`Rows`: what a curator, and methods that run inside it, can ask of a table with targets.
 
 `Rows` is a `RowData` whose methods are the functions of ``sums.py``, ``moments.py``,
-``histograms.py``, ``descents.py`` and ``curvature.py``, where each is documented with its contract.
+``descents.py`` and ``curvature.py``, where each is documented with its contract.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.ranges import cell_counts
 from discreet.core.rows import Counts
-from discreet.rows import curvature, descents, histograms, moments, sums
+from discreet.rows import curvature, descents, moments, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
@@ -26,14 +26,11 @@ from discreet.rows.bounds import (
     WEIGHT_STEPS,
     gradient_error,
 )
-from discreet.rows.data import RowData, map_tile
+from discreet.rows.data import RowData, add_constant
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable, in_parts
 from discreet.rows.units import RowWeights
 from discreet.validate import FloatArray, integer, number, vector
-
-COUNTED_ROWS = 2**16
-"""Rows that are counted at a time: their weights, as whole numbers, add up exactly in doubles."""
 
 
 class Checked(NamedTuple):
@@ -107,7 +104,7 @@ class Rows(RowData):
     outer_sum = moments.outer_sum
     xy_moment_sum = moments.xy_moment_sum
     target_sum = moments.target_sum
-    exponent_counts = histograms.exponent_counts
+    exponent_counts = moments.exponent_counts
 
     # Descents and objectives on exact rows
 
@@ -178,7 +175,7 @@ class Rows(RowData):
         far = self.scales < SMALLEST_SCALE
         return self.take(np.flatnonzero(~far)) if far.any() else self
 
-    def columns(self, index: NDArray[np.intp], factor: float) -> Self:
+    def columns(self, index: NDArray[np.intp], factor: float) -> Rows:
         """Return the rows with the named columns only, multiplied by ``factor``, as rows.
 
         Rows that are scaled down to ``row_norm`` keep the scale of the whole row; the new rows have
@@ -198,9 +195,8 @@ class Rows(RowData):
             if self.scales.size:
                 factors *= self.scales
             values = self.table.columns(index).scaled(factors, largest=LARGEST_ENTRY)
-        table = DenseTable(values) if self.table.dense else SparseTable(values)
-        own = (self.row_weights, self.fit_intercept, None)
-        return self.of(table, self.targets, *own)
+        settings: Any = {"fit_intercept": self.fit_intercept, "weights": self.row_weights}
+        return as_rows(values, Checked(self.targets), **settings)
 
     # Numbers of single rows (private)
 
@@ -208,20 +204,22 @@ class Rows(RowData):
         """Return the n margins x·w plus intercept (private), each from its row alone."""
         return self.margins_at(vector("weights", weights, self.n_parameters)).copy()
 
-    def norms(self, at: slice = slice(None)) -> FloatArray:
+    def norms(self) -> FloatArray:
         """Return upper bounds on the norms of rows, without a constant feature (private).
 
         They are computed from each row alone. Taking the constant out again rounds short ones.
         """
-        bounds = self.bounds(*at.indices(self.n_rows)[:2])
+        entries = self.table.n_entries * (1 if self.map.is_diagonal else self.n_features)
+        in_parts(self.bounds, self.n_rows, entries, self.table.block_rows)
         if self.fit_intercept:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                return np.sqrt(np.maximum(np.square(bounds) - 1.0, 0.0))
-        return bounds.copy()
+                return np.sqrt(np.maximum(np.square(self.norm_bounds) - 1.0, 0.0))
+        return self.norm_bounds.copy()
 
     def norm_counts(self, candidates: FloatArray) -> Counts:
         """Count the rows' norms between public candidates, as in `column_counts`."""
-        return self._counts(candidates, self.norms)
+        own = self.weights * WEIGHT_STEPS
+        return Counts(cell_counts(self.norms(), candidates, own), WEIGHT_STEPS if own.size else 1)
 
     def column_counts(self, index: int, edges: FloatArray) -> Counts:
         """Count the numbers of a column, as they are stored, between public edges.
@@ -232,15 +230,9 @@ class Rows(RowData):
         self.need_stored("a column")
         if not 0 <= index < self.n_features:
             raise ValueError(f"column must be from 0 to {self.n_features - 1}, not {index!r}.")
-        return self._counts(edges, lambda at: self.table.column(index, at.start, at.stop))
-
-    def _counts(self, edges: FloatArray, read: Callable[[slice], FloatArray]) -> Counts:
-        values = np.zeros(2 * edges.size + 1, dtype=np.int64)
-        for start in range(0, self.n_rows, COUNTED_ROWS):
-            at = slice(start, min(start + COUNTED_ROWS, self.n_rows))
-            own = self.weights[at] * WEIGHT_STEPS if self.weights.size else None
-            values += cell_counts(read(at), edges, own)
-        return Counts(values, WEIGHT_STEPS if self.weights.size else 1)
+        column = self.table.column(index, 0, self.n_rows)
+        own = self.weights * WEIGHT_STEPS
+        return Counts(cell_counts(column, edges, own), WEIGHT_STEPS if own.size else 1)
 
     # Tables made of the rows (private, like the rows)
 
@@ -280,15 +272,15 @@ class Rows(RowData):
     def _written(self, map: AffineMap, out: NDArray[Any] | None) -> NDArray[Any]:
         """Write scaled and mapped rows to a dense array of the table's type, or to ``out``."""
         self.need_stored("a table")
-        table, scales = self.table, self.scales if self.scales.size else np.ones(self.n_rows)
-        target = np.empty((self.n_rows, self.n_features), dtype=table.dtype) if out is None else out
+        scales = self.scales if self.scales.size else np.ones(self.n_rows)
+        rows, shape = replace(self, map=map, scales=scales), (self.n_rows, self.n_features)
+        target = np.empty(shape, dtype=self.table.dtype) if out is None else out
 
         def part(first: int, last: int) -> None:
-            for start, tile in table.tiles(first, last):
-                at = slice(start, start + len(tile))
-                map_tile(tile, scales[at], map, target[at])
+            for start, tile in rows.tiles(first, last):
+                target[start : start + len(tile)] = tile
 
-        in_parts(part, self.n_rows, self.n_rows * self.n_features, table.block_rows)
+        in_parts(part, self.n_rows, self.n_rows * self.n_features, self.table.block_rows)
         return target
 
 
@@ -348,4 +340,11 @@ def as_rows(
     targets = check_targets(y, X.shape[0])
     table = SparseTable(X) if sparse else DenseTable(np.asarray(X))
     own = check_weights(weights, X.shape[0], public_size)
-    return Rows.of(table, targets, own, fit_intercept, row_norm)
+    numbers = (np.empty(0), table.norms(), own.values, own.codes, own.grouped)
+    rows = Rows(table, targets, False, None, AffineMap.to_norm(np.inf), own.size, *numbers)
+    rows = rows if row_norm is None else rows.with_row_norm(row_norm)
+    if fit_intercept:  # norms are those of scaled rows with their constant (summation.md, part 2)
+        rows, norms = replace(rows, fit_intercept=True), rows.norm_bounds
+        short = norms < 2.0**30  # for others the constant changes nothing
+        add_constant(norms, True if short.all() else short)
+    return rows

@@ -92,7 +92,9 @@ class SparseTable:
             raise ValueError(BAD_NUMBERS)
         return out
 
-    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
+    def tiles(
+        self, start: int, stop: int, *, single: bool = False
+    ) -> Iterator[tuple[int, FloatArray]]:
         height = max(1, TILE_ENTRIES // self.n_features)
         for first in range(start, stop, height):
             last = min(first + height, stop)

@@ -8,7 +8,7 @@ row and public arguments alone. The public functions are methods of `discreet.ro
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,9 @@ from discreet.validate import FloatArray, number, vector
 
 FORMULAS = KernelModule("discreet.objectives.kernels")
 
+CLIP: Any = {"least": CLIP_RANGE[0], "most": CLIP_RANGE[1], "remedy": "A usual choice is 3."}
+"""Check of a clip."""
+
 FEW = 8
 """Columns of a sparse table are looked up one by one if at most one in this many has a weight."""
 
@@ -55,12 +58,6 @@ class Sum(NamedTuple):
 
     values: FloatArray
     error: float
-
-
-def check_clip(clip: float, name: str = "clip") -> float:
-    """Return a clip that is in range."""
-    low, high = CLIP_RANGE
-    return number(name, clip, least=low, most=high, remedy="A usual choice is 3.")
 
 
 def one_output(loss: Loss, what: str) -> None:
@@ -103,7 +100,7 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
     this sum and all others). ``values`` must not be released without noise. A third-party loss
     must be elementwise. Proofs: docs/proofs/summation.md, docs/proofs/affine.md.
     """
-    clip = check_clip(clip)
+    clip = number("clip", clip, **CLIP)
     if not data.map.is_identity and clip < SMALLEST_MAPPED_CLIP:
         raise ValueError(
             f"clip must be at least {SMALLEST_MAPPED_CLIP:g} for rows under an affine map; got "
@@ -114,10 +111,10 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
         return _output_gradient(data, data.margins_at(at, loss.n_outputs), loss, clip)
     known = data.memory.known(at)
     if known is not None:
-        return clipped_sum(data, known, loss, clip, data.bounds())
+        return clipped_sum(data, known, loss, clip)
     data.memory.point = None  # a vector less while the new one is computed
     computed = np.empty(data.n_rows)
-    total = clipped_sum(data, computed, loss, clip, data.bounds(), missing=at)
+    total = clipped_sum(data, computed, loss, clip, missing=at)
     data.memory.point = Point(at, computed)
     return total
 
@@ -127,10 +124,10 @@ def clipped_sum(
     margins: FloatArray,
     loss: Loss,
     clip: float,
-    sizes: FloatArray,
+    sizes: FloatArray | None = None,
     missing: FloatArray | None = None,
 ) -> Sum:
-    """Sum φ'·x over rows, each φ' limited to ±clip/size of its row.
+    """Sum φ'·x over rows, each φ' limited to ±clip/size of its row: by default its norm.
 
     With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
     """
@@ -145,9 +142,10 @@ def clipped_sum(
 
     def block_sum(start: int, stop: int) -> FloatArray:
         values, buffer = np.zeros(table.n_features + 1), np.empty(stop - start)
+        found = data.bounds(start, stop) if sizes is None else sizes[start:stop]
+        norms = np.maximum(found, data.smallest)
         if X is not None:
             at = slice(start, stop)
-            norms = np.maximum(sizes[at], data.smallest)
             numbers = (read_only(targets[at]), norms, scales[at], own[at])
             settings = (carried, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
             KERNELS.dense_gradient(code, parameter, X[at], *settings, values)
@@ -163,8 +161,8 @@ def clipped_sum(
                     slopes_of(parameter, here, targets[at], slopes)
                 else:
                     slopes[:] = loss.derivative(here, targets[at])
-            norms = np.maximum(sizes[at], data.smallest) if data.smallest else sizes[at]
-            values[-1] += clip_slopes(norms, scales[at], own[at], clip, slopes)
+            limits = norms[piece.start - start : piece.stop - start]
+            values[-1] += clip_slopes(limits, scales[at], own[at], clip, slopes)
             table.add(piece, slopes, values[:-1])
         return values
 
@@ -180,7 +178,7 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
     rounding and that of the factor. The rest is as for one output, for all K·p entries together.
     """
     table, count = data.table, loss.n_outputs
-    shape, sizes = (count, table.n_features + 1), data.bounds()
+    shape = (count, table.n_features + 1)
 
     def block_sum(start: int, stop: int) -> FloatArray:
         block = slice(start, stop)
@@ -190,7 +188,7 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
         else:
             with np.errstate(all="ignore"):
                 slopes[:] = loss.derivative(margins[block], data.targets[block])
-        norms = np.maximum(sizes[block], data.smallest)
+        norms = np.maximum(data.bounds(start, stop), data.smallest)
         numbers = (norms, data.scales[block], data.weights[block])
         KERNELS.clip_outputs(slopes, *numbers, clip, totals)
         values[:, :-1] = table.output_sum(start, slopes)
@@ -219,7 +217,7 @@ def line_losses(
     to 2·error, under add/remove. A loss that is not a number counts as clip. Proof:
     docs/proofs/summation.md.
     """
-    clip = check_clip(clip)
+    clip = number("clip", clip, **CLIP)
     one_output(loss, "losses along a line")
     start_weights = vector("weights", weights, data.n_parameters)
     along = vector("direction", direction, data.n_parameters)
@@ -280,7 +278,7 @@ def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) 
     """
     data.need_stored("a gradient with bounded entries")
     one_output(loss, "gradients with bounded entries")
-    clip = check_clip(clip)
+    clip = number("clip", clip, **CLIP)
     at = vector("weights", weights, data.n_parameters)
     if data.memory.largest is None:
         bounds = data.table.largest_entries()
@@ -326,7 +324,7 @@ def candidate_losses(
     docs/proofs/privgene.md.
     """
     one_output(loss, "losses of candidates")
-    clip = check_clip(clip)
+    clip = number("clip", clip, **CLIP)
     points = np.ascontiguousarray(candidates, dtype=np.float64)
     shape = (data.n_parameters,)
     if points.ndim != 2 or points.shape[1:] != shape or not np.isfinite(points).all():

@@ -91,7 +91,8 @@ def in_parts(
     which survives fork, nested threads and worker processes, where pools hang or crash. An
     exception in a part is raised here, after all parts have ended.
     """
-    count = max(1, min(threads(), n_entries // ENTRIES_WORTH_A_THREAD))
+    count = n_entries // ENTRIES_WORTH_A_THREAD
+    count = min(threads(), count) if count > 1 else 1
     if count == 1:
         return [work(0, n_rows)]
     blocks = -(-n_rows // block_rows)
@@ -120,24 +121,25 @@ Node = tuple[int, int, FloatArray]
 """(level, place, values): the sum of items place·2^level to (place + 1)·2^level − 1."""
 
 
-def join(forest: list[Node], node: Node) -> None:
-    """Append a node to those of the items before it; add up nodes that are the halves of one."""
-    level, place, values = node
-    while place % 2 and forest and forest[-1][0] == level:  # its left neighbour
-        left = forest.pop()[2]
-        left += values
-        level, place, values = level + 1, place // 2, left
-    forest.append((level, place, values))
+def joined(nodes: Iterable[Node]) -> list[Node]:
+    """Add up consecutive nodes that are the halves of one, as far as possible; left ones first.
+
+    Which numbers are added is fixed by the items' places, whatever nodes they come in. Values are
+    overwritten.
+    """
+    forest: list[Node] = []
+    for level, place, values in nodes:
+        while place % 2 and forest and forest[-1][0] == level:  # its left neighbour
+            left = forest.pop()[2]
+            left += values
+            level, place, values = level + 1, place // 2, left
+        forest.append((level, place, values))
+    return forest
 
 
 def tree_total(nodes: Iterable[Node]) -> FloatArray:
-    """Add up consecutive nodes from item 0, pairwise; their values are overwritten.
-
-    Which numbers are added is fixed by the items' places, whatever nodes they come in.
-    """
-    forest: list[Node] = []
-    for node in nodes:
-        join(forest, node)
+    """Add up consecutive nodes from item 0, pairwise; their values are overwritten."""
+    forest = joined(nodes)
     total = forest.pop()[2]
     while forest:
         total = forest.pop()[2] + total
@@ -155,17 +157,18 @@ def sum_blocks(
 
     One binary tree over all blocks, whatever the threads: the same bits (summation.md, part 3).
     """
-
-    def part(first: int, last: int) -> list[Node]:
-        forest: list[Node] = []
-        for start in range(first, last, block_rows):
-            values = block_sum(start, min(start + block_rows, last))
-            join(forest, (0, start // block_rows, values))
-        return forest
-
     if not n_rows:
         return np.zeros(shape)
-    return tree_total(chain.from_iterable(in_parts(part, n_rows, n_entries, block_rows)))
+    parts = in_parts(
+        lambda first, last: joined(
+            (0, start // block_rows, block_sum(start, min(start + block_rows, last)))
+            for start in range(first, last, block_rows)
+        ),
+        n_rows,
+        n_entries,
+        block_rows,
+    )
+    return tree_total(chain.from_iterable(parts))
 
 
 def one_thread() -> contextlib.AbstractContextManager[Any]:

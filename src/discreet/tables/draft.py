@@ -491,7 +491,7 @@ def draft_private(
     """
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")
-    budget = Budget(epsilon, delta, Relation.parse(relation))
+    budget = Budget(epsilon, delta, Relation(relation))
     hints = given_hints(kinds, prefixes)
     estimate = Estimate(budget, coverage, ledger, random_state, task, unit, hints)
     form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header}

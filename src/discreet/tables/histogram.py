@@ -57,7 +57,7 @@ class StabilityHistogram:
     def __post_init__(self) -> None:
         """Refuse an ε or δ for which there is no such mechanism."""
         object.__setattr__(self, "epsilon", Laplace(self.epsilon).epsilon)
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "relation", Relation(self.relation))
         if self.delta == 0:
             raise NotSupported(
                 "Categories that nobody listed cannot be released with delta=0: a text that a "

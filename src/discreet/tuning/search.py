@@ -248,7 +248,7 @@ def tune(
             "tune selects among classifiers of discreet, by the number of correct predictions; got "
             f"{type(estimator).__name__}. Transform rows before tuning instead of in a pipeline."
         )
-    budget = Budget(estimator.epsilon, estimator.delta, Relation.parse(estimator.relation))
+    budget = Budget(estimator.epsilon, estimator.delta, Relation(estimator.relation))
     settings = _settings(estimator, grid)
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)

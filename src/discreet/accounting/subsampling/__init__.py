@@ -75,7 +75,7 @@ class SampledGaussian:
         least, most = SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER
         check_fields(self, number, "noise_multiplier", least=least, most=most)
         check_fields(self, number, "rate", least=SMALLEST_RATE, most=1.0)
-        object.__setattr__(self, "relation", Relation.parse(self.relation))
+        object.__setattr__(self, "relation", Relation(self.relation))
         _check_sampling(self.sampling, self.relation)
 
     @cached_property
