@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
-	bench-speed clean
+	bench-speed docs clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
 	@echo "make bench        run the quick form of every experiment and make a page of the results"
 	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
+	@echo "make docs         build the documentation into out/docs: runs all tutorials, checks all links"
 
 .venv/bin/python:
 	@echo "== Setting up a Python environment in .venv (once)"
@@ -41,6 +42,11 @@ help:
 .venv/.spark: .venv/.developer
 	@echo "== Installing Spark (once): 450 MB to download"
 	$(BIN)/python -m pip install --editable ".[spark]"
+	@touch $@
+
+.venv/.docs: .venv/.demo
+	@echo "== Installing the tools for the documentation (once)"
+	$(BIN)/python -m pip install --group docs
 	@touch $@
 
 demo: .venv/.demo
@@ -82,5 +88,10 @@ bench: .venv/.bench
 bench-speed: .venv/.bench
 	$(BIN)/python -m discreet_bench.speed
 
+docs: .venv/.docs
+	rm -rf docs/generated out/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -d out/doctrees docs out/docs
+	$(BIN)/python tools/check_site.py out/docs
+
 clean:
-	rm -rf .venv out
+	rm -rf .venv docs/generated out

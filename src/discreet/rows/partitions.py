@@ -267,7 +267,8 @@ def partitioned_rows(
     fit_intercept: bool = True,
     row_norm: float | None = None,
 ) -> PartitionedRows:
-    """Make rows of the blocks that an engine holds: handles of `Block`s with ids 0, 1, … in order.
+    """Make rows of the blocks that an engine holds: each handle is of a `Block`, with
+    ids 0, 1, … in order.
 
     Settings are those of `as_rows`; the public size is that of the whole table.
     """
