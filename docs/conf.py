@@ -7,16 +7,15 @@ needs MathJax, and fonts and scripts are those of the theme's own package.
 
 from __future__ import annotations
 
-import base64
 import inspect
-import io
 import os
 import re
 import tempfile
-from html import escape
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from sphinx_gallery.scrapers import figure_rst
 
 import discreet
 
@@ -30,6 +29,8 @@ author = "the authors of discreet"
 copyright = author
 version = release = discreet.__version__
 
+PAGES = Path(__file__).parent
+
 extensions = [
     "myst_parser",
     "numpydoc",
@@ -41,6 +42,7 @@ extensions = [
 ]
 exclude_patterns = ["tutorials", "generated/tutorials/*.ipynb"]
 templates_path = ["_templates"]
+suppress_warnings = ["config.cache"]  # of the function below, which cannot be pickled
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -51,6 +53,7 @@ autosummary_imported_members = False
 autodoc_typehints = "none"  # docstrings state the types
 autodoc_default_options = {"members": True, "inherited-members": "str, tuple, Exception"}
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "discreet"
@@ -58,6 +61,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [("risk.js", {"defer": "defer"})]
 html_show_sourcelink = False
+html_copy_source = False
+html_show_search_summary = False  # a page that is opened as a file may not fetch others
 html_context = {"default_mode": "auto"}
 html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
@@ -66,11 +71,30 @@ html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "search_bar_text": "Search the documentation",
 }
 html_sidebars = {
     page: [] for page in ("index", "install", "quickstart", "glossary", "faq", "changelog")
 }
+
+def draw_returned_figures(block: Any, block_vars: Any, gallery_conf: Any) -> str:
+    """Show figures that a function returned without pyplot, such as ``model.plot_effects()``."""
+    found = [
+        figure
+        for figure in block_vars["example_globals"].values()
+        if isinstance(figure, Figure) and getattr(figure, "number", None) is None
+    ]
+    paths, titles = [], []
+    for figure in found:
+        if not hasattr(figure, "_shown_by_the_gallery"):
+            figure._shown_by_the_gallery = True  # type: ignore[attr-defined]
+            paths.append(next(block_vars["image_path_iterator"]))
+            figure.savefig(paths[-1], dpi=120)
+            names = filter(None, (axes.get_title() for axes in figure.axes))
+            titles.append(figure.get_suptitle() or ", ".join(names))
+    return figure_rst(paths, gallery_conf["src_dir"], "; ".join(titles))
+
 
 sphinx_gallery_conf = {
     "examples_dirs": "tutorials",
@@ -86,7 +110,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "abort_on_example_error": True,
     "reset_modules": ("matplotlib",),
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("matplotlib", draw_returned_figures),
+    "default_thumb_file": str(PAGES / "_static" / "thumb.svg"),
 }
 
 LINK_TO_TUTORIAL = re.compile(r"\]\(((?:\.\./)*)tutorials/(\w+)\.py\)")
@@ -117,19 +142,8 @@ def skip_scikit_learn(
     return True if module.startswith("sklearn.") or name.endswith("_request") else None
 
 
-def figure_html(figure: Figure) -> str:
-    """Show a figure that is the last line of a cell, as a notebook does."""
-    titles = [axes.get_title() for axes in figure.axes]
-    alt = figure.get_suptitle() or "Figure: " + ", ".join(filter(None, titles))
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=120)
-    data = base64.b64encode(file.getvalue()).decode()
-    return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
-
-
 def setup(app: Any) -> None:
     """Connect the rules."""
-    Figure._repr_html_ = figure_html
     app.connect("source-read", link_to_built_tutorials)
     app.connect("autodoc-process-docstring", adapt_docstring)
     app.connect("autodoc-skip-member", skip_scikit_learn)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -22,20 +21,16 @@ LOADED = {("img", "src"), ("script", "src"), ("source", "src"), ("iframe", "src"
 REMOTE = re.compile(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//")
 
 
-@dataclass
 class Page(HTMLParser):
     """Anchors, links, loaded addresses and images without a text of one page."""
 
-    text: str
-    anchors: set[str] = field(default_factory=set)
-    links: list[str] = field(default_factory=list)
-    loaded: list[str] = field(default_factory=list)
-    images: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Read the page."""
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.feed(self.text)
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.images: list[str] = []
+        self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what an element names, links to or loads."""

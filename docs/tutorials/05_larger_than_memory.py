@@ -3,7 +3,7 @@ A table larger than memory
 ==========================
 
 A schema reads files block by block. If the encoded table does not fit into the memory that you
-grant, it is written once to a private file on disk, and the fit reads that.
+grant, it is written once to a private file on disk, and the fit reads that: *out-of-core*.
 
 The files are generated here: eight Parquet files with 50,000 calls to a help line each. They are
 small enough to build this page, and the memory that is granted is smaller still.
@@ -84,7 +84,7 @@ print(model.guarantee_)
 # call again. The bands are the noise of the fit. In X all numbers are between 0 and 1; ``units``
 # brings them back to hours and minutes.
 
-model.plot_effects(
+picture = model.plot_effects(
     names=schema.feature_names,
     units={"hour": lambda part: 24 * part, "waited": lambda part: 60 * part},
 )

@@ -49,9 +49,9 @@ print(careless)
 # The two in one picture: an attacker decides from the result whether the row was there. Both axes
 # are logarithmic. Under the promise no attack is above the blue curve.
 
-from discreet.audit import figure
+from discreet.audit.figure import draw
 
-figure.draw([honest, careless])
+picture = draw([honest, careless])
 
 # %%
 # An estimator
