@@ -24,9 +24,9 @@ place = Path(folder.name)
 
 def write_calls(path, n):
     """Write n calls: time of day, minutes waited, region, and whether the caller calls again."""
-    hour, waited = rng.uniform(0, 24, n), rng.gamma(2.0, 4.0, n).clip(0, 60)
+    hour, waited = rng.uniform(0, 24, n), rng.triangular(0, 5, 60, n)
     region = rng.integers(0, 4, n)
-    score = 0.08 * (waited - 8) + 0.6 * (region == 2) - 0.9 + 0.4 * (hour > 18)
+    score = 0.05 * (waited - 20) + 0.8 * (region == 2) + 0.6 * (hour > 18) - 0.6
     again = rng.uniform(size=n) < 1 / (1 + np.exp(-score))
     table = {
         "hour": hour,
@@ -52,7 +52,11 @@ print(f"{sum(file.stat().st_size for file in place.iterdir()) / 1e6:.1f} MB of P
 from discreet.tables import Categorical, Numeric, Schema, Target
 
 schema = Schema(
-    {"hour": Numeric(0, 24), "waited": Numeric(0, 60), "region": Categorical(regions)},
+    {
+        "hour": Numeric(0, 24),
+        "waited": Numeric(0, 60),
+        "region": Categorical(regions, unseen="refuse"),  # no other region can occur
+    },
     target=Target("again", classes=["no", "yes"]),
 )
 X, y, groups = schema.open(place / "2026-*.parquet", memory="2MB", folder=place)

@@ -13,8 +13,8 @@ from discreet.audit import audit
 # A solver
 # --------
 # 100,000 runs of noisy gradient descent, on tables that were chosen to be the worst. The result is
-# a *lower* bound on the true ε, which a proof cannot give; the promise is an upper bound, which an
-# audit cannot give. The truth is between them.
+# a *lower* bound on the true ε. The promise is an upper bound, which only a proof can give. The
+# truth is between them.
 
 honest = audit("gd", epsilon=1.0, delta=1e-3, trials=100_000)
 print(honest)
@@ -62,7 +62,7 @@ picture = draw([honest, careless])
 from discreet import LinearSVC
 
 model = LinearSVC(epsilon=4.0, delta=1e-2, solver="gd", data_norm=1.0, fit_intercept=False)
-print(audit(model, trials=400))
+print(audit(model, trials=200))
 
 # %%
 # *Too weak to tell* is an honest answer: it comes with the number of trials that would be enough.

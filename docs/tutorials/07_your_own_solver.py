@@ -114,7 +114,7 @@ methods = {
     "objpert": "objpert",
     "auto": "auto",
 }
-tries, repeats = [0.03, 0.1, 0.3, 1.0], 4
+tries, repeats = [0.03, 0.1, 0.3, 1.0], 3
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for (name, solver), marker in zip(methods.items(), "*osD^", strict=True):
