@@ -33,9 +33,9 @@ PAGES = Path(__file__).parent
 
 extensions = [
     "myst_parser",
-    "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -52,7 +52,12 @@ autosummary_generate = True
 autosummary_imported_members = False
 autodoc_typehints = "none"  # docstrings state the types
 autodoc_default_options = {"members": True, "inherited-members": "str, tuple, Exception"}
-numpydoc_show_class_members = False
+napoleon_google_docstring = False
+napoleon_custom_sections = [  # numpydoc would leave the first one out
+    ("Privacy", "notes_style"),
+    ("Attributes", "params_style"),
+]
+napoleon_use_rtype = False
 toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
