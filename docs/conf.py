@@ -83,6 +83,7 @@ html_sidebars = {
     page: [] for page in ("index", "install", "quickstart", "glossary", "faq", "changelog")
 }
 
+
 def draw_returned_figures(block: Any, block_vars: Any, gallery_conf: Any) -> str:
     """Show figures that a function returned without pyplot, such as ``model.plot_effects()``."""
     found = [
