@@ -269,8 +269,8 @@ def partitioned_rows(
 ) -> PartitionedRows:
     """Make rows of the blocks that an engine holds.
 
-    Each handle is of a `Block`; their ids are 0, 1, … in order. Settings are those of `as_rows`; the
-    public size is that of the whole table.
+    Each handle is of a `Block`; their ids are 0, 1, … in order. Settings are those of `as_rows`;
+    the public size is that of the whole table.
     """
     if not len(blocks):
         raise ValueError("a table in partitions needs at least one partition.")
