@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
-	bench-speed lock release clean
+	bench-speed docs lock release clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
 	@echo "make lock         write requirements.lock: versions and hashes of all dependencies"
 	@echo "make release      build, check, materials and checksums in out/release (REPOSITORY=https://…)"
+	@echo "make docs         build the documentation into out/docs: runs all tutorials, checks all links"
 
 .venv/bin/python:
 	@echo "== Setting up a Python environment in .venv (once)"
@@ -48,6 +49,11 @@ help:
 .venv/.release: .venv/bin/python
 	@echo "== Installing the tools for a release (once)"
 	$(BIN)/python -m pip install --group release
+	@touch $@
+
+.venv/.docs: .venv/.demo
+	@echo "== Installing the tools for the documentation (once)"
+	$(BIN)/python -m pip install --group docs
 	@touch $@
 
 demo: .venv/.demo
@@ -98,5 +104,10 @@ release: .venv/.release
 	rm -rf out/release
 	DISCREET_REPOSITORY=$(REPOSITORY) $(BIN)/python tools/release.py out/release
 
+docs: .venv/.docs
+	rm -rf docs/generated out/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -d out/doctrees docs out/docs
+	$(BIN)/python tools/check_site.py out/docs
+
 clean:
-	rm -rf .venv out
+	rm -rf .venv docs/generated out

@@ -14,7 +14,7 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
 )
 CHECKED = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PAGES]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -31,11 +31,18 @@ def given():
     return {"X": X, "y": y, "X_new": X[:5], "__name__": "page"}
 
 
-EXECUTED = ["README.md", "docs/solvers.md", "docs/guarantee.md", "docs/families.md"]
+EXECUTED = [
+    "README.md",
+    "docs/solvers.md",
+    "docs/guarantee.md",
+    "docs/families.md",
+    "docs/quickstart.md",
+]
 
 
 @pytest.mark.parametrize("page", EXECUTED)
-def test_python_blocks_run_in_order(page, given):
+def test_python_blocks_run_in_order(page, given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the quick start saves a model
     blocks = [code for kind, code in FENCE.findall((ROOT / page).read_text("utf-8"))
               if kind == "python"]  # fmt: skip
     assert blocks

@@ -59,8 +59,10 @@ class RowNorms:
 Known = RowNorms | None
 
 STEPS: dict[str, type[Step]] = {}
+"""Classes of steps by name."""
+
 FITTED_STEPS: dict[str, type[FittedStep]] = {}
-"""Classes of steps and of fitted steps by name."""
+"""Classes of fitted steps by name."""
 
 
 class Step:

@@ -269,9 +269,10 @@ def partitioned_rows(
     fit_intercept: bool = True,
     row_norm: float | None = None,
 ) -> PartitionedRows:
-    """Make rows of the blocks that an engine holds: handles of `Block`s with ids 0, 1, … in order.
+    """Make rows of the blocks that an engine holds.
 
-    Settings are those of `as_rows`; the public size is that of the whole table.
+    Each handle is of a `Block`; their ids are 0, 1, … in order. Settings are those of `as_rows`;
+    the public size is that of the whole table.
     """
     if not len(blocks):
         raise ValueError("a table in partitions needs at least one partition.")

@@ -1,0 +1,127 @@
+"""
+Hospital visits: patients as units
+==================================
+
+A hospital's table has one row per visit, and some patients have many. A promise about one row
+protects a patient with twenty rows hardly at all. Say whose row each row is, and the promise is for
+a patient with all of their visits.
+
+The visits are generated here. They look like those of UCI's "Diabetes 130-US hospitals", which
+:doc:`/units` uses from the command line.
+"""
+
+import numpy as np
+import pandas as pd
+
+rng = np.random.default_rng(3)
+
+
+def visits_of(n_patients, first_id=0):
+    """Return a table of visits: most patients have one or two, a few have up to 40."""
+    count = np.minimum(rng.geometric(0.55, n_patients), 40)
+    patient = np.repeat(np.arange(n_patients), count)
+    frailty = rng.normal(size=n_patients)[patient]
+    n = len(patient)
+    frame = pd.DataFrame(
+        {
+            "patient": [f"P{first_id + k:06d}" for k in patient],
+            "age": np.clip(62 + 14 * rng.normal(size=n), 18, 100).round(),
+            "days": np.clip(rng.poisson(4 + np.maximum(frailty, 0)), 1, 14),
+            "emergencies": np.minimum(rng.poisson(np.exp(frailty - 1)), 5),
+            "insulin": rng.choice(["no", "steady", "changed"], n, p=[0.5, 0.3, 0.2]),
+        }
+    )
+    score = (
+        0.8 * frame["emergencies"]
+        + 0.12 * (frame["days"] - 4)
+        + 0.01 * (frame["age"] - 62)
+        + 0.5 * (frame["insulin"] == "changed")
+        - 1.0
+    )
+    back = rng.uniform(size=n) < 1 / (1 + np.exp(-score))
+    return frame.assign(readmitted=np.where(back, "yes", "no"))
+
+
+visits = visits_of(12_000)
+held_out = visits_of(4_000, first_id=500_000)
+rows_per_patient = visits["patient"].value_counts()
+print(f"{len(visits):,} visits, {len(rows_per_patient):,} patients")
+visits.head()
+
+# %%
+# What is public
+# --------------
+# A schema states what everybody may know: which columns there are, between which bounds they lie,
+# which categories exist, and which column names the patient. It comes from a codebook or a form,
+# never from the rows.
+
+from discreet.tables import Categorical, Numeric, Schema, Target
+
+schema = Schema(
+    {
+        "age": Numeric(18, 100),
+        "days": Numeric(1, 14),
+        "emergencies": Numeric(0, 5),
+        "insulin": Categorical(["no", "steady", "changed"]),
+    },
+    target=Target("readmitted", classes=["no", "yes"]),
+    unit="patient",
+)
+X, y, groups = schema.open(visits)
+print(X.shape, schema.target.labels)
+
+# %%
+# Two fits
+# --------
+# The first ignores the patients and protects one row. The second protects one patient.
+
+from discreet import LogisticRegression
+
+settings = {"epsilon": 1.0, "delta": 1e-7, "classes": schema.target.labels}
+by_row = LogisticRegression(**settings).fit(X, y)
+by_patient = LogisticRegression(**settings).fit(X, y, groups)
+print(by_patient.guarantee_)
+
+# %%
+# How good are they? The held-out patients are private as well, so each score is noisy and costs
+# them ε = 0.5. They are other people than those of the fits, so the budgets do not add up.
+
+from discreet import Budget
+from discreet.estimators.scoring import score_classifier
+
+X_test, y_test, groups_test = schema.open(held_out)
+for name, model in {"one row": by_row, "one patient": by_patient}.items():
+    budget = Budget(0.5, 0.0, "add_remove")
+    scores = score_classifier(model, X_test, y_test, budget, groups=groups_test)
+    print(f"promise for {name:11}: accuracy {scores.accuracy:.3f}")
+
+# %%
+# What a patient gets
+# -------------------
+# An attacker knows all other visits and wrongly accuses one in twenty of those who are not in the
+# table. How many of those who are in it can the attacker find, at most? The bound grows with the
+# number of visits if the promise is about one row (*group privacy*), and does not if it is about a
+# patient.
+
+import matplotlib.pyplot as plt
+
+from discreet.card.risk import attack_success
+
+numbers = [1, 2, 5, 10, 20, 40]
+row = [attack_success(by_row.guarantee_, 0.05, units=k) for k in numbers]
+patient = [attack_success(by_patient.guarantee_, 0.05)] * len(numbers)
+
+figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+axes.plot(numbers, row, "o-", label="promise for one row")
+axes.plot(numbers, patient, "s-", label="promise for one patient")
+axes.axhline(0.05, color="gray", linestyle=":", label="random guessing")
+axes.set(xscale="log", xlabel="visits of the patient", ylabel="found at most", ylim=(0, 1.05))
+axes.set_xticks(numbers, numbers)
+axes.minorticks_off()
+axes.set_title("Patients that any attacker can find, by number of visits")
+axes.legend()
+plt.show()
+
+# %%
+# From the command line the same is ``unit = "patient"`` in the schema, or ``--unit patient``:
+# :doc:`/units` shows a whole session.

@@ -1,0 +1,159 @@
+"""The documentation site: every page, public name and term has its place; the checker finds faults.
+
+``make docs`` builds the site, runs the tutorials and checks the result; these tests are its cheap
+part.
+"""
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "generated" not in path.parts)
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
+PACKAGES = (
+    "discreet", "discreet.audit", "discreet.card", "discreet.core", "discreet.engines",
+    "discreet.errors", "discreet.estimators", "discreet.exact", "discreet.ledger",
+    "discreet.objectives", "discreet.preparation", "discreet.rows", "discreet.solvers",
+    "discreet.tables", "discreet.tuning",
+)  # fmt: skip
+
+spec = importlib.util.spec_from_file_location("check_site", ROOT / "tools" / "check_site.py")
+check_site = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(check_site)
+
+
+def entries(page):
+    """Return the files that the tables of contents of a page list."""
+    found = set()
+    for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
+        for line in block.splitlines():
+            name = line.partition("<")[2].rstrip(">") if "<" in line else line.strip()
+            if name == "*":
+                found |= set(page.parent.glob("*.md")) - {page}
+            elif name and not name.startswith((":", "generated/")):
+                found.add(page.parent / f"{name}.md")
+    return found
+
+
+def test_every_page_is_in_a_table_of_contents():
+    reached, new = set(), {DOCS / "index.md"}
+    while new:
+        reached |= new
+        new = set().union(*map(entries, new)) - reached
+    assert reached == set(PAGES)
+
+
+def listed():
+    """Return the objects that the API reference lists, by their dotted names."""
+    found = {}
+    for page in (DOCS / "api").glob("*.md"):
+        for name in re.findall(r"^   ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE):
+            module, _, attribute = f"discreet.{name}".rpartition(".")
+            found[f"discreet.{name}"] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def test_the_api_reference_lists_every_public_name():
+    known = {id(value) for value in listed().values()}
+    missing = []
+    for package in map(importlib.import_module, PACKAGES):
+        public = {name: getattr(package, name) for name in package.__all__}
+        missing += [
+            f"{package.__name__}.{name}"
+            for name, value in public.items()
+            if id(value) not in known and not isinstance(value, ModuleType)
+        ]
+    assert missing == []
+
+
+def test_the_api_reference_lists_nothing_twice():
+    names = re.findall(
+        r"^   ([\w.]+)$", "\n".join(p.read_text("utf-8") for p in (DOCS / "api").glob("*.md")), re.M
+    )
+    assert len(names) == len(set(names))
+
+
+# Words of the field, as the pages write them, and the glossary's entry for each.
+TERMS = {
+    "accountant": "accountant", "add/remove": "add/remove", "affine map": "affine map",
+    "amplification": "amplification by sampling", "attacker": "attacker", "audit": "audit",
+    "baseline": "baseline", "block": "block", "budget": "budget", "calibration": "calibration",
+    "canar(?:y|ies)": "canary", "certificate": "certificate", "clip(?:s|ped|ping)?": "clipping",
+    "compos(?:e|ition)": "composition", "confusion matri": "confusion matrix",
+    "curator": "curator", "δ": "delta, δ", "differential privacy": "differential privacy",
+    "DP-SGD": "dp-sgd", "ε": "epsilon, ε", "exponential mechanism": "exponential mechanism",
+    "false-positive rate": "false-positive rate", "filter": "filter", "Gaussian DP": "gaussian dp",
+    "group privacy": "group privacy", "guarantee": "guarantee", "Laplace": "laplace mechanism",
+    "ledger": "ledger", "mechanism": "mechanism", "membership inference": "membership inference",
+    "μ": "mu, μ", "neighbour(?:s|ing)": "neighbouring data sets",
+    "noise multiplier": "noise multiplier", "norm": "norm",
+    "objective perturbation": "objective perturbation", "out-of-core": "out-of-core",
+    "output perturbation": "output perturbation", "post-processing": "post-processing",
+    "preparation": "preparation", "privacy card": "privacy card", "privacy loss": "privacy loss",
+    "profile": "privacy profile", "privacy unit": "privacy unit",
+    "private selection": "private selection", "public": "public", "pure": "pure",
+    "relation": "relation", "release": "release", "Rényi": "rényi dp", "replace": "replace-one",
+    "ρ": "rho, ρ", "schema": "schema", "sensitivity": "sensitivity", "softmax": "softmax",
+    "solver": "solver", "test mode": "test mode", "trace": "trace",
+    "trade-off": "trade-off curve", "true-positive rate": "true-positive rate",
+    "trust boundary": "trust boundary", "tuning": "tuning", "whiten": "whitening", "zCDP": "zcdp",
+}  # fmt: skip
+
+
+def test_the_glossary_has_every_term_that_pages_use():
+    glossary = DOCS / "glossary.md"
+    headings = re.findall(r"^## (.+)$", glossary.read_text("utf-8"), re.MULTILINE)
+    assert headings == sorted(headings, key=lambda text: text.lower().replace("é", "e"))
+    entry = {heading.lower() for heading in headings}
+    pages = [path for path in (*PAGES, *TUTORIALS) if path != glossary]
+    text = "\n".join(path.read_text("utf-8") for path in pages)
+    unused = [term for term in TERMS if not re.search(term, text, re.IGNORECASE)]
+    assert unused == []
+    assert [name for name in TERMS.values() if name not in entry] == []
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
+def test_tutorials_are_short_and_link_to_pages(path):
+    text = path.read_text("utf-8")
+    assert 60 <= len(text.splitlines()) <= 160
+    for name in re.findall(r":doc:`/([\w/-]+)`", text):
+        assert (DOCS / f"{name}.md").exists(), name
+    assert not re.search(r"random_state|seed\(", re.sub(r"``.*?``", "", text))  # no fixed noise
+
+
+def site(folder, body, name="index.html"):
+    (folder / name).write_text(f"<html><body>{body}</body></html>", encoding="utf-8")
+    return list(check_site.problems(folder))
+
+
+def test_the_checker_accepts_a_sound_page(tmp_path):
+    assert site(tmp_path, '<h1 id="a">A</h1><a href="#a">a</a><a href="https://x.org">x</a>') == []
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ('<a href="missing.html">x</a>', "does not exist"),
+        ('<a href="#nowhere">x</a>', "no such anchor"),
+        ('<script src="https://cdn.example.org/x.js"></script>', "another host"),
+        ('<link rel="stylesheet" href="//cdn.example.org/x.css">', "another host"),
+        ('<img src="data:image/png;base64,AA">', "without a text"),
+        ('<img src="data:image/png;base64,AA" alt=" ">', "without a text"),
+    ],
+)
+def test_the_checker_finds_faults(tmp_path, body, complaint):
+    found = site(tmp_path, body)
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+def test_the_checker_reads_styles_and_wants_pages(tmp_path):
+    assert "no pages" in next(check_site.problems(tmp_path))
+    (tmp_path / "x.css").write_text("@import url(https://fonts.example.org/x.css);")
+    assert "another host" in site(tmp_path, "")[0]
