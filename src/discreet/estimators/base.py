@@ -30,6 +30,8 @@ from discreet.estimators import auto, effects
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
+from discreet.inference import Covariance, Evidence, Inference
+from discreet.inference.rule import check_inference, reserved, whitened
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import (
@@ -80,8 +82,8 @@ def _report(callback: Callable[[Progress], None], model: int, at: Progress) -> N
 class _Method:
     """A preparation with the mechanism of each step, a solver, and the budget of its models.
 
-    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured. The solver
-    sees ``width`` features: the columns of X, or those that ``expansion`` makes of them.
+    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured, and one for
+    the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or those that ``expansion`` makes of them.
     """
 
     steps: tuple[Step, ...]
@@ -89,6 +91,7 @@ class _Method:
     solver: Solver
     models: Budget
     balance: Balance | None = None
+    inference: tuple[Inference, ...] = ()
     expansion: Expansion | None = None
     width: int = 0
 
@@ -123,6 +126,7 @@ class PrivateLinearModel(BaseEstimator):
     rows_per_unit: int | None = None
     features: str = "auto"
     numeric: Sequence[int | str] | Mapping[int | str, Any] | None = None
+    inference: bool = False
     random_state: Any = None
     ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
@@ -138,11 +142,13 @@ class PrivateLinearModel(BaseEstimator):
     solver_: str = field(init=False)
     row_norm_: float | None = field(init=False)
     ledger_entry_: int | None = field(init=False)
+    covariances_: tuple[Covariance, ...] = field(init=False)
 
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
     _booleans: tuple[int, ...] = field(init=False)
+    _evidence: tuple[Evidence, ...] = field(init=False)
     _public: ClassVar[tuple[str, ...]] = (
         "the number and order of columns, and how the table is stored",
         "that all rows are valid (finite numbers, known labels)",
@@ -162,6 +168,7 @@ class PrivateLinearModel(BaseEstimator):
         alpha = number("alpha", self.alpha, least=0.0, most=1e50)
         if self.data_norm is not None:
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
+        flag("inference", self.inference)
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
         if self.rows_per_unit is not None:
@@ -196,7 +203,11 @@ class PrivateLinearModel(BaseEstimator):
 
     @staticmethod
     def _divide(
-        budget: Budget, steps: tuple[Step, ...], solver: Solver, balance: Balance | None = None
+        budget: Budget,
+        steps: tuple[Step, ...],
+        solver: Solver,
+        balance: Balance | None = None,
+        inference: tuple[Inference, ...] = (),
     ) -> _Method:
         """Divide the budget between a preparation and a solver: once per fit."""
         if steps and not solver.private:
@@ -204,9 +215,9 @@ class PrivateLinearModel(BaseEstimator):
                 f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
                 "with it. Pass preparation=None, or use a private solver."
             )
-        parts = steps if balance is None else (*steps, balance)
+        parts = (*steps, *(() if balance is None else (balance,)), *inference)
         models, mechanisms = pipeline.divide_budget(parts, budget, solver.composes)
-        return _Method(steps, mechanisms, solver, models, balance)
+        return _Method(steps, mechanisms, solver, models, balance, inference)
 
     def _method(
         self,
@@ -214,21 +225,28 @@ class PrivateLinearModel(BaseEstimator):
         X: Any,
         people: People,
         by_class: ClassWeights | None = None,
+        n_models: int = 1,
     ) -> _Method:
         """Return the method of the settings, or choose one now that the table's size is known.
 
         If weights do not add up to the number of units, their total is measured: always for
         balanced classes, else for solvers whose plan may depend on it.
         """
-        method = self._chosen(settings, X, people)
-        if people.even and by_class is None:
+        method, balance = self._chosen(settings, X, people), None
+        if not people.even or by_class is not None:
+            people.check_solver(method.solver, weighted=by_class is not None)
+            balanced = by_class is not None and by_class.values is None
+            if method.solver.private and (balanced or _adapts(method.solver)):
+                balance = Balance.of(settings.budget, people.size, method.solver.composes)
+        inference: tuple[Inference, ...] = ()
+        if self.inference:
+            check_inference(settings.loss, method.solver, method.expansion)
+            size = method.width + int(self.fit_intercept)
+            inference = reserved(people.size, size, settings.budget, n_models)
+        if balance is None and not inference:
             return method
-        people.check_solver(method.solver, weighted=by_class is not None)
-        balanced = by_class is not None and by_class.values is None
-        if not (method.solver.private and (balanced or _adapts(method.solver))):
-            return method
-        balance = Balance.of(settings.budget, people.size, method.solver.composes)
-        divided = self._divide(settings.budget, method.steps, method.solver, balance)
+        solver = method.solver
+        divided = self._divide(settings.budget, method.steps, solver, balance, inference)
         divided.solver.check(settings.loss, divided.models)
         return replace(divided, expansion=method.expansion, width=method.width)
 
@@ -262,7 +280,10 @@ class PrivateLinearModel(BaseEstimator):
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
         )
-        steps = check_steps(choice.steps, self.data_norm)
+        steps = choice.steps
+        if self.inference:
+            steps = whitened(steps, people.size, plan.width, settings.budget)
+        steps = check_steps(steps, self.data_norm)
         method = self._divide(settings.budget, steps, choice.solver)
         return replace(method, expansion=plan.expansion, width=plan.width)
 
@@ -343,12 +364,13 @@ class PrivateLinearModel(BaseEstimator):
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
-        solutions = []
+        solutions, evidence = [], []
         try:
             first = None if y is None else rules[0](y)
-            rows, fitted, problem = self._prepare(
+            rows, fitted, problem, noises = self._prepare(
                 method, problem, spends, X, first, account, bits, people, by_class
             )
+            opened = self._open_inference(method, X, y, rules, rows, fitted, account, noises)
             for model, stream in enumerate(bits.spawn(n_models)):
                 # made when needed: targets of many classes would outgrow a narrow table
                 rule = rules[model]
@@ -358,7 +380,15 @@ class PrivateLinearModel(BaseEstimator):
                     part = rows if model == 0 else rows.with_targets(rule(y))
                 curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
                 progress = None if self.progress is None else partial(_report, self.progress, model)
-                solutions.append(method.solver.solve(problem, curator, method.models, progress))
+                solution = method.solver.solve(problem, curator, method.models, progress)
+                if opened:
+                    uneven = not people.even or by_class is not None or people.units is not None
+                    found = Inference.measure(
+                        *opened[model], problem, solution.weights, weighted=uneven
+                    )
+                    evidence.append(found)
+                    solution = replace(solution, weights=found.weights, clip=None, deviation=None)
+                solutions.append(solution)
         except BaseException:
             account.abandon()
             raise
@@ -374,6 +404,8 @@ class PrivateLinearModel(BaseEstimator):
         of_steps = (*(step.condition for step in fitted), divided) if method.mechanisms else ()
         if method.balance is not None:
             of_steps = (method.balance.condition, *of_steps)
+        if method.inference:
+            of_steps = (*of_steps, method.inference[0].condition)
         conditions = (*of_steps, *solutions[0].conditions)
         if y is None:
             conditions += (_WORKERS.format(X.place),)
@@ -398,6 +430,7 @@ class PrivateLinearModel(BaseEstimator):
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
+        self._evidence = tuple(evidence)
         self._note(solutions[0], method.steps)
         self.trace_ = tuple(
             replace(entry, model=model)
@@ -413,6 +446,38 @@ class PrivateLinearModel(BaseEstimator):
         kind = {"estimator": type(self).__name__, "solver": solver.name}
         return ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
 
+    def _open_inference(
+        self,
+        method: _Method,
+        X: Any,
+        y: NDArray[Any] | None,
+        rules: Sequence[Rule],
+        rows: Any,
+        fitted: tuple[FittedStep, ...],
+        account: Account,
+        noises: Sequence[Noise],
+    ) -> list[tuple[Curator, float]]:
+        """Open what was reserved for inference: a curator and its μ² for each model.
+
+        It must be open before the models. Its rows have the weights of the model's.
+        """
+        opened = []
+        first = len(method.mechanisms) - len(method.inference)
+        for model in range(len(method.inference)):
+            far = pipeline.distant_rows(
+                fitted,
+                X,
+                None if y is None else rules[model](y),
+                fit_intercept=self.fit_intercept,
+                data_norm=self.data_norm,
+                weights=None if y is None else rows.row_weights,
+            )
+            far = far.with_targets(rules[model]) if y is None else far
+            curator = Curator(far, account, noises[first + model])
+            _, total = curator.open_reserved(first + model)
+            opened.append((curator, float(total)))
+        return opened
+
     def _prepare(
         self,
         method: _Method,
@@ -424,7 +489,7 @@ class PrivateLinearModel(BaseEstimator):
         bits: Bits,
         people: People,
         by_class: ClassWeights | None,
-    ) -> tuple[Any, tuple[FittedStep, ...], Problem]:
+    ) -> tuple[Any, tuple[FittedStep, ...], Problem, Sequence[Noise]]:
         """Reserve the shares of the steps and of the balance; transform and weigh the rows.
 
         Steps see rows with weights by which every unit counts once, the model those of the caller.
@@ -438,12 +503,12 @@ class PrivateLinearModel(BaseEstimator):
         copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
         copy = pipeline.check_table(steps, X, problem.n_features, copy=copy)
         if method.mechanisms:
-            parts = steps if balance is None else (*steps, balance)
+            parts = (*steps, *(() if balance is None else (balance,)), *method.inference)
             account.reserve([(part.name, part.share) for part in parts], method.solver.composes)
         noises = [Noise(stream) for stream in bits.spawn(len(method.mechanisms))]
         rows, fitted = pipeline.transform(
             steps,
-            method.mechanisms,
+            method.mechanisms[: len(steps)],
             X,
             targets,
             account,
@@ -455,13 +520,13 @@ class PrivateLinearModel(BaseEstimator):
             expansion=method.expansion,
         )
         if people.even and by_class is None:
-            return rows, fitted, problem
+            return rows, fitted, problem, noises
         codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
         count = 1 if by_class is None else by_class.count
         totals = None
         if balance is not None:
-            part, mechanism = len(steps), method.mechanisms[-1]
-            own = (people.model_weights(), account, part, mechanism, noises[-1])
+            part, mechanism = len(steps), method.mechanisms[len(steps)]
+            own = (people.model_weights(), account, part, mechanism, noises[len(steps)])
             totals = balance.measure(codes, count, *own)
         elif not method.solver.private:
             totals = people.totals(codes, count)
@@ -471,7 +536,7 @@ class PrivateLinearModel(BaseEstimator):
             problem = replace(problem, n_rows=min(max(1, size), people.size))
         if by_class is not None:
             people = people.times(factors[codes])
-        return rows.with_weights(people.model_weights()), fitted, problem
+        return rows.with_weights(people.model_weights()), fitted, problem, noises
 
     def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
         """Keep what predictions need to know of a solution on rows after these steps."""
@@ -516,6 +581,11 @@ class PrivateLinearModel(BaseEstimator):
         if self.deviation_ is not None:
             self.deviation_ *= scale
         affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
+        self.covariances_ = tuple(
+            Covariance.of(found, affine, intercept=self.fit_intercept, scale=scale)
+            for found in self._evidence
+        )
+        del self._evidence
         carried = affine.adjoint(np.column_stack([slopes, constants]))
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 

@@ -99,9 +99,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                     "class_weight is for tables of this process, and these rows are on workers."
                 )
             by_class = ClassWeights.of(self.class_weight, classes, codes)
-        method = self._method(settings, X, people, by_class)
         two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
-        multinomial = logistic and not two and method.solver.takes_outputs
+        method = self._method(settings, X, people, by_class, 1 if two else len(classes))
+        multinomial = logistic and not two and method.solver.takes_outputs and not self.inference
         if multinomial:
             settings = replace(settings, loss=Softmax(len(classes)))
         if multinomial:

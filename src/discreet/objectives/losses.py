@@ -64,6 +64,9 @@ class Loss(ABC):
     n_outputs : int
         Number of margins per row, each with its own weights; 1 but for multi-class losses. With
         more than one, the last axis of margins and of slopes runs over them.
+    dispersion : float, optional
+        Mean of φ'² over that of φ'' if φ is minus a log likelihood, and it is known: 1 for the
+        logistic loss. Where it is None, inference measures it (docs/inference.md).
     """
 
     name: ClassVar[str]
@@ -71,6 +74,7 @@ class Loss(ABC):
     convex: ClassVar[bool] = True
     parameter = 0.0
     n_outputs = 1
+    dispersion: ClassVar[float | None] = None
 
     @property
     @abstractmethod
@@ -112,6 +116,14 @@ class Loss(ABC):
         """Return this loss with its kinks rounded off over ``width``; itself if it has none."""
         return self
 
+    def limited(self, slope: float) -> Loss:
+        """Return this loss with |φ'| cut to ``slope``, where that estimates the same weights.
+
+        It does for the distance from a target with symmetric errors: Huber's loss for the squared
+        one. Other losses return themselves.
+        """
+        return self
+
     @abstractmethod
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target), which is at least 0."""
@@ -134,6 +146,7 @@ class Logistic(Loss):
     slope_bound = 1.0
     curvature_bound = 0.25
     gradient_corners = 1  # φ' never changes its sign
+    dispersion: ClassVar[float | None] = 1.0
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = _arrays(margin, target)
@@ -289,6 +302,10 @@ class Huber(Loss):
         """Bound on |φ'|."""
         return self.threshold
 
+    def limited(self, slope: float) -> Loss:
+        """Return the loss with the smaller threshold."""
+        return Huber(min(slope, self.threshold))
+
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = _arrays(margin, target)
         t = self.threshold
@@ -316,6 +333,10 @@ class Squared(Loss):
     task: ClassVar[Task] = "regression"
     slope_bound = math.inf
     curvature_bound = 1.0
+
+    def limited(self, slope: float) -> Loss:
+        """Return Huber's loss of this threshold."""
+        return Huber(slope)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = _arrays(margin, target)

@@ -261,6 +261,44 @@ def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
     return affine
 
 
+FAR = 64.0
+"""Rows that inference reads are scaled down to this many times the radius, not to the radius."""
+
+
+def distant_rows(
+    steps: Sequence[FittedStep],
+    X: Any,
+    targets: FloatArray | None,
+    *,
+    fit_intercept: bool,
+    data_norm: float | None = None,
+    weights: RowWeights | None = None,
+) -> Rows:
+    """Return rows under the map of a preparation, but scaled down far beyond its `Radius` only.
+
+    Answers about such rows must bound each row's part themselves, as `Curator.score_sum` does.
+
+    Privacy
+    -------
+    A row of the result is a function of that row and of released numbers.
+    """
+    table, affine = X, None
+    for step in steps:
+        if isinstance(step, FittedRadius):
+            start = affine or AffineMap.to_norm(FAR * step.radius, table.shape[1])
+            affine = start.scaled(1.0 / step.radius)
+            continue
+        affine = step.affine_map(affine, table.shape[1])
+        if affine is None:
+            table = _applied(step, table, own=False)
+    if affine is None:
+        settings: Any = {"fit_intercept": fit_intercept, "row_norm": data_norm}
+        return _rows_of(table, targets, weights=weights, **settings)
+    row_norm = affine.row_norm
+    base = _rows_of(table, targets, fit_intercept=False, row_norm=row_norm, weights=weights)
+    return base.transformed(affine, fit_intercept=fit_intercept)
+
+
 def linear_scores(
     features: FeatureMap,
     X: Any,

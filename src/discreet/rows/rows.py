@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.ranges import cell_counts
 from discreet.core.rows import Counts
-from discreet.rows import curvature, descents, moments, sums
+from discreet.rows import curvature, descents, moments, scores, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
@@ -107,6 +107,9 @@ class Rows(RowData):
     outer_sum = moments.outer_sum
     xy_moment_sum = moments.xy_moment_sum
     target_sum = moments.target_sum
+    score_sum = scores.score_sum
+    curvature_sum = scores.curvature_sum
+    score_square_sum = scores.score_square_sum
 
     # Descents and objectives on exact rows
 
@@ -232,6 +235,10 @@ class Rows(RowData):
         if not 0 <= index < self.n_features:
             raise ValueError(f"column must be from 0 to {self.n_features - 1}, not {index!r}.")
         return self._counts(edges, lambda at: self.table.column(index, at.start, at.stop))
+
+    def slope_counts(self, weights: FloatArray, loss: Any, candidates: FloatArray) -> Counts:
+        """Count the sizes of the loss's slopes at weights, between public candidates."""
+        return self._counts(candidates, scores.slope_sizes(self, weights, loss))
 
     def _counts(self, edges: FloatArray, read: Callable[[slice], FloatArray]) -> Counts:
         values = np.zeros(2 * edges.size + 1, dtype=np.int64)

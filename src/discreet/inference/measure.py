@@ -1,0 +1,335 @@
+"""What ``inference=True`` measures: a noisy Hessian and a last noisy score, and what follows.
+
+A model that was fitted for predictions is biased: rows and gradients are clipped, weights are
+shrunk. So a reserved share of the budget buys, on rows that are weighted by their norm instead of
+clipped, a second Hessian and a Newton step from it whose noise is known exactly. The weights depend
+on a row's features alone, hence the step aims at the model's true coefficients, without a penalty.
+
+The loss offers slope, curvature and their bounds, `Loss.limited` and `Loss.dispersion`; nothing
+here knows a family. docs/inference.md describes the method, docs/proofs/inference.md has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, Measure
+from discreet.core import Curator, ExponentialMechanism, Gaussian
+from discreet.objectives import Loss, Problem
+from discreet.validate import FloatArray, check_fields, number
+
+__all__ = ["Evidence", "Inference", "expected_error"]
+
+SHARE = 0.5
+"""Share of the budget that ``inference=True`` takes."""
+
+MEDIAN_PRECISION = 40.0
+MEDIAN_SHARES = (0.002, 0.05)
+"""Of the share: what buys the median norm, and that of slopes, is (this/(n·μ))², within limits."""
+
+FIRST_SHARE = 0.06
+"""Of the share: what buys the first Hessian, and each of the corrections before the second."""
+
+CORRECTIONS = 2
+
+DISPERSION_SHARE = 0.05
+"""Of the share: what buys the mean squared score, where the loss does not state it."""
+
+HESSIAN_SHARES = (0.08, 0.4)
+HESSIAN_ERROR = 0.1
+"""The second Hessian takes what keeps its relative error at this, within these limits."""
+
+LARGEST_ERROR = 0.3
+"""Directions in which the Hessian is below its noise over this are not determined."""
+
+HOPELESS_ERROR = 0.6
+"""Beyond this expected error nothing is measured: no direction would be determined."""
+
+CLIP_FACTORS = (1.3, 3.0)
+CLIP_NOISE = 0.3
+"""Clip of norms over √p: as large as noise below this share of the sampling error allows."""
+
+LIMIT = 3.5
+"""Slopes without a bound are cut to this many times their scale."""
+
+MEDIAN_OF_NORMAL = 0.6745
+"""Median size of a standard normal number."""
+
+LONGEST_STEP = 0.5
+"""The last Newton step may move scores by this many units (of residuals, in regression): beyond,
+the Hessian at its end is not known."""
+
+USUAL_CURVATURE, USUAL_SLOPE = 0.5, 0.35
+"""Mean curvature and root mean squared slope over their bounds, before anything is known."""
+
+@dataclass(frozen=True)
+class Evidence:
+    """Released numbers of one model, and what follows from them, in units of prepared rows.
+
+    Attributes
+    ----------
+    weights : ndarray
+        The estimate, the intercept last.
+    sampling, noise : ndarray
+        Covariances of its sampling error and of the privacy noise in it.
+    blind : ndarray
+        Rows u∘scales: u are orthonormal directions of scaled weights that are not determined.
+    scales : ndarray
+        What rows were multiplied by, column by column, before anything was measured.
+    dispersion : float
+        Mean squared score over mean curvature; the residuals' variance in least squares.
+    error : float
+        Noise in the Hessian over its least eigenvalue that counts.
+    reason : str
+        Why there are no intervals; empty if there are.
+    """
+
+    weights: FloatArray
+    sampling: FloatArray
+    noise: FloatArray
+    blind: FloatArray
+    scales: FloatArray
+    dispersion: float
+    error: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """The share of the budget that is reserved for inference about one model.
+
+    It has the interface of a preparation's step, as far as the division of a budget needs it.
+    """
+
+    share: float = SHARE
+    _: KW_ONLY
+    name: ClassVar[str] = "inference"
+
+    def __post_init__(self) -> None:
+        check_fields(self, number, "share", least=1e-6, most=1 - 1e-6)
+
+    def mechanism(self, measure: Measure, total: Fraction) -> Gaussian:
+        """Return a mechanism that would spend all of the share; parts of it are what is used."""
+        return Gaussian.sharing(float(total))
+
+    @property
+    def condition(self) -> str:
+        """Statement of what its privacy rests on."""
+        return (
+            f"{100 * self.share:.3g} % of the budget were reserved for inference: private medians, "
+            "noisy scores and Hessians of rows weighted by their norm"
+        )
+
+    @staticmethod
+    def measure(
+        curator: Curator,
+        total: float,
+        problem: Problem,
+        pilot: FloatArray,
+        *,
+        weighted: bool,
+    ) -> Evidence:
+        """Measure with a curator whose reserved share, ``total`` in μ², is open.
+
+        ``pilot`` are fitted weights of prepared rows; rows are ``weighted`` if they do not all
+        count one unit each.
+        """
+        return _Stage(curator, problem, weighted).run(pilot, total)
+
+
+def expected_error(
+    n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE
+) -> float:
+    """Return the relative error of the Hessian that public numbers predict, at its largest share.
+
+    Beyond `HOPELESS_ERROR` a fit reserves nothing for inference.
+    """
+    mu = budget.to_gdp().mu * math.sqrt(share * HESSIAN_SHARES[1])
+    apart = math.sqrt(budget.relation.rows_changed)
+    return _hessian_error(n_rows, n_parameters, mu / apart, CLIP_FACTORS[0])
+
+
+def _hessian_error(n_rows: int, size: int, mu: float, factor: float) -> float:
+    """Return the largest eigenvalue of the Hessian's noise over its usual eigenvalue.
+
+    In units of the bound on curvature: rows have norm √p, and eigenvalues are `USUAL_CURVATURE`.
+    """
+    noise = factor**2 * size * math.sqrt(2 * size) / (max(n_rows, 1) * mu)
+    return noise / USUAL_CURVATURE
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The measurements of one model, all with one curator."""
+
+    curator: Curator
+    problem: Problem
+    weighted: bool
+
+    def run(self, pilot: FloatArray, total: float) -> Evidence:
+        """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
+        problem, mu = self.problem, math.sqrt(total)
+        n_rows, n_features = problem.n_rows, problem.n_features
+        median = _within((MEDIAN_PRECISION / (n_rows * mu)) ** 2, MEDIAN_SHARES)
+        choice = _selection(median * total)
+        norm = self.curator.median_norm(mechanism=choice)
+        factor = math.sqrt(n_features) / norm
+        rows = self.curator.columns(np.arange(n_features), factor=factor)
+        scales = np.full(pilot.size, factor)
+        if problem.fit_intercept:
+            scales[-1] = 1.0
+        weights = pilot / scales  # rows are longer, weights shorter
+        left = 1.0 - median - (1 + CORRECTIONS) * FIRST_SHARE
+        loss, unit = problem.loss, 1.0
+        if loss.limited(1.0) is not loss:
+            unit = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            loss, left = loss.limited(LIMIT * unit), left - median
+        measured = loss.dispersion is None or self.weighted
+        left -= DISPERSION_SHARE if measured else 0.0
+        share, clip = self._clip(mu, left, pilot.size)
+        last = left - share
+        asked = _Asked(rows, loss, n_rows, clip)
+        first = asked.hessian(weights, FIRST_SHARE * total)
+        for _ in range(CORRECTIONS):
+            score, _ = asked.score(weights, FIRST_SHARE * total)
+            step = first.solve(score, least=first.noise / LARGEST_ERROR)
+            weights = weights - step * min(1.0, 3 * unit / max(float(np.linalg.norm(step)), 1e-300))
+        hessian = asked.hessian(weights, share * total)
+        score, deviation = asked.score(weights, last * total)
+        dispersion = loss.dispersion or 1.0
+        if measured:
+            squares = asked.squares(weights, DISPERSION_SHARE * total)
+            dispersion = squares / max(float(np.trace(hessian.matrix)), 1e-300)
+        return hessian.evidence(weights, score, deviation, dispersion, unit, n_rows, scales)
+
+    def _clip(self, mu: float, left: float, size: int) -> tuple[float, float]:
+        """Return the share of the second Hessian and the clip of norms, by public numbers."""
+        changed, n_rows = self.curator.relation.rows_changed, self.problem.n_rows
+        error = _hessian_error(n_rows, size, mu / math.sqrt(changed), CLIP_FACTORS[0])
+        share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
+        root = math.sqrt(size)
+        usual = 1 / USUAL_SLOPE
+        noise = changed * root * usual / (math.sqrt(n_rows * (left - share)) * mu)
+        by_hessian = HESSIAN_ERROR * math.sqrt(share) / error * CLIP_FACTORS[0] ** 2
+        factor = min(CLIP_NOISE / noise, math.sqrt(by_hessian), CLIP_FACTORS[1])
+        return share, root * max(CLIP_FACTORS[0], factor)
+
+
+def _within(value: float, limits: tuple[float, float]) -> float:
+    return min(max(value, limits[0]), limits[1])
+
+
+def _selection(total: float) -> ExponentialMechanism:
+    """Return a selection that costs at most ``total`` in μ²."""
+    each = conversions.bounded_range_from_mu(math.sqrt(total * (1 - 2.0**-36)))
+    return ExponentialMechanism(each, monotone=False)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Means that a curator is asked for."""
+
+    curator: Curator
+    loss: Loss
+    n_rows: int
+    clip: float
+
+    def score(self, weights: FloatArray, total: float) -> tuple[FloatArray, float]:
+        """Return the noisy mean score, and the deviation of its noise."""
+        mechanism = Gaussian.sharing(total)
+        noisy = self.curator.score_sum(self.loss, weights, clip=self.clip, mechanism=mechanism)
+        return noisy.values / self.n_rows, noisy.deviation / self.n_rows
+
+    def hessian(self, weights: FloatArray, total: float) -> _Hessian:
+        """Return the noisy mean Hessian."""
+        mechanism = Gaussian.sharing(total)
+        noisy = self.curator.curvature_sum(self.loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = (self.loss.curvature_bound or 1.0) / self.n_rows
+        return _Hessian.of(bound * noisy.matrix(), bound * noisy.deviation)
+
+    def squares(self, weights: FloatArray, total: float) -> float:
+        """Return the noisy mean squared norm of scores, above the noise."""
+        mechanism = Gaussian.sharing(total)
+        noisy = self.curator.score_square_sum(
+            self.loss, weights, clip=self.clip, mechanism=mechanism
+        )
+        bound = (self.loss.slope_bound * self.clip) ** 2 / self.n_rows
+        return bound * max(float(noisy.values[0]), noisy.deviation)
+
+
+@dataclass(frozen=True)
+class _Hessian:
+    """A noisy mean Hessian: its eigenvalues and eigenvectors, and the noise in its entries."""
+
+    matrix: FloatArray
+    values: FloatArray
+    vectors: FloatArray
+    deviation: float
+
+    @classmethod
+    def of(cls, matrix: FloatArray, deviation: float) -> _Hessian:
+        return cls(matrix, *np.linalg.eigh(matrix), deviation)
+
+    @property
+    def noise(self) -> float:
+        """Largest eigenvalue of the noise, about."""
+        return self.deviation * math.sqrt(2 * len(self.values))
+
+    def solve(self, score: FloatArray, *, least: float) -> FloatArray:
+        """Return H⁻¹·score, eigenvalues raised to ``least``."""
+        moved = (score @ self.vectors) / np.maximum(self.values, least)
+        return np.asarray(self.vectors @ moved)
+
+    def evidence(
+        self,
+        weights: FloatArray,
+        score: FloatArray,
+        deviation: float,
+        dispersion: float,
+        unit: float,
+        n_rows: int,
+        scales: FloatArray,
+    ) -> Evidence:
+        """Take the last step and return what is known of its end, in units of prepared rows.
+
+        The inverse of a noisy matrix is too large on average: eigenvalues are raised by what
+        makes up for it (docs/inference.md).
+        """
+        known = self.values > max(self.noise / LARGEST_ERROR, 1e-12 * float(self.values[-1]))
+        size, blind = weights.size, self.vectors[:, ~known].T * scales
+        nothing = np.full((size, size), np.nan)
+        if not known.any():
+            reason = (
+                "the Hessian is hidden by its noise in every direction: the budget is too small "
+                "for intervals at this number of rows and columns"
+            )
+            numbers = (nothing, nothing, blind, scales, dispersion, math.inf)
+            return Evidence(weights * scales, *numbers, reason)
+        values, vectors = self.values[known], self.vectors[:, known]
+        inverse = 1.0 / values
+        values = values + 0.5 * self.deviation**2 * (inverse + inverse.sum())
+        step = -vectors @ ((score @ vectors) / values)
+        length = float(step @ step)
+        # noise in the score, and noise in the Hessian times the step
+        spread = deviation**2 + 0.5 * self.deviation**2 * length
+        along = (step @ vectors) / values
+        noise = (vectors * (spread / values**2)) @ vectors.T
+        moved = vectors @ along
+        noise += 0.5 * self.deviation**2 * np.outer(moved, moved)
+        sampling = (vectors * (dispersion / (n_rows * values))) @ vectors.T
+        reason = ""
+        if math.sqrt(length) > LONGEST_STEP * unit:
+            reason = (
+                "the last step was too long for the Hessian to hold at its end: the budget is too "
+                "small for intervals at this number of rows and columns"
+            )
+        both = np.outer(scales, scales)
+        error = self.noise / float(values.min())
+        numbers = (sampling * both, noise * both, blind, scales, dispersion, error)
+        return Evidence((weights + step) * scales, *numbers, reason)

@@ -1,0 +1,1 @@
+class Summary: pass
