@@ -26,11 +26,11 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto, effects
+from discreet.estimators import auto, coefficients, effects
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
-from discreet.inference import Covariance, Evidence, Inference
+from discreet.inference import Covariance, Evidence, Inference, Summary
 from discreet.inference.rule import check_inference, reserved, whitened
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
@@ -143,6 +143,7 @@ class PrivateLinearModel(BaseEstimator):
     row_norm_: float | None = field(init=False)
     ledger_entry_: int | None = field(init=False)
     covariances_: tuple[Covariance, ...] = field(init=False)
+    size_: int = field(init=False)
 
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
@@ -387,7 +388,9 @@ class PrivateLinearModel(BaseEstimator):
                         *opened[model], problem, solution.weights, weighted=uneven
                     )
                     evidence.append(found)
-                    solution = replace(solution, weights=found.weights, clip=None, deviation=None)
+                    if not found.reason:  # else the fitted weights are better
+                        known = {"clip": None, "deviation": None}
+                        solution = replace(solution, weights=found.weights, **known)
                 solutions.append(solution)
         except BaseException:
             account.abandon()
@@ -430,7 +433,7 @@ class PrivateLinearModel(BaseEstimator):
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
-        self._evidence = tuple(evidence)
+        self._evidence, self.size_ = tuple(evidence), people.size
         self._note(solutions[0], method.steps)
         self.trace_ = tuple(
             replace(entry, model=model)
@@ -588,6 +591,55 @@ class PrivateLinearModel(BaseEstimator):
         del self._evidence
         carried = affine.adjoint(np.column_stack([slopes, constants]))
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
+
+    def summary(
+        self,
+        level: float = 0.95,
+        *,
+        odds_ratios: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> Summary:
+        """Return the table of coefficients with standard errors, p-values and intervals.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level of the intervals.
+        odds_ratios : bool
+            Whether to add exp(coefficient) and its interval; for logistic models.
+        names : sequence of str, optional
+            Names of the columns of X, if it was fitted without.
+
+        Returns
+        -------
+        Summary
+            Text when printed, HTML in a notebook, ``to_frame()`` for pandas. It is made of
+            released numbers: nothing is spent. docs/inference.md explains its columns.
+        """
+        return coefficients.summary(self, level, odds_ratios=odds_ratios, names=names)
+
+    def conf_int(self, level: float = 0.95) -> FloatArray:
+        """Return confidence intervals of the coefficients, intercept first, as rows (low, high).
+
+        Rows are NaN where an interval cannot be trusted. Several models have one table each.
+        """
+        return coefficients.conf_int(self, level)
+
+    @property
+    def cov_params_(self) -> FloatArray:
+        """Covariance of the coefficients, intercept first; NaN where it cannot be trusted."""
+        return coefficients.cov_params(self)
+
+    @property
+    def standard_errors_(self) -> FloatArray:
+        """Standard errors of the coefficients, intercept first; NaN where there are none."""
+        return coefficients.standard_errors(self)
+
+    def plot_coefficients(
+        self, level: float = 0.95, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw the coefficients with their intervals: a forest plot of released numbers."""
+        return coefficients.plot(self, level, names)
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None

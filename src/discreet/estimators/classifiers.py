@@ -21,9 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
+from discreet.estimators import coefficients
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.inputs import Rule, by_blocks
 from discreet.estimators.people import ClassWeights, People, check_class_weight
+from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
@@ -416,6 +418,20 @@ class LogisticRegression(LinearClassifier):
         # Where all scores are so low that they round to 0, classes are equally likely.
         even = np.full_like(positive, 1 / positive.shape[1])
         return np.divide(positive, sums, out=even, where=sums > 0)
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> Intervals:
+        """Return intervals for the probability of the second of two classes at the rows of X.
+
+        They are those of the score, through the logistic function: ``low`` and ``high`` are
+        probabilities, the variances by source are of the score.
+        """
+        check_is_fitted(self, "coef_")
+        if len(self.classes_) != 2:
+            raise NotSupported("intervals of probabilities are for models of two classes.")
+        table = self._read_new(X)
+        scores = self._margins(table)[:, 0]
+        found = coefficients.intervals(self, table, scores, level, 0.0)
+        return found._replace(low=expit(found.low), high=expit(found.high))
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> FloatArray:

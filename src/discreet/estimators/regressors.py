@@ -13,9 +13,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
+from discreet.estimators import coefficients
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.inputs import by_blocks
 from discreet.estimators.people import People
+from discreet.inference import Intervals
 from discreet.objectives import L2, Huber, Loss, Squared
 from discreet.validate import FloatArray, number
 
@@ -88,6 +90,34 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         """Return ``X @ coef_ + intercept_``, clipped to ``target_bounds`` if given."""
         check_is_fitted(self, "coef_")
         return self._clipped(self._margins(self._read_new(X))[:, 0])
+
+    def predict_interval(
+        self, X: Any, level: float = 0.95, *, target: bool = True
+    ) -> Intervals:
+        """Return intervals for new targets, or for their mean, at the rows of X.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            New rows.
+        level : float
+            Probability that an interval should hold what it is for.
+        target : bool
+            True for the target of a new row (a prediction interval, with normal residuals), False
+            for its mean.
+
+        Returns
+        -------
+        Intervals
+            ``low`` and ``high``, clipped to ``target_bounds``, and the variances by source. NaN
+            where a coefficient that is used has no interval.
+        """
+        check_is_fitted(self, "coef_")
+        table = self._read_new(X)
+        scores = self._margins(table)[:, 0]
+        residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
+        found = coefficients.intervals(self, table, scores, level, residual)
+        return found._replace(low=self._clipped(found.low), high=self._clipped(found.high))
 
     def _clipped(self, target: FloatArray) -> FloatArray:
         """Return targets or predictions clipped to the public bounds, if there are any."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -14,7 +12,7 @@ from discreet.inference.measure import Evidence
 from discreet.rows import AffineMap
 from discreet.validate import FloatArray, number
 
-__all__ = ["Covariance", "Parts", "quantile"]
+__all__ = ["Covariance", "Intervals", "Parts", "p_values", "quantile", "score_intervals"]
 
 LARGEST_BLIND = 0.02
 """A coefficient has no interval if more than this share of its squared weights lies in directions
@@ -101,7 +99,7 @@ class Covariance:
                 part[self.refused] = np.nan
             return Parts(*variances)
         rows = np.atleast_2d(combinations)
-        found = [np.einsum("ij,jk,ik->i", rows, part, rows) for part in (self.sampling, self.noise)]
+        found = [((rows @ part) * rows).sum(axis=1) for part in (self.sampling, self.noise)]
         touched = (rows[:, self.refused] != 0).any(axis=1)
         return Parts(*(np.where(touched, np.nan, part) for part in found))
 
@@ -112,16 +110,29 @@ def quantile(level: float) -> float:
     return float(norm.ppf(0.5 + level / 2))
 
 
-def stacked(covariances: Sequence[Covariance]) -> FloatArray:
-    """Return the covariances of several models, one after the other."""
-    return np.stack([each.total for each in covariances])
-
-
 def p_values(z: FloatArray) -> FloatArray:
-    """Return two-sided p-values."""
+    """Return two-sided p-values of normal statistics."""
     return np.asarray(2 * norm.sf(np.abs(z)), dtype=np.float64)
 
 
-def finite(value: float) -> bool:
-    """Return whether a number can be shown."""
-    return math.isfinite(value)
+class Intervals(NamedTuple):
+    """Intervals of predictions, and the variances they are made of.
+
+    ``low`` and ``high`` are in units of the prediction. The variances are those of the linear
+    predictor: of its sampling error, of the privacy noise and, for a new target, of its residual.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    sampling: FloatArray
+    noise: FloatArray
+    residual: float
+
+
+def score_intervals(
+    covariance: Covariance, rows: FloatArray, scores: FloatArray, level: float, residual: float
+) -> Intervals:
+    """Return intervals around linear scores of rows, a constant 1 last if the model has one."""
+    parts = covariance.parts(rows)
+    half = quantile(level) * np.sqrt(parts.sampling + parts.noise + residual)
+    return Intervals(scores - half, scores + half, *parts, residual)

@@ -34,22 +34,30 @@ MEDIAN_SHARES = (0.002, 0.05)
 """Of the share: what buys the median norm, and that of slopes, is (this/(n·μ))², within limits."""
 
 FIRST_SHARE = 0.06
-"""Of the share: what buys the first Hessian, and each of the corrections before the second."""
+"""Of the share: what buys the first Hessian, at the fitted weights."""
 
-CORRECTIONS = 2
+SCORES = (3, 2)
+"""Numbers of scores that are measured before and after the second Hessian, at the same cost each.
+All but the first enter the estimate."""
 
 DISPERSION_SHARE = 0.05
-"""Of the share: what buys the mean squared score, where the loss does not state it."""
+DISPERSION_NOISE = 0.06
+"""Of the share: what buys the mean squared score, where the loss does not state it or where its
+expected relative noise is below this."""
 
 HESSIAN_SHARES = (0.08, 0.4)
 HESSIAN_ERROR = 0.1
 """The second Hessian takes what keeps its relative error at this, within these limits."""
 
-LARGEST_ERROR = 0.3
-"""Directions in which the Hessian is below its noise over this are not determined."""
+LEAST_EIGENVALUES = (0.7, 5.0)
+"""A direction is determined if the Hessian's eigenvalue is above the first times the largest
+eigenvalue of its noise, and above the second times the noise in one entry."""
 
-HOPELESS_ERROR = 0.6
+HOPELESS_ERROR = 0.8
 """Beyond this expected error nothing is measured: no direction would be determined."""
+
+LARGEST_UNKNOWN = 0.25
+"""Directions that are not determined may add this share to the variance of the others."""
 
 CLIP_FACTORS = (1.3, 3.0)
 CLIP_NOISE = 0.3
@@ -62,8 +70,11 @@ MEDIAN_OF_NORMAL = 0.6745
 """Median size of a standard normal number."""
 
 LONGEST_STEP = 0.5
-"""The last Newton step may move scores by this many units (of residuals, in regression): beyond,
-the Hessian at its end is not known."""
+"""The last points and the estimate may be apart by this many units of the linear predictor (of
+residuals, in regression): beyond, the Hessian at the estimate is not known."""
+
+LONGEST_MOVE = 3.0
+"""A step on the way there is no longer than this many units."""
 
 USUAL_CURVATURE, USUAL_SLOPE = 0.5, 0.35
 """Mean curvature and root mean squared slope over their bounds, before anything is known."""
@@ -185,28 +196,33 @@ class _Stage:
         if problem.fit_intercept:
             scales[-1] = 1.0
         weights = pilot / scales  # rows are longer, weights shorter
-        left = 1.0 - median - (1 + CORRECTIONS) * FIRST_SHARE
+        left = 1.0 - median - FIRST_SHARE
         loss, unit = problem.loss, 1.0
         if loss.limited(1.0) is not loss:
             unit = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
             loss, left = loss.limited(LIMIT * unit), left - median
-        measured = loss.dispersion is None or self.weighted
+        known = 1.0 / (USUAL_SLOPE**2 * n_rows * mu * math.sqrt(DISPERSION_SHARE))
+        measured = loss.dispersion is None or self.weighted or known < DISPERSION_NOISE
         left -= DISPERSION_SHARE if measured else 0.0
         share, clip = self._clip(mu, left, pilot.size)
-        last = left - share
+        each = (left - share) / sum(SCORES) * total
         asked = _Asked(rows, loss, n_rows, clip)
-        first = asked.hessian(weights, FIRST_SHARE * total)
-        for _ in range(CORRECTIONS):
-            score, _ = asked.score(weights, FIRST_SHARE * total)
-            step = first.solve(score, least=first.noise / LARGEST_ERROR)
-            weights = weights - step * min(1.0, 3 * unit / max(float(np.linalg.norm(step)), 1e-300))
+        hessian = asked.hessian(weights, FIRST_SHARE * total)
+        path = _Path([], [], unit)
+        for _ in range(SCORES[0]):
+            deviation = path.add(weights, *asked.score(weights, each))
+            weights = path.next(hessian)
         hessian = asked.hessian(weights, share * total)
-        score, deviation = asked.score(weights, last * total)
+        for _ in range(SCORES[1]):
+            deviation = path.add(weights, *asked.score(weights, each))
+            weights = path.next(hessian)
         dispersion = loss.dispersion or 1.0
         if measured:
             squares = asked.squares(weights, DISPERSION_SHARE * total)
-            dispersion = squares / max(float(np.trace(hessian.matrix)), 1e-300)
-        return hessian.evidence(weights, score, deviation, dispersion, unit, n_rows, scales)
+            found = squares / max(float(np.trace(hessian.matrix)), 1e-300)
+            stated = loss.dispersion is not None and not self.weighted
+            dispersion = min(found, dispersion) if stated else found
+        return hessian.evidence(path, deviation, dispersion, n_rows, scales)
 
     def _clip(self, mu: float, left: float, size: int) -> tuple[float, float]:
         """Return the share of the second Hessian and the clip of norms, by public numbers."""
@@ -229,6 +245,33 @@ def _selection(total: float) -> ExponentialMechanism:
     """Return a selection that costs at most ``total`` in μ²."""
     each = conversions.bounded_range_from_mu(math.sqrt(total * (1 - 2.0**-36)))
     return ExponentialMechanism(each, monotone=False)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Points at which scores were measured, and the scores; ``unit`` is that of residuals."""
+
+    points: list[FloatArray]
+    scores: list[FloatArray]
+    unit: float
+
+    def add(self, point: FloatArray, score: FloatArray, deviation: float) -> float:
+        """Add a point and its score; return the deviation of the score's noise."""
+        self.points.append(point)
+        self.scores.append(score)
+        return deviation
+
+    def next(self, hessian: _Hessian) -> FloatArray:
+        """Return the mean of where Newton's steps from all points but the first lead."""
+        point, score = self.means()
+        step = hessian.solve(score, least=2 * hessian.noise)
+        longest = LONGEST_MOVE * self.unit
+        return point - step * min(1.0, longest / max(float(np.linalg.norm(step)), 1e-300))
+
+    def means(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean point and the mean score, without the first if there are others."""
+        first = min(1, len(self.points) - 1)
+        return np.mean(self.points[first:], axis=0), np.mean(self.scores[first:], axis=0)
 
 
 @dataclass(frozen=True)
@@ -287,21 +330,17 @@ class _Hessian:
         return np.asarray(self.vectors @ moved)
 
     def evidence(
-        self,
-        weights: FloatArray,
-        score: FloatArray,
-        deviation: float,
-        dispersion: float,
-        unit: float,
-        n_rows: int,
-        scales: FloatArray,
+        self, path: _Path, deviation: float, dispersion: float, n_rows: int, scales: FloatArray
     ) -> Evidence:
         """Take the last step and return what is known of its end, in units of prepared rows.
 
         The inverse of a noisy matrix is too large on average: eigenvalues are raised by what
         makes up for it (docs/inference.md).
         """
-        known = self.values > max(self.noise / LARGEST_ERROR, 1e-12 * float(self.values[-1]))
+        weights, score = path.means()
+        deviation /= math.sqrt(len(path.points) - 1)
+        least, each = LEAST_EIGENVALUES
+        known = self.values > max(least * self.noise, each * self.deviation)
         size, blind = weights.size, self.vectors[:, ~known].T * scales
         nothing = np.full((size, size), np.nan)
         if not known.any():
@@ -317,19 +356,27 @@ class _Hessian:
         step = -vectors @ ((score @ vectors) / values)
         length = float(step @ step)
         # noise in the score, and noise in the Hessian times the step
-        spread = deviation**2 + 0.5 * self.deviation**2 * length
+        mixed = 0.5 * self.deviation**2 * len(blind) * float(np.mean((weights @ vectors) ** 2))
+        spread = deviation**2 + 0.5 * self.deviation**2 * length + mixed
         along = (step @ vectors) / values
         noise = (vectors * (spread / values**2)) @ vectors.T
         moved = vectors @ along
         noise += 0.5 * self.deviation**2 * np.outer(moved, moved)
         sampling = (vectors * (dispersion / (n_rows * values))) @ vectors.T
         reason = ""
-        if math.sqrt(length) > LONGEST_STEP * unit:
+        if mixed > LARGEST_UNKNOWN * (deviation**2 + dispersion * float(values.mean()) / n_rows):
             reason = (
-                "the last step was too long for the Hessian to hold at its end: the budget is too "
+                "too many directions are hidden by the noise of the Hessian: the budget is too "
                 "small for intervals at this number of rows and columns"
+            )
+        end = weights + step
+        apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in path.points[2:]]))
+        if not reason and apart > LONGEST_STEP * path.unit:
+            reason = (
+                "noise keeps the last points too far from the estimate: the budget is too small "
+                "for intervals at this number of rows and columns"
             )
         both = np.outer(scales, scales)
         error = self.noise / float(values.min())
         numbers = (sampling * both, noise * both, blind, scales, dispersion, error)
-        return Evidence((weights + step) * scales, *numbers, reason)
+        return Evidence(end * scales, *numbers, reason)
