@@ -141,6 +141,8 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "row_norm",
         "multinomial",
         "link",
+        "covariances",
+        "size",
     }
     assert not hasattr(load(path), "trace_")
 

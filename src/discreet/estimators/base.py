@@ -83,7 +83,8 @@ class _Method:
     """A preparation with the mechanism of each step, a solver, and the budget of its models.
 
     ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured, and one for
-    the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or those that ``expansion`` makes of them.
+    the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
+    those that ``expansion`` makes of them.
     """
 
     steps: tuple[Step, ...]
@@ -635,9 +636,7 @@ class PrivateLinearModel(BaseEstimator):
         """Standard errors of the coefficients, intercept first; NaN where there are none."""
         return coefficients.standard_errors(self)
 
-    def plot_coefficients(
-        self, level: float = 0.95, names: Sequence[str] | None = None
-    ) -> Figure:
+    def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
         """Draw the coefficients with their intervals: a forest plot of released numbers."""
         return coefficients.plot(self, level, names)
 

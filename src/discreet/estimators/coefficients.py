@@ -89,9 +89,10 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
     ]
     if model.covariances_:
         lines.append(
-            "Standard errors: sampling error and privacy noise together; 'noise' is the share of "
-            "the latter in the variance. No penalty, no clipped row: the estimate solves score "
-            "equations in which rows of large norm have less weight, so it has no bias to bound."
+            "Standard errors hold sampling error and privacy noise; 'noise' is the share of the "
+            "latter in the variance ('bias', where shown, that of a bound on what columns too rare "
+            "to be determined do to the others). No penalty, no clipping: in the score equations "
+            "rows of large norm have less weight, which leaves the estimate where it is."
         )
         lines.append(
             "Conditions: independent "

@@ -30,6 +30,7 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, LinearSVC, Link, LogisticRegression
 from discreet.estimators.regressors import HuberRegressor, LinearRegression
 from discreet.files import replacing
+from discreet.inference import Covariance
 from discreet.preparation import (
     FITTED_STEPS,
     STEPS,
@@ -90,6 +91,17 @@ class _Weights(_Entry):
     intercept: list[Number]
 
 
+class _Covariance(_Entry):
+    """Covariance of one model's coefficients, by source; see `discreet.inference.Covariance`."""
+
+    sampling: list[list[Number]]
+    noise: list[list[Number]]
+    bias: list[list[Number]]
+    refused: list[bool]
+    reason: str
+    dispersion: Number
+
+
 class _Fitted(_Entry):
     """Fitted attributes. A regressor has one row of coefficients.
 
@@ -109,6 +121,8 @@ class _Fitted(_Entry):
     row_norm: Annotated[float, Meta(gt=0, le=sys.float_info.max)] | None
     multinomial: bool | None
     link: _Link | None
+    covariances: list[_Covariance] = msgspec.field(default_factory=list)
+    size: Annotated[int, Meta(ge=0)] = 0
 
 
 class _Estimator(_Entry):
@@ -390,6 +404,16 @@ def _fitted(estimator: Any) -> _Fitted:
         row_norm=state["row_norm"],
         multinomial=state.get("multinomial"),
         link=None if link is None else _Link(link.slope, link.noise),
+        covariances=[
+            _Covariance(
+                *(np.nan_to_num(part).tolist() for part in each.sources),
+                np.asarray(each.refused).tolist(),
+                each.reason,
+                float(each.dispersion),
+            )
+            for each in state["covariances"]
+        ],
+        size=int(state["size"]),
     )
 
 
@@ -420,6 +444,7 @@ def _restored(stored: _Estimator) -> Any:
     if stored.kind not in _KINDS:
         raise ValueError(f"unknown estimator {stored.kind!r}; known: {', '.join(sorted(_KINDS))}.")
     expected = set(_KINDS[stored.kind]().get_params(deep=False)) - set(NOT_SAVED)
+    stored.settings.setdefault("inference", False)  # files of versions without it
     if set(stored.settings) != expected:
         raise ValueError(f"the settings must be exactly {', '.join(sorted(expected))}.")
     estimator: Any = _KINDS[stored.kind](**_given(stored.settings))
@@ -460,6 +485,24 @@ def _restored(stored: _Estimator) -> Any:
         coef, intercept = stored_weights.coef, stored_weights.intercept
         if [len(row) for row in coef] != [width] * n_models or len(intercept) != n_models:
             raise ValueError(f"coef must have the shape {(n_models, width)}, intercept {n_models}.")
+    size = width + int(estimator.fit_intercept)
+    for each in fitted.covariances:
+        if [len(row) for row in (*each.sampling, *each.noise, *each.bias)] != [size] * (3 * size):
+            raise ValueError(f"a covariance must have the shape {(size, size)}.")
+        if len(each.refused) != size or len(fitted.covariances) != n_models:
+            raise ValueError("there must be one covariance per model, for all coefficients.")
+    estimator.size_ = fitted.size
+    estimator.covariances_ = tuple(
+        Covariance(
+            np.array(each.sampling),
+            np.array(each.noise),
+            np.array(each.bias),
+            np.array(each.refused),
+            each.reason,
+            each.dispersion,
+        )
+        for each in fitted.covariances
+    )
     estimator.coef_, estimator.intercept_ = np.array(fitted.coef), np.array(fitted.intercept)
     estimator.prepared_coef_ = np.array(prepared.coef)
     estimator.prepared_intercept_ = np.array(prepared.intercept)

@@ -91,9 +91,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         check_is_fitted(self, "coef_")
         return self._clipped(self._margins(self._read_new(X))[:, 0])
 
-    def predict_interval(
-        self, X: Any, level: float = 0.95, *, target: bool = True
-    ) -> Intervals:
+    def predict_interval(self, X: Any, level: float = 0.95, *, target: bool = True) -> Intervals:
         """Return intervals for new targets, or for their mean, at the rows of X.
 
         Parameters

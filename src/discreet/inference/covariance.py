@@ -14,9 +14,9 @@ from discreet.validate import FloatArray, number
 
 __all__ = ["Covariance", "Intervals", "Parts", "p_values", "quantile", "score_intervals"]
 
-LARGEST_BLIND = 0.02
-"""A coefficient has no interval if more than this share of its squared weights lies in directions
-that are not determined."""
+SURE = 4.0
+"""A coefficient leans on directions that are not determined if its squared part in them is larger
+than this many times what noise alone makes of it."""
 
 NOT_DETERMINED = (
     "leans on directions that rows and budget do not determine: it is (nearly) a combination of "
@@ -29,17 +29,17 @@ class Parts(NamedTuple):
 
     sampling: FloatArray
     noise: FloatArray
+    bias: FloatArray
+
+    @property
+    def variance(self) -> FloatArray:
+        """The sum of all parts."""
+        return self.sampling + self.noise + self.bias
 
     @property
     def errors(self) -> FloatArray:
-        """Standard errors: roots of the sum of both."""
-        return np.sqrt(self.sampling + self.noise)
-
-    @property
-    def noise_share(self) -> FloatArray:
-        """Share of the privacy noise in the variance."""
-        with np.errstate(invalid="ignore"):
-            return self.noise / (self.sampling + self.noise)
+        """Standard errors: roots of the variance."""
+        return np.sqrt(self.variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,9 @@ class Covariance:
 
     Attributes
     ----------
-    sampling, noise : ndarray
-        Covariance of what another sample of people would change, and of the privacy noise.
+    sampling, noise, bias : ndarray
+        Covariance of what another sample of people would change, of the privacy noise, and a bound
+        on the mean square of a bias.
     refused : ndarray of bool
         Coefficients without an interval.
     reason : str
@@ -61,6 +62,7 @@ class Covariance:
 
     sampling: FloatArray
     noise: FloatArray
+    bias: FloatArray
     refused: Any
     reason: str
     dispersion: float
@@ -71,19 +73,25 @@ class Covariance:
         size = len(evidence.weights)
         basis = np.eye(size, size if intercept else size + 1)  # a constant that may be missing
         to_x = scale * affine.adjoint(basis)[:, :size].T  # coefficients of X from those of rows
+        found = (evidence.sampling, evidence.noise, evidence.bias, evidence.floor)
+        sampling, noise, bias, floor = (to_x @ part @ to_x.T for part in found)
         blind = np.square(to_x @ evidence.blind.T).sum(axis=1)
-        whole = np.square(to_x * evidence.scales).sum(axis=1)
-        refused = blind > LARGEST_BLIND * whole
+        leans = blind > SURE * np.diag(floor)
+        refused = leans & (evidence.usual * blind > np.diag(sampling + noise))
         reason = NOT_DETERMINED if refused.any() else ""
         if evidence.reason:
             refused, reason = np.ones(size, dtype=bool), evidence.reason
-        covariances = [to_x @ part @ to_x.T for part in (evidence.sampling, evidence.noise)]
-        return cls(*covariances, refused, reason, evidence.dispersion * scale**2)
+        return cls(sampling, noise, bias, refused, reason, evidence.dispersion * scale**2)
+
+    @property
+    def sources(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The three covariances."""
+        return self.sampling, self.noise, self.bias
 
     @property
     def total(self) -> FloatArray:
         """The covariance matrix; rows and columns of refused coefficients are NaN."""
-        whole = self.sampling + self.noise
+        whole = self.sampling + self.noise + self.bias
         whole[self.refused] = np.nan
         whole[:, self.refused] = np.nan
         return whole
@@ -94,12 +102,12 @@ class Covariance:
         A combination with a refused coefficient has none.
         """
         if combinations is None:
-            variances = [np.diag(part).copy() for part in (self.sampling, self.noise)]
+            variances = [np.diag(part).copy() for part in self.sources]
             for part in variances:
                 part[self.refused] = np.nan
             return Parts(*variances)
         rows = np.atleast_2d(combinations)
-        found = [((rows @ part) * rows).sum(axis=1) for part in (self.sampling, self.noise)]
+        found = [((rows @ part) * rows).sum(axis=1) for part in self.sources]
         touched = (rows[:, self.refused] != 0).any(axis=1)
         return Parts(*(np.where(touched, np.nan, part) for part in found))
 
@@ -119,13 +127,15 @@ class Intervals(NamedTuple):
     """Intervals of predictions, and the variances they are made of.
 
     ``low`` and ``high`` are in units of the prediction. The variances are those of the linear
-    predictor: of its sampling error, of the privacy noise and, for a new target, of its residual.
+    predictor: of its sampling error, of the privacy noise, the bound on its bias and, for a new
+    target, of its residual.
     """
 
     low: FloatArray
     high: FloatArray
     sampling: FloatArray
     noise: FloatArray
+    bias: FloatArray
     residual: float
 
 
@@ -134,5 +144,5 @@ def score_intervals(
 ) -> Intervals:
     """Return intervals around linear scores of rows, a constant 1 last if the model has one."""
     parts = covariance.parts(rows)
-    half = quantile(level) * np.sqrt(parts.sampling + parts.noise + residual)
+    half = quantile(level) * np.sqrt(parts.variance + residual)
     return Intervals(scores - half, scores + half, *parts, residual)

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure
@@ -50,14 +51,11 @@ HESSIAN_ERROR = 0.1
 """The second Hessian takes what keeps its relative error at this, within these limits."""
 
 LEAST_EIGENVALUES = (0.7, 5.0)
-"""A direction is determined if the Hessian's eigenvalue is above the first times the largest
-eigenvalue of its noise, and above the second times the noise in one entry."""
+"""A direction is determined if the Hessian's eigenvalue is above the first times what noise moves
+it by, and above the second times the noise in one entry."""
 
 HOPELESS_ERROR = 0.8
 """Beyond this expected error nothing is measured: no direction would be determined."""
-
-LARGEST_UNKNOWN = 0.25
-"""Directions that are not determined may add this share to the variance of the others."""
 
 CLIP_FACTORS = (1.3, 3.0)
 CLIP_NOISE = 0.3
@@ -79,6 +77,7 @@ LONGEST_MOVE = 3.0
 USUAL_CURVATURE, USUAL_SLOPE = 0.5, 0.35
 """Mean curvature and root mean squared slope over their bounds, before anything is known."""
 
+
 @dataclass(frozen=True)
 class Evidence:
     """Released numbers of one model, and what follows from them, in units of prepared rows.
@@ -87,16 +86,17 @@ class Evidence:
     ----------
     weights : ndarray
         The estimate, the intercept last.
-    sampling, noise : ndarray
-        Covariances of its sampling error and of the privacy noise in it.
+    sampling, noise, bias : ndarray
+        Covariances of its sampling error and of the privacy noise in it, and a bound, as a mean
+        square, on what directions that are not determined do to the others.
     blind : ndarray
         Rows u∘scales: u are orthonormal directions of scaled weights that are not determined.
-    scales : ndarray
-        What rows were multiplied by, column by column, before anything was measured.
+    floor : ndarray
+        c·floor·c is what noise alone makes of the squared part of a combination c in ``blind``.
+    usual : float
+        Usual squared weight in a direction.
     dispersion : float
         Mean squared score over mean curvature; the residuals' variance in least squares.
-    error : float
-        Noise in the Hessian over its least eigenvalue that counts.
     reason : str
         Why there are no intervals; empty if there are.
     """
@@ -104,10 +104,11 @@ class Evidence:
     weights: FloatArray
     sampling: FloatArray
     noise: FloatArray
+    bias: FloatArray
     blind: FloatArray
-    scales: FloatArray
+    floor: FloatArray
+    usual: float
     dispersion: float
-    error: float
     reason: str = ""
 
 
@@ -154,9 +155,7 @@ class Inference:
         return _Stage(curator, problem, weighted).run(pilot, total)
 
 
-def expected_error(
-    n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE
-) -> float:
+def expected_error(n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE) -> float:
     """Return the relative error of the Hessian that public numbers predict, at its largest share.
 
     Beyond `HOPELESS_ERROR` a fit reserves nothing for inference.
@@ -337,46 +336,62 @@ class _Hessian:
         The inverse of a noisy matrix is too large on average: eigenvalues are raised by what
         makes up for it (docs/inference.md).
         """
-        weights, score = path.means()
+        start, score = path.means()
         deviation /= math.sqrt(len(path.points) - 1)
-        least, each = LEAST_EIGENVALUES
-        known = self.values > max(least * self.noise, each * self.deviation)
-        size, blind = weights.size, self.vectors[:, ~known].T * scales
-        nothing = np.full((size, size), np.nan)
+        known = self._known()
+        size, blind = start.size, self.vectors[:, ~known]
         if not known.any():
-            reason = (
-                "the Hessian is hidden by its noise in every direction: the budget is too small "
-                "for intervals at this number of rows and columns"
-            )
-            numbers = (nothing, nothing, blind, scales, dispersion, math.inf)
-            return Evidence(weights * scales, *numbers, reason)
+            no: FloatArray = np.full((size, size), np.nan)
+            last = (blind.T * scales, no, 1.0, dispersion, _HIDDEN)
+            return Evidence(start * scales, no, no, no, *last)
         values, vectors = self.values[known], self.vectors[:, known]
         inverse = 1.0 / values
         values = values + 0.5 * self.deviation**2 * (inverse + inverse.sum())
         step = -vectors @ ((score @ vectors) / values)
-        length = float(step @ step)
+        end = start + step
         # noise in the score, and noise in the Hessian times the step
-        mixed = 0.5 * self.deviation**2 * len(blind) * float(np.mean((weights @ vectors) ** 2))
-        spread = deviation**2 + 0.5 * self.deviation**2 * length + mixed
-        along = (step @ vectors) / values
-        noise = (vectors * (spread / values**2)) @ vectors.T
-        moved = vectors @ along
-        noise += 0.5 * self.deviation**2 * np.outer(moved, moved)
+        half = 0.5 * self.deviation**2
+        noise = (vectors * ((deviation**2 + half * float(step @ step)) / values**2)) @ vectors.T
+        moved = vectors @ ((step @ vectors) / values)
+        noise += half * np.outer(moved, moved)
         sampling = (vectors * (dispersion / (n_rows * values))) @ vectors.T
-        reason = ""
-        if mixed > LARGEST_UNKNOWN * (deviation**2 + dispersion * float(values.mean()) / n_rows):
-            reason = (
-                "too many directions are hidden by the noise of the Hessian: the budget is too "
-                "small for intervals at this number of rows and columns"
-            )
-        end = weights + step
+        usual = max(float(np.mean((start @ each) ** 2)) for each in (vectors, blind) if each.size)
+        hidden = np.square(np.maximum(self.values[~known], 0.0) + self.deviation).sum()
+        bias = (vectors * (half * usual * hidden / values**4)) @ vectors.T
+        # what noise alone makes of the part of a combination in directions that are not known
+        floor = (vectors * (half * blind.shape[1] / values**2)) @ vectors.T
         apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in path.points[2:]]))
-        if not reason and apart > LONGEST_STEP * path.unit:
-            reason = (
-                "noise keeps the last points too far from the estimate: the budget is too small "
-                "for intervals at this number of rows and columns"
-            )
+        reason = _FAR if apart > LONGEST_STEP * path.unit else ""
         both = np.outer(scales, scales)
-        error = self.noise / float(values.min())
-        numbers = (sampling * both, noise * both, blind, scales, dispersion, error)
-        return Evidence(end * scales, *numbers, reason)
+        return Evidence(
+            weights=end * scales,
+            sampling=sampling * both,
+            noise=noise * both,
+            bias=bias * both,
+            blind=blind.T * scales,
+            floor=floor * both,
+            usual=usual,
+            dispersion=dispersion,
+            reason=reason,
+        )
+
+    def _known(self) -> NDArray[np.bool_]:
+        """Return which eigenvalues are above their noise.
+
+        Noise moves an eigenvalue by about √(2k) times that of an entry, k the number of eigenvalues
+        that are not much larger.
+        """
+        least, each = LEAST_EIGENVALUES
+        near = np.searchsorted(self.values, 2 * np.maximum(self.values, 0.0), side="right")
+        limit = self.deviation * np.maximum(least * np.sqrt(2.0 * near), each)
+        return np.asarray(self.values > limit)
+
+
+_HIDDEN = (
+    "the Hessian is hidden by its noise: the budget is too small for intervals at this number of "
+    "rows and columns"
+)
+_FAR = (
+    "noise keeps the last points too far from the estimate: the budget is too small for intervals "
+    "at this number of rows and columns"
+)

@@ -23,6 +23,9 @@ __all__ = ["Coefficients", "Summary", "forest_plot"]
 WIDTH = 92
 """Columns of text."""
 
+SMALLEST_BIAS = 0.005
+"""Share of the variance from which on a bias is shown."""
+
 LONGEST_NAME = 28
 """Characters of a column's name that are shown."""
 
@@ -33,15 +36,16 @@ INTERVAL_COLOUR, NOISE_COLOUR = "#9aa7b5", "#1f4e79"
 class Coefficients:
     """Coefficients of one model with what is known of their errors, the intercept first.
 
-    ``label`` is the class that the model is for, if there are several models. ``noise_share`` is
-    the share of privacy noise in the variance. Errors are NaN where there is no interval, and
-    ``reason`` says why.
+    ``label`` is the class that the model is for, if there are several models. ``noise_share`` and
+    ``bias_share`` are the shares of privacy noise and of bounded bias in the variance. Errors are
+    NaN where there is no interval, and ``reason`` says why.
     """
 
     names: tuple[str, ...]
     values: FloatArray
     errors: FloatArray
     noise_share: FloatArray
+    bias_share: FloatArray
     reason: str
     label: str = ""
 
@@ -58,13 +62,14 @@ class Coefficients:
         last = len(values) - 1
         order = [last, *range(last)] if names[-1] == "intercept" else list(range(last + 1))
         if covariance is None:
-            errors = share = np.full(len(values), np.nan)
+            errors = noise = bias = np.full(len(values), np.nan)
         else:
             parts = covariance.parts()
-            errors, share = parts.errors, parts.noise_share
-            reason = covariance.reason
+            errors, noise, bias = parts.errors, parts.noise, parts.bias
+            noise, bias, reason = noise / errors**2, bias / errors**2, covariance.reason
         ordered = tuple(names[k] for k in order)
-        return cls(ordered, values[order], errors[order], share[order], reason, label)
+        shares = (noise[order], bias[order])
+        return cls(ordered, values[order], errors[order], *shares, reason, label)
 
     def z(self) -> FloatArray:
         """Return coefficients over their standard errors."""
@@ -93,7 +98,13 @@ class Summary:
         tail = (1 - self.level) / 2
         ends = (f"[{tail:.4g}", f"{1 - tail:.4g}]")
         odds = ("odds ratio", *ends) if self.odds_ratios else ()
-        return ("coef", "std err", "z", "P>|z|", *ends, *odds, "noise")
+        bias = ("bias",) if self._biased else ()
+        return ("coef", "std err", "z", "P>|z|", *ends, *odds, "noise", *bias)
+
+    @property
+    def _biased(self) -> bool:
+        """Whether some coefficient has a bias that is worth a column."""
+        return any((model.bias_share >= SMALLEST_BIAS).any() for model in self.models)
 
     def _cells(self, model: Coefficients) -> list[tuple[str, ...]]:
         low, high = model.interval(self.level)
@@ -108,8 +119,8 @@ class Summary:
                     odds = np.exp([model.values[k], low[k], high[k]])
                 shown = model.names[k] != "intercept"
                 cells += [_number(each) if shown else "" for each in odds]
-            share = model.noise_share[k]
-            cells.append("" if np.isnan(share) else f"{100 * share:.0f} %")
+            shares = [model.noise_share[k], model.bias_share[k]][: 2 if self._biased else 1]
+            cells += ["" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares]
             rows.append(tuple(cells))
         return rows
 
@@ -117,7 +128,9 @@ class Summary:
         named = max((len(name) for model in self.models for name in model.names), default=0)
         named = min(max(named, 9), LONGEST_NAME)
         blocks = [[self.headings, *self._cells(model)] for model in self.models]
-        across = [max(len(row[j]) for block in blocks for row in block) for j in range(len(self.headings))]
+        across = [
+            max(len(row[j]) for block in blocks for row in block) for j in range(len(self.headings))
+        ]
         width = max(named + sum(across) + 2 * len(across), 60)
         lines = [self.title.center(width).rstrip(), "=" * width]
         for model, block in zip(self.models, blocks, strict=True):
@@ -139,7 +152,7 @@ class Summary:
         body = []
         for model in self.models:
             heads = "".join(f"<th>{escape(cell)}</th>" for cell in self.headings)
-            body.append(f"<tr><th class='name'>{escape(model.label)}</th>{heads}</tr>")
+            body.append(f"<tr class='head'><th class='name'>{escape(model.label)}</th>{heads}</tr>")
             for name, row in zip(model.names, self._cells(model), strict=True):
                 cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
                 body.append(f"<tr><th class='name' scope='row'>{escape(name)}</th>{cells}</tr>")
@@ -158,7 +171,8 @@ class Summary:
             low, high = model.interval(self.level)
             z = model.z()
             columns = {"coef": model.values, "std err": model.errors, "z": z, "p": p_values(z)}
-            columns |= {"low": low, "high": high, "noise share": model.noise_share}
+            columns |= {"low": low, "high": high}
+            columns |= {"noise share": model.noise_share, "bias share": model.bias_share}
             if self.odds_ratios:
                 with np.errstate(over="ignore"):
                     columns |= {
@@ -192,14 +206,14 @@ def _fixed(value: float, digits: int) -> str:
 
 _STYLE = """
 .discreet-summary{font:14px/1.45 system-ui,sans-serif;color:#1c2733;max-width:64rem}
-.discreet-summary table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+.discreet-summary table{border-collapse:collapse;font-variant-numeric:tabular-nums;
+  border-top:2px solid #1c2733;border-bottom:2px solid #1c2733}
 .discreet-summary caption{font-weight:600;text-align:left;padding:.3rem .6rem}
 .discreet-summary td,.discreet-summary th{padding:.15rem .7rem;text-align:right;border:0}
-.discreet-summary th{font-weight:600}
 .discreet-summary th.name{text-align:left;font-weight:400}
-.discreet-summary tr:first-of-type th{border-bottom:1px solid #1c2733;border-top:2px solid #1c2733}
-.discreet-summary tr:last-of-type td,.discreet-summary tr:last-of-type th{border-bottom:2px solid #1c2733}
-.discreet-summary tr:nth-of-type(odd) td,.discreet-summary tr:nth-of-type(odd) th{background:#f4f6f8}
+.discreet-summary tr.head th{border-bottom:1px solid #1c2733;font-weight:600}
+.discreet-summary tr:nth-of-type(odd){background:#f4f6f8}
+.discreet-summary tr.head{background:#fff}
 .discreet-summary ul{margin:.5rem 0 0;padding:0 0 0 1.3rem;font-size:12.5px;color:#44525f}
 """
 

@@ -261,7 +261,7 @@ def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
     return affine
 
 
-FAR = 64.0
+FAR = 256.0
 """Rows that inference reads are scaled down to this many times the radius, not to the radius."""
 
 

@@ -76,7 +76,8 @@ def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) ->
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of huuᵀ, h in [0, 1] and
     ‖u‖ ≤ clip: ‖c_i‖₂ ≤ clip².
     """
-    clip, _ = check_clip(clip), one_output(loss, "curvatures")
+    clip = check_clip(clip)
+    one_output(loss, "curvatures")
     if loss.curvature_bound is None:
         raise NotSupported(f"{loss.name!r} has a kink, so it has no curvature to sum.")
     bound = float(loss.curvature_bound)
@@ -107,7 +108,7 @@ def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) ->
 
 
 def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
-    """Sum ‖Σ aφ'v/(κC)‖² over units, the inner sum over a unit's rows; C the clip, κ of `score_sum`.
+    """Sum ‖Σ aφ'v/(sC)‖² over units, the inner sum over rows; s the bound on φ', C the clip.
 
     *Privacy.* The contract of ``Sum`` with 0 ≤ c_i ≤ 1 for the unit i.
     """
