@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import discreet
-from discreet.cli import audit, demo, describe, fit, ledger, predict, schema
+from discreet.cli import audit, demo, describe, fit, ledger, plan, predict, schema
 from discreet.cli.exits import Exit, Problem, describe_error, watch_outputs
 from discreet.cli.screen import Screen
 from discreet.errors import PrivacyLeakWarning
@@ -27,6 +27,7 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "evaluate": predict.evaluate,
     "explain": describe.explain,
     "ledger": ledger.app,
+    "plan": plan.plan,
     "audit": audit.audit,
     "solvers": describe.solvers,
     "demo": demo.demo,

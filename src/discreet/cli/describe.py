@@ -36,6 +36,10 @@ def explain(
         Path | None,
         typer.Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
     ] = None,
+    coefficients: Annotated[
+        bool,
+        typer.Option(help="Show the coefficients with standard errors and intervals instead."),
+    ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -57,6 +61,9 @@ def explain(
     schema = None if encoder is None else encoder.schema
     if effects is not None:
         _draw_effects(estimator, schema, effects)
+    if coefficients:
+        _show_coefficients(screen, estimator, schema, form, output)
+        return
     content = card.card(
         estimator.guarantee_,
         model=estimator,
@@ -72,6 +79,28 @@ def explain(
     with replacing(output) as stream:
         stream.write(write(content))
     screen.result({"card": str(output)}, f"Privacy card: {output}")
+
+
+def _show_coefficients(
+    screen: Screen, estimator: Any, schema: Any, form: Form, output: Path | None
+) -> None:
+    """Show the table of coefficients, or write it as text or HTML."""
+    from discreet.files import replacing
+    from discreet.page import document
+
+    names = None if schema is None else schema.feature_names
+    table = estimator.summary(names=names)
+    text = str(table)
+    if form is Form.HTML:
+        text = document(table.title, table._repr_html_(), style="body{margin:2rem}")
+    elif form is Form.MARKDOWN:
+        text = f"```text\n{table}\n```\n"
+    if output is None:
+        screen.result(table.to_dict(), text)
+        return
+    with replacing(output) as stream:
+        stream.write(f"{text}\n")
+    screen.result({"coefficients": str(output)}, f"Coefficients: {output}")
 
 
 def _draw_effects(estimator: Any, schema: Any, path: Path) -> None:

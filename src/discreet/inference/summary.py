@@ -162,6 +162,23 @@ class Summary:
             f"<caption>{escape(self.title)}</caption>{''.join(body)}</table><ul>{notes}</ul></div>"
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as plain data; what is not given is None."""
+        models = []
+        for model in self.models:
+            low, high = model.interval(self.level)
+            z = model.z()
+            numbers = {"coef": model.values, "std_err": model.errors, "z": z, "p": p_values(z)}
+            numbers |= {"low": low, "high": high}
+            numbers |= {"noise_share": model.noise_share, "bias_share": model.bias_share}
+            rows = [
+                {"name": name}
+                | {key: float(v[k]) if np.isfinite(v[k]) else None for key, v in numbers.items()}
+                for k, name in enumerate(model.names)
+            ]
+            models.append({"label": model.label, "coefficients": rows, "reason": model.reason})
+        return {"level": self.level, "models": models, "notes": list(self.footer)}
+
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per coefficient, by name (and class)."""
         import pandas as pd
