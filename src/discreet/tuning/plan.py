@@ -120,12 +120,13 @@ class Plan:
         best = float(np.mean([each.best_score for each in self.planned]))
         left.axhline(best, color="0.6", ls="--", lw=1, label="true model")
         left.set_ylabel(f"{TASKS[self.task]} on new rows")
-        right.plot(
-            at, [each.width for each in self.planned], "o-", color="#1f4e79", label="private"
-        )
+        widths = [each.width for each in self.planned]
+        right.plot(at, widths, "o-", color="#1f4e79", label="private")
         plain = float(np.mean([each.plain_width for each in self.planned]))
         right.axhline(plain, color="0.6", ls="--", lw=1, label="without privacy")
-        right.set_yscale("log")
+        right.set_ylim(0.0, 1.08 * float(np.nanmax([plain, *widths])))
+        chance = 0.5 if self.task == "classification" else 0.0
+        left.set_ylim(min(chance, *(each.score for each in self.planned)), best + 0.02)
         right.set_ylabel("mean width of 95 % intervals")
         for panel in (left, right):
             panel.set_xscale("log")
@@ -181,7 +182,7 @@ def plan(
     columns = integer("columns", columns, most=1000)
     repeats = integer("repeats", repeats, most=1000)
     choice("task", task, tuple(TASKS))
-    values = [float(epsilon)] if np.isscalar(epsilon) else sorted(float(e) for e in epsilon)
+    values = np.sort(np.atleast_1d(np.asarray(epsilon, dtype=np.float64))).tolist()
     delta = min(1e-6, 0.1 / rows) if delta is None else number("delta", delta, above=0.0, below=1.0)
     budgets = [Budget(value, delta, relation) for value in values]
     simulated = [_planned(min(rows, LARGEST), columns, budget, task, repeats) for budget in budgets]
