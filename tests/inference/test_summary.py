@@ -100,7 +100,7 @@ def test_prediction_intervals_cover_new_targets(line):
 
 def test_intervals_of_probabilities(classes):
     model, X, p = classes
-    found = model.predict_interval(X[:500], 0.999999)
+    found = model.predict_interval(X[:500], 1 - 1e-9)
     assert ((found.low < p[:500]) & (p[:500] < found.high)).all()
     assert (found.low > 0).all()
     assert (found.high < 1).all()
@@ -148,7 +148,7 @@ def test_a_plan_knows_that_more_budget_buys_more():
         found = plan(5000, 3, [0.5, 8.0], repeats=2)
     little, much = found.planned
     assert much.width < little.width or np.isnan(little.width)
-    assert much.plain_width < much.width
+    assert 0.8 * much.plain_width < much.width
     assert 0.5 < much.score <= 1
     assert "nothing is spent" in str(found)
     assert discreet.plan is plan
