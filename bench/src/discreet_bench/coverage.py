@@ -166,10 +166,9 @@ def grid(largest: int, counts: dict[int, int]) -> Iterator[Cell]:
         for d in COLUMNS:
             for epsilon in EPSILONS:
                 for kind in ("balanced", "rare", "units") if d == 3 else ("balanced", "rare"):
-                    first = logistic(n, d, epsilon, kind, 1)
                     # cells that public numbers refuse are refused in every repetition
-                    count = counts[n] if first.given else min(counts[n], 3)
-                    yield logistic(n, d, epsilon, kind, count)
+                    few = logistic(n, d, epsilon, kind, min(counts[n], 3))
+                    yield logistic(n, d, epsilon, kind, counts[n]) if few.given else few
 
 
 def p_values(family: str, count: int, epsilon: float = 2.0) -> Cell:

@@ -340,7 +340,7 @@ class _Hessian:
         deviation /= math.sqrt(len(path.points) - 1)
         known = self._known()
         size, blind = start.size, self.vectors[:, ~known]
-        if not known.any():
+        if 2 * int(known.sum()) < size:
             no: FloatArray = np.full((size, size), np.nan)
             last = (blind.T * scales, no, 1.0, dispersion, _HIDDEN)
             return Evidence(start * scales, no, no, no, *last)

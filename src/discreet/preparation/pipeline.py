@@ -29,6 +29,7 @@ from discreet.objectives import Problem
 from discreet.preparation.balance import Balance
 from discreet.preparation.features import Expansion, FeatureMap
 from discreet.preparation.steps import (
+    RADII,
     Bounds,
     FittedBounds,
     FittedRadius,
@@ -282,11 +283,16 @@ def distant_rows(
     -------
     A row of the result is a function of that row and of released numbers.
     """
-    table, affine = X, None
+    table: Any = X
+    affine: AffineMap | None = None
     for step in steps:
         if isinstance(step, FittedRadius):
-            start = affine or AffineMap.to_norm(FAR * step.radius, table.shape[1])
-            affine = start.scaled(1.0 / step.radius)
+            far = FittedRadius(min(FAR * step.radius, RADII[1]))
+            start = far.affine_map(affine, table.shape[1])
+            if start is None and affine is not None:  # rows are scaled down to a norm already
+                affine = affine.scaled(1.0 / step.radius)
+            elif start is not None:
+                affine = start.scaled(far.radius / step.radius)
             continue
         affine = step.affine_map(affine, table.shape[1])
         if affine is None:
@@ -294,8 +300,11 @@ def distant_rows(
     if affine is None:
         settings: Any = {"fit_intercept": fit_intercept, "row_norm": data_norm}
         return _rows_of(table, targets, weights=weights, **settings)
-    row_norm = affine.row_norm
-    base = _rows_of(table, targets, fit_intercept=False, row_norm=row_norm, weights=weights)
+    base = _rows_of(table, targets, fit_intercept=False, weights=weights)
+    units = getattr(affine, "units", None)  # powers of two that columns are multiplied by first
+    if units is not None and units.ndim:
+        base = base.with_units(units)
+    base = base.with_row_norm(affine.row_norm)
     return base.transformed(affine, fit_intercept=fit_intercept)
 
 
