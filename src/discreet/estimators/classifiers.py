@@ -328,6 +328,9 @@ class LogisticRegression(LinearClassifier):
         Numeric columns, by number or name, that features are made of. A mapping has their public
         bounds: ``{"age": (17, 90), "hour": (0, 24, "bins"), "income": None}``. Bounds that are not
         given are chosen privately, with a tenth of the budget.
+    inference : bool, default=False
+        Whether to take half of the budget for standard errors and intervals of the coefficients
+        (docs/inference.md). More than two classes are then fitted one against the rest.
     classes : array-like, optional
         The set of labels (public). Taken from y, with a warning, if not given.
     class_weight : dict or "balanced", optional
@@ -367,6 +370,11 @@ class LogisticRegression(LinearClassifier):
         The fitted steps of the preparation; ``prepared_coef_`` belongs to rows after them.
     link_ : Link
         Map from scores of two classes to probabilities.
+    covariances_ : tuple of Covariance
+        With ``inference=True``, one per model, split by source. `summary`, `conf_int`,
+        ``cov_params_`` and ``standard_errors_`` show it.
+    size_ : int
+        Number of rows, or of people: public.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -455,7 +463,7 @@ class LinearSVC(LinearClassifier):
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
 rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress
-        As in `LogisticRegression`.
+        As in `LogisticRegression`; there is no ``inference`` for it.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not
         smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not convex: only

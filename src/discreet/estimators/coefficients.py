@@ -102,7 +102,7 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
             + ", and n large enough for normal approximations. See docs/inference.md."
         )
     reasons = dict.fromkeys(each.reason for each in models if each.reason)
-    lines += [f"No interval where none is shown: {reason}." for reason in reasons]
+    lines += [f"No interval (–): {reason}." for reason in reasons]
     if not guarantee.secure:
         lines.append("TEST MODE, NOT PRIVATE: a seed was fixed.")
     return tuple(lines)

@@ -169,7 +169,7 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress
+rows_per_unit, features, numeric, inference, random_state, ledger, progress
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -189,7 +189,8 @@ rows_per_unit, features, numeric, random_state, ledger, progress
         clipped to ``target_bounds``.
     intercept_ : float
         Constant term.
-    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_
+    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_, \
+covariances_, size_
         As in `LogisticRegression`.
 
     Notes
@@ -212,7 +213,7 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+rows_per_unit, features, numeric, inference, random_state, ledger, progress, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if

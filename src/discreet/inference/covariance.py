@@ -19,8 +19,8 @@ SURE = 9.0
 than this many times what noise alone makes of it."""
 
 NOT_DETERMINED = (
-    "leans on directions that rows and budget do not determine: it is (nearly) a combination of "
-    "other columns, or too rare"
+    "the coefficient leans on directions that rows and budget do not determine: its column is "
+    "(nearly) a combination of others, or too rare"
 )
 
 

@@ -54,6 +54,10 @@ LEAST_EIGENVALUES = (0.7, 5.0)
 """A direction is determined if the Hessian's eigenvalue is above the first times what noise moves
 it by, and above the second times the noise in one entry."""
 
+STUDENT = 3.8
+"""If a standard error has a relative error r, 95 % intervals need a variance of 1 + this·r² times
+as much, as with Student's t: 1.96² to first order."""
+
 HOPELESS_ERROR = 0.8
 """Beyond this expected error nothing is measured: no direction would be determined."""
 
@@ -351,10 +355,12 @@ class _Hessian:
         end = start + step
         # noise in the score, and noise in the Hessian times the step
         half = 0.5 * self.deviation**2
-        noise = (vectors * ((deviation**2 + half * float(step @ step)) / values**2)) @ vectors.T
+        doubt = STUDENT * (self.deviation / values) ** 2
+        spread = (deviation**2 + half * float(step @ step)) * (1 + doubt)
+        noise = (vectors * (spread / values**2)) @ vectors.T
         moved = vectors @ ((step @ vectors) / values)
         noise += half * np.outer(moved, moved)
-        sampling = (vectors * (dispersion / (n_rows * values))) @ vectors.T
+        sampling = (vectors * (dispersion * (1 + doubt / 4) / (n_rows * values))) @ vectors.T
         usual = max(float(np.mean((start @ each) ** 2)) for each in (vectors, blind) if each.size)
         hidden = np.square(np.maximum(self.values[~known], 0.0) + self.deviation).sum()
         bias = (vectors * (half * usual * hidden / values**4)) @ vectors.T

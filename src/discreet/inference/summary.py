@@ -112,7 +112,8 @@ class Summary:
         p = p_values(z)
         rows = []
         for k in range(len(model.values)):
-            cells = [_number(model.values[k]), _number(model.errors[k]), _fixed(z[k], 2)]
+            error = _number(model.errors[k]) or "–"
+            cells = [_number(model.values[k]), error, _fixed(z[k], 2)]
             cells += [_fixed(p[k], 3), _number(low[k]), _number(high[k])]
             if self.odds_ratios:
                 with np.errstate(over="ignore"):
@@ -226,7 +227,8 @@ _STYLE = """
 .discreet-summary table{border-collapse:collapse;font-variant-numeric:tabular-nums;
   border-top:2px solid #1c2733;border-bottom:2px solid #1c2733}
 .discreet-summary caption{font-weight:600;text-align:left;padding:.3rem .6rem}
-.discreet-summary td,.discreet-summary th{padding:.15rem .7rem;text-align:right;border:0}
+.discreet-summary td,.discreet-summary th{padding:.15rem .7rem;text-align:right;border:0;
+  white-space:nowrap}
 .discreet-summary th.name{text-align:left;font-weight:400}
 .discreet-summary tr.head th{border-bottom:1px solid #1c2733;font-weight:600}
 .discreet-summary tr:nth-of-type(odd){background:#f4f6f8}

@@ -300,12 +300,12 @@ def distant_rows(
     if affine is None:
         settings: Any = {"fit_intercept": fit_intercept, "row_norm": data_norm}
         return _rows_of(table, targets, weights=weights, **settings)
-    base = _rows_of(table, targets, fit_intercept=False, weights=weights)
+    base: Any = _rows_of(table, targets, fit_intercept=False, weights=weights)
     units = getattr(affine, "units", None)  # powers of two that columns are multiplied by first
     if units is not None and units.ndim:
         base = base.with_units(units)
-    base = base.with_row_norm(affine.row_norm)
-    return base.transformed(affine, fit_intercept=fit_intercept)
+    rows: Rows = base.with_row_norm(affine.row_norm)
+    return rows.transformed(affine, fit_intercept=fit_intercept)
 
 
 def linear_scores(
