@@ -121,8 +121,8 @@ class _Fitted(_Entry):
     row_norm: Annotated[float, Meta(gt=0, le=sys.float_info.max)] | None
     multinomial: bool | None
     link: _Link | None
-    covariances: list[_Covariance] = msgspec.field(default_factory=list)
-    size: Annotated[int, Meta(ge=0)] = 0
+    covariances: list[_Covariance]
+    size: Annotated[int, Meta(ge=0)]
 
 
 class _Estimator(_Entry):
@@ -444,7 +444,6 @@ def _restored(stored: _Estimator) -> Any:
     if stored.kind not in _KINDS:
         raise ValueError(f"unknown estimator {stored.kind!r}; known: {', '.join(sorted(_KINDS))}.")
     expected = set(_KINDS[stored.kind]().get_params(deep=False)) - set(NOT_SAVED)
-    stored.settings.setdefault("inference", False)  # files of versions without it
     if set(stored.settings) != expected:
         raise ValueError(f"the settings must be exactly {', '.join(sorted(expected))}.")
     estimator: Any = _KINDS[stored.kind](**_given(stored.settings))

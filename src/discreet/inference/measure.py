@@ -210,12 +210,13 @@ class _Stage:
         share, clip = self._clip(mu, left, pilot.size)
         each = (left - share) / sum(SCORES) * total
         asked = _Asked(rows, loss, n_rows, clip)
-        hessian = asked.hessian(weights, FIRST_SHARE * total)
+        bent = loss is problem.loss  # its curvature depends on the weights
+        hessian = asked.hessian(weights, (FIRST_SHARE + (0.0 if bent else share)) * total)
         path = _Path([], [], unit)
         for _ in range(SCORES[0]):
             deviation = path.add(weights, *asked.score(weights, each))
             weights = path.next(hessian)
-        hessian = asked.hessian(weights, share * total)
+        hessian = asked.hessian(weights, share * total) if bent else hessian
         for _ in range(SCORES[1]):
             deviation = path.add(weights, *asked.score(weights, each))
             weights = path.next(hessian)

@@ -93,13 +93,14 @@ def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) ->
         factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
         scales = factors * data.scales[start:stop] if scaled else factors
         block = np.zeros((size, size))
+        own_tiles = not data.map.is_identity  # tiles of mapped rows are new, others are X itself
         for row, tile in data.tiles(start, stop):
             at = slice(row - start, row - start + len(tile))
-            part = np.empty((len(tile), size))
-            np.multiply(tile, scales[at, None], out=part[:, :width])
+            part = np.multiply(tile, scales[at, None], out=tile if own_tiles else None)
+            block[:width, :width] += part.T @ part
             if data.fit_intercept:
-                part[:, width] = factors[at]
-            block += part.T @ part
+                block[:width, width] += factors[at] @ part
+                block[width, width] += factors[at] @ factors[at]
         return block
 
     entries = data.n_rows * size * size
