@@ -24,13 +24,13 @@ def line(rng, n=1500, d=3):
     return X, X @ truth + 3 + rng.standard_normal(n), np.append(3.0, truth)
 
 
-def classes(rng, n=3000, d=3):
+def classes(rng, n=1500, d=3):
     X = rng.standard_normal((n, d)) + 2
     truth = np.linspace(0.8, -0.6, d)
     return X, (rng.random(n) < expit(X @ truth - 0.5)).astype(int), np.append(-0.5, truth)
 
 
-def fitted(make, kind, rng, **settings):
+def fitted(make, kind, rng, epsilon=3.0, **settings):
     X, y, truth = make(rng)
     if kind is LogisticRegression:
         settings["classes"] = [0, 1]
@@ -38,7 +38,7 @@ def fitted(make, kind, rng, **settings):
         settings["target_bounds"] = (-30, 30)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return kind(3.0, 1e-6, inference=True, **settings).fit(X, y), truth
+        return kind(epsilon, 1e-6, inference=True, **settings).fit(X, y), truth
 
 
 def z_scores(make, kind, count, **settings):
@@ -57,12 +57,15 @@ def z_scores(make, kind, count, **settings):
 def test_intervals_cover_the_truth(make, kind):
     """50 fits, one coefficient: its errors over standard errors have the variance of normal ones.
 
-    Coverages of 0.975 and 0.93 are those of standard errors 1.14 and 0.92 times as large as they
-    should be, which is allowed for.
+    At this budget most of the variance is noise. Coverages of 0.975 and 0.93 are those of standard
+    errors 1.14 and 0.92 times as large as they should be, which is allowed for.
     """
-    square = float(np.square(z_scores(make, kind, 50)[:, 1]).sum())
-    assert chi2.ppf(FALSE_ALARM / 2, 50) / 1.14**2 <= square
-    assert square <= chi2.isf(FALSE_ALARM / 2, 50) / 0.92**2
+    z = z_scores(make, kind, 50, epsilon=1.0)[:, 1]
+    count = int(np.isfinite(z).sum())
+    assert count >= 25
+    square = float(np.nansum(np.square(z)))
+    assert chi2.ppf(FALSE_ALARM / 2, count) / 1.14**2 <= square
+    assert square <= chi2.isf(FALSE_ALARM / 2, count) / 0.92**2
 
 
 @pytest.mark.slow
