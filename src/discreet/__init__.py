@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from discreet.ledger import Ledger
     from discreet.preparation import Bounds, Centre, Magnitude, Radius, Scale, Spread, Whiten
     from discreet.solvers import AGD
+    from discreet.tuning.plan import plan
 
 __version__ = "0.1.0"
 
@@ -70,6 +71,7 @@ __all__ = [
     "Whiten",
     "card",
     "load",
+    "plan",
     "save",
     "solvers",
     "tables",
@@ -107,6 +109,7 @@ _MODULES = {
     "TableError": "errors",
     "Whiten": "preparation",
     "load": "estimators.model_file",
+    "plan": "tuning.plan",
     "save": "estimators.model_file",
 }
 """Module of each public name. Modules are imported when a name is first used: `import discreet`

@@ -34,6 +34,9 @@ NAMES = [f"{attack.subject} ({attack.relation})" for attack in attacks()]
 QUICK = (
     "vector noise",
     "release: gradient",
+    "release: score",
+    "release: Hessian",
+    "release: squared score",
     "release: chosen step",
     "release: chosen corner, permute_and_flip",
     "release: chosen candidate, laplace_noisy_max",

@@ -142,6 +142,8 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "multinomial",
         "link",
         "levels",
+        "covariances",
+        "size",
     }
     assert not hasattr(load(path), "trace_")
 

@@ -45,6 +45,9 @@ GENERAL = {
     "y alone": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25, features=False),
     "targets": lambda r: r.target_sum(0.8),
     "exponents": lambda r: r.exponent_counts(),
+    "score": lambda r: r.score_sum(weights_of(r), Logistic(), 1.1),
+    "curvature": lambda r: r.curvature_sum(weights_of(r), Logistic(), 1.1),
+    "slopes": lambda r: r.slope_counts(weights_of(r), Huber(0.5), norm_candidates()),
     "norms": lambda r: r.norm_counts(norm_candidates()),
     "objective": lambda r: r.objective_sum(weights_of(r), Logistic()),
 }

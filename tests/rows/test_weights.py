@@ -47,12 +47,14 @@ def test_every_sum_is_that_of_weighted_parts(layout, move, name):
     rows = rows_of(LAYOUTS[layout](X), Y, move, weights=WEIGHTS, public_size=30)
     got = numbers(EVERYTHING[name](rows))
     each = parts(layout, move, name)
-    np.testing.assert_allclose(got, WEIGHTS @ each, rtol=1e-12, atol=1e-12)
+    # weights by the norm are rounded to the grid once more
+    near = 1e-6 if name in ("score", "curvature") else 1e-12
+    np.testing.assert_allclose(got, WEIGHTS @ each, rtol=near, atol=near)
     np.testing.assert_allclose(
         numbers(EVERYTHING[name](rows.take(np.arange(7, 20)))),
         WEIGHTS[7:20] @ each[7:20],
-        rtol=1e-12,
-        atol=1e-12,
+        rtol=near,
+        atol=near,
     )
 
 
@@ -75,7 +77,7 @@ def test_errors_depend_on_the_public_size_and_not_on_the_rows(name):
         assert one.error == two.error
         assert three.error == pytest.approx(2 * one.error, rel=1e-2)
     else:
-        assert name in ("norms", "column", *WITHOUT_BOUND)
+        assert name in ("norms", "column", "slopes", *WITHOUT_BOUND)
     gradient = many.gradient_sum(weights_of(many), Logistic(), 0.7)
     assert gradient.error == bounds.gradient_error(500, bounds.BLOCK_ROWS, 0.7)
 

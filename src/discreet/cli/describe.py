@@ -71,6 +71,10 @@ def explain(
         list[str] | None,
         typer.Option(metavar="FIELD=TEXT", help="Answer for --registry, such as actors=…"),
     ] = None,
+    coefficients: Annotated[
+        bool,
+        typer.Option(help="Show the coefficients with standard errors and intervals instead."),
+    ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -99,6 +103,9 @@ def explain(
     schema = None if encoder is None else encoder.schema
     if effects is not None:
         _draw_effects(estimator, schema, effects)
+    if coefficients:
+        _show_coefficients(screen, estimator, schema, form, output)
+        return
     content = card.card(
         estimator.guarantee_,
         model=estimator,
@@ -197,6 +204,28 @@ def _print_pdf(page: str, output: Path) -> None:
         part = output.with_name(f".{output.name}.part")
         shutil.copyfile(made, part)
         part.replace(output)
+
+
+def _show_coefficients(
+    screen: Screen, estimator: Any, schema: Any, form: Form, output: Path | None
+) -> None:
+    """Show the table of coefficients, or write it as text or HTML."""
+    from discreet.files import replacing
+    from discreet.page import document
+
+    names = None if schema is None else schema.feature_names
+    table = estimator.summary(names=names)
+    text = str(table)
+    if form is Form.HTML:
+        text = document(table.title, table._repr_html_(), style="body{margin:2rem}")
+    elif form is Form.MARKDOWN:
+        text = f"```text\n{table}\n```\n"
+    if output is None:
+        screen.result(table.to_dict(), text)
+        return
+    with replacing(output) as stream:
+        stream.write(f"{text}\n")
+    screen.result({"coefficients": str(output)}, f"Coefficients: {output}")
 
 
 def _draw_effects(estimator: Any, schema: Any, path: Path) -> None:

@@ -545,6 +545,25 @@ class Curator(Unique):
         settings = (candidates, self.n_rows, mechanism, self._noise)
         return select_median_norm(counts, *settings, replaced=replaced)
 
+    def median_slope(
+        self, loss: Any, weights: FloatArray, *, mechanism: ExponentialMechanism
+    ) -> float:
+        """Choose a public candidate near the median of the sizes of the loss's slopes at weights.
+
+        Privacy
+        -------
+        One choice by counts of slopes above candidates, as in `median_norm`. Cost: that of
+        ``mechanism``. Proof: docs/proofs/inference.md.
+        """
+        weights = vector("weights", weights, self.n_parameters)
+        refuse_monotone(mechanism)
+        _refuse_outputs(loss)
+        self._charge(mechanism, ExponentialMechanism)
+        replaced = self.relation is not Relation.ADD_REMOVE
+        counts = self._rows.slope_counts(weights, loss, norm_candidates())
+        settings = (norm_candidates(), self.n_rows, mechanism, self._noise)
+        return select_median_norm(counts, *settings, replaced=replaced)
+
     def column_bounds(
         self,
         column: int,
@@ -657,6 +676,61 @@ class Curator(Unique):
         """
         add_up, columns, kinds = self._rows.exponent_counts, self.n_parameters, (Gaussian, L2Norm)
         return self._moment(add_up, 1.0, mechanism, *kinds, second=True, columns=columns)
+
+    # ---- scores, for inference
+
+    def score_sum(
+        self, loss: Any, weights: FloatArray, *, clip: float, mechanism: Gaussian
+    ) -> NoisyMoment:
+        """Release the sum of the rows' gradients, rows longer than the clip weighted down.
+
+        A row of norm N, with its constant, counts min(1, (clip/N)²): a weight that does not depend
+        on its target. The loss has a bound on its slopes.
+
+        Privacy
+        -------
+        A row's part has norm at most C = slope_bound·clip. L2 sensitivity: C under add/remove, 2C
+        under replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
+        docs/proofs/inference.md.
+        """
+        clip = number("clip", clip, least=1.0, most=CLIPS[1])
+        weights = vector("weights", weights, self.n_parameters)
+        add_up = partial(self._rows.score_sum, weights, loss, clip)
+        slope = positive("slope_bound of the loss", loss.slope_bound)
+        return self._moment(add_up, clip * slope, mechanism, Gaussian)
+
+    def curvature_sum(
+        self, loss: Any, weights: FloatArray, *, clip: float, mechanism: Gaussian
+    ) -> NoisyMoment:
+        """Release the sum of φ''/κ·vvᵀ over rows v, weighted as in `score_sum`: a triangle.
+
+        φ'' is the loss's second derivative at the row's margin and κ its bound.
+
+        Privacy
+        -------
+        A row's part is h·uuᵀ with h in [0, 1] and ‖u‖ ≤ clip: sensitivity as in `outer_sum`, with
+        C the clip. Cost: that of ``mechanism``. Proof: docs/proofs/inference.md.
+        """
+        clip = number("clip", clip, least=1.0, most=CLIPS[1])
+        weights = vector("weights", weights, self.n_parameters)
+        add_up = partial(self._rows.curvature_sum, weights, loss, clip)
+        return self._moment(add_up, clip, mechanism, Gaussian, second=True)
+
+    def score_square_sum(
+        self, loss: Any, weights: FloatArray, *, clip: float, mechanism: Gaussian
+    ) -> NoisyMoment:
+        """Release the sum of squared norms of the units' parts in `score_sum`, over their bound.
+
+        Privacy
+        -------
+        A unit's part is a number in [0, 1]: sensitivity 1 under both relations, plus twice the
+        rounding error. Cost: that of ``mechanism``. Proof: docs/proofs/inference.md.
+        """
+        clip = number("clip", clip, least=1.0, most=CLIPS[1])
+        weights = vector("weights", weights, self.n_parameters)
+        self._charge(mechanism, Gaussian)
+        exact = self._rows.score_square_sum(weights, loss, clip)
+        return NoisyMoment(*self._add_noise(exact, 1.0, 1.0, mechanism))
 
     def _moment(
         self,

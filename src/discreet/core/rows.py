@@ -102,6 +102,18 @@ class Rows(Protocol):
     def exponent_counts(self) -> Sum:
         """Count entries by column and binary exponent; a row adds its weight once per column."""
 
+    def score_sum(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
+        """Sum slopes times rows with their constant, long rows weighted down to norm ``clip``."""
+
+    def curvature_sum(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
+        """Sum curvatures, over their bound, times vvᵀ of such rows v: a triangle as above."""
+
+    def score_square_sum(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
+        """Sum the squared norms of units' parts in `score_sum`, over their bound."""
+
+    def slope_counts(self, weights: FloatArray, loss: Any, candidates: FloatArray) -> Counts:
+        """Count the sizes of slopes between candidates, as `norm_counts` does norms."""
+
     def norm_counts(self, candidates: FloatArray) -> Counts:
         """Count the rows' norms between candidates; see `discreet.core.ranges.cell_counts`."""
 

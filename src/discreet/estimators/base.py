@@ -29,11 +29,13 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto, effects, familiar
+from discreet.estimators import auto, coefficients, effects, familiar
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.trace import Bar, Trace, plot_trace
+from discreet.inference import Covariance, Evidence, Inference, Summary
+from discreet.inference.rule import check_inference, reserved, whitened
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.objectives import L2, Loss, Problem
@@ -111,8 +113,9 @@ def _report(callbacks: Sequence[Callable[[Progress], None]], model: int, at: Pro
 class _Method:
     """A preparation with the mechanism of each step, a solver, and the budget of its models.
 
-    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured. The solver
-    sees ``width`` features: the columns of X, or those that ``expansion`` makes of them.
+    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured, and one for
+    the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
+    those that ``expansion`` makes of them.
     """
 
     steps: tuple[Step, ...]
@@ -120,6 +123,7 @@ class _Method:
     solver: Solver
     models: Budget
     balance: Balance | None = None
+    inference: tuple[Inference, ...] = ()
     expansion: Expansion | None = None
     width: int = 0
 
@@ -154,6 +158,7 @@ class PrivateLinearModel(BaseEstimator):
     rows_per_unit: int | None = None
     features: str = "auto"
     numeric: Sequence[int | str] | Mapping[int | str, Any] | None = None
+    inference: bool = False
     random_state: Any = None
     ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
@@ -170,11 +175,14 @@ class PrivateLinearModel(BaseEstimator):
     solver_: str = field(init=False)
     row_norm_: float | None = field(init=False)
     ledger_entry_: int | None = field(init=False)
+    covariances_: tuple[Covariance, ...] = field(init=False)
+    size_: int = field(init=False)
 
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
     _booleans: tuple[int, ...] = field(init=False)
+    _evidence: tuple[Evidence, ...] = field(init=False)
     _public: ClassVar[tuple[str, ...]] = (
         "the number and order of columns, and how the table is stored",
         "that all rows are valid (finite numbers, known labels)",
@@ -200,6 +208,7 @@ class PrivateLinearModel(BaseEstimator):
         alpha = number("alpha", self.alpha, least=0.0, most=1e50)
         if self.data_norm is not None:
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
+        flag("inference", self.inference)
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
         if self.rows_per_unit is not None:
@@ -236,7 +245,11 @@ class PrivateLinearModel(BaseEstimator):
 
     @staticmethod
     def _divide(
-        budget: Budget, steps: tuple[Step, ...], solver: Solver, balance: Balance | None = None
+        budget: Budget,
+        steps: tuple[Step, ...],
+        solver: Solver,
+        balance: Balance | None = None,
+        inference: tuple[Inference, ...] = (),
     ) -> _Method:
         """Divide the budget between a preparation and a solver, before anything is read.
 
@@ -247,9 +260,9 @@ class PrivateLinearModel(BaseEstimator):
                 f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
                 "with it. Pass preparation=None, or use a private solver."
             )
-        parts = steps if balance is None else (*steps, balance)
+        parts = (*steps, *(() if balance is None else (balance,)), *inference)
         models, mechanisms = _calibrated(parts, budget, tuple(solver.composes))
-        return _Method(steps, mechanisms, solver, models, balance)
+        return _Method(steps, mechanisms, solver, models, balance, inference)
 
     def _method(
         self,
@@ -257,6 +270,7 @@ class PrivateLinearModel(BaseEstimator):
         X: Any,
         people: People,
         by_class: ClassWeights | None = None,
+        n_models: int = 1,
     ) -> _Method:
         """Return the method of the settings, or choose one now that the table's size is known."""
         plan = feature_rule.Plan(X.shape[1])
@@ -283,30 +297,47 @@ class PrivateLinearModel(BaseEstimator):
                 data_norm=self.data_norm,
                 fit_intercept=self.fit_intercept,
             )
-            steps = check_steps(choice.steps, self.data_norm)
+            steps = choice.steps
+            if self.inference:
+                steps = whitened(steps, people.size, plan.width, settings.budget)
+            steps = check_steps(steps, self.data_norm)
             method = self._divide(settings.budget, steps, choice.solver)
         elif plan.bounds is None:
             method = settings.method
         else:
             steps = check_steps(steps, self.data_norm)
             method = self._divide(settings.budget, steps, settings.method.solver)
-        if not people.even or by_class is not None:
-            method = self._balanced(method, settings, people, by_class)
+        if not people.even or by_class is not None or self.inference:
+            method = self._measured(method, settings, plan, people, by_class, n_models)
         return replace(method, expansion=plan.expansion, width=plan.width)
 
-    def _balanced(
-        self, method: _Method, settings: _Settings, people: People, by_class: ClassWeights | None
+    def _measured(
+        self,
+        method: _Method,
+        settings: _Settings,
+        plan: feature_rule.Plan,
+        people: People,
+        by_class: ClassWeights | None,
+        n_models: int,
     ) -> _Method:
-        """Add a measurement of what the rows weigh, where weights do not add up to the units.
+        """Reserve a part for what the rows weigh, and one for inference about each model.
 
-        It is made always for balanced classes, else for solvers whose plan may depend on it.
+        Weights that do not add up to the units are measured always for balanced classes, else for
+        solvers whose plan may depend on them.
         """
-        people.check_solver(method.solver, weighted=by_class is not None)
-        balanced = by_class is not None and by_class.values is None
-        if not (method.solver.private and (balanced or _adapts(method.solver))):
+        balance, inference, solver = None, (), method.solver
+        if not people.even or by_class is not None:
+            people.check_solver(solver, weighted=by_class is not None)
+            balanced = by_class is not None and by_class.values is None
+            if solver.private and (balanced or _adapts(solver)):
+                balance = Balance.of(settings.budget, people.size, solver.composes)
+        if self.inference:
+            check_inference(settings.loss, solver, plan.expansion)
+            size = plan.width + int(self.fit_intercept)
+            inference = reserved(people.size, size, settings.budget, n_models)
+        if balance is None and not inference:
             return method
-        balance = Balance.of(settings.budget, people.size, method.solver.composes)
-        divided = self._divide(settings.budget, method.steps, method.solver, balance)
+        divided = self._divide(settings.budget, method.steps, solver, balance, inference)
         divided.solver.check(settings.loss, divided.models)
         return divided
 
@@ -391,7 +422,7 @@ class PrivateLinearModel(BaseEstimator):
         if not method.solver.private:
             stated = "NOT PRIVATE"
         note("Fit of %s by %s: %s.", type(self).__name__, method.solver.name, stated)
-        solutions = []
+        solutions, evidence = [], []
         bar = None
         if self.verbose:
             shares = sum(step.share for step in method.steps)
@@ -399,9 +430,10 @@ class PrivateLinearModel(BaseEstimator):
         watching = [each for each in (self.progress, bar) if each is not None]
         try:
             first = None if y is None else rules[0](y)
-            rows, fitted, problem = self._prepare(
+            rows, fitted, problem, noises = self._prepare(
                 method, problem, spends, X, first, account, bits, people, by_class
             )
+            opened = self._open_inference(method, X, y, rules, rows, fitted, account, noises)
             for model, stream in enumerate(bits.spawn(n_models)):
                 # made when needed: targets of many classes would outgrow a narrow table
                 rule = rules[model]
@@ -411,7 +443,17 @@ class PrivateLinearModel(BaseEstimator):
                     part = rows if model == 0 else rows.with_targets(rule(y))
                 curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
                 progress = partial(_report, watching, model) if watching else None
-                solutions.append(method.solver.solve(problem, curator, method.models, progress))
+                solution = method.solver.solve(problem, curator, method.models, progress)
+                if opened:
+                    uneven = not people.even or by_class is not None or people.units is not None
+                    found = Inference.measure(
+                        *opened[model], problem, solution.weights, weighted=uneven
+                    )
+                    evidence.append(found)
+                    if not found.reason:  # else the fitted weights are better
+                        known = {"clip": None, "deviation": None}
+                        solution = replace(solution, weights=found.weights, **known)
+                solutions.append(solution)
         except BaseException:
             account.abandon()
             if bar is not None:
@@ -430,6 +472,8 @@ class PrivateLinearModel(BaseEstimator):
         of_steps = (*(step.condition for step in fitted), divided) if method.mechanisms else ()
         if method.balance is not None:
             of_steps = (method.balance.condition, *of_steps)
+        if method.inference:
+            of_steps = (*of_steps, method.inference[0].condition)
         conditions = (*of_steps, *solutions[0].conditions)
         if y is None:
             conditions += (_WORKERS.format(X.place),)
@@ -455,6 +499,7 @@ class PrivateLinearModel(BaseEstimator):
         self.solver_ = method.solver.name
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
+        self._evidence, self.size_ = tuple(evidence), people.size
         self._note(solutions[0], method.steps)
         self.trace_ = Trace(
             replace(entry, model=model)
@@ -470,6 +515,38 @@ class PrivateLinearModel(BaseEstimator):
         kind = {"estimator": type(self).__name__, "solver": solver.name}
         return ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
 
+    def _open_inference(
+        self,
+        method: _Method,
+        X: Any,
+        y: NDArray[Any] | None,
+        rules: Sequence[Rule],
+        rows: Any,
+        fitted: tuple[FittedStep, ...],
+        account: Account,
+        noises: Sequence[Noise],
+    ) -> list[tuple[Curator, float]]:
+        """Open what was reserved for inference: a curator and its μ² for each model.
+
+        It must be open before the models. Its rows have the weights of the model's.
+        """
+        opened = []
+        first = len(method.mechanisms) - len(method.inference)
+        for model in range(len(method.inference)):
+            far = pipeline.distant_rows(
+                fitted,
+                X,
+                None if y is None else rules[model](y),
+                fit_intercept=self.fit_intercept,
+                data_norm=self.data_norm,
+                weights=None if y is None else rows.row_weights,
+            )
+            far = far.with_targets(rules[model]) if y is None else far
+            curator = Curator(far, account, noises[first + model])
+            _, total = curator.open_reserved(first + model)
+            opened.append((curator, float(total)))
+        return opened
+
     def _prepare(
         self,
         method: _Method,
@@ -481,7 +558,7 @@ class PrivateLinearModel(BaseEstimator):
         bits: Bits,
         people: People,
         by_class: ClassWeights | None,
-    ) -> tuple[Any, tuple[FittedStep, ...], Problem]:
+    ) -> tuple[Any, tuple[FittedStep, ...], Problem, Sequence[Noise]]:
         """Reserve the shares of the steps and of the balance; transform and weigh the rows.
 
         Steps see rows with weights by which every unit counts once, the model those of the caller.
@@ -495,12 +572,12 @@ class PrivateLinearModel(BaseEstimator):
         copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
         copy = pipeline.check_table(steps, X, problem.n_features, copy=copy)
         if method.mechanisms:
-            parts = steps if balance is None else (*steps, balance)
+            parts = (*steps, *(() if balance is None else (balance,)), *method.inference)
             account.reserve([(part.name, part.share) for part in parts], method.solver.composes)
         noises = [Noise(stream) for stream in bits.spawn(len(method.mechanisms))]
         rows, fitted = pipeline.transform(
             steps,
-            method.mechanisms,
+            method.mechanisms[: len(steps)],
             X,
             targets,
             account,
@@ -512,13 +589,13 @@ class PrivateLinearModel(BaseEstimator):
             expansion=method.expansion,
         )
         if people.even and by_class is None:
-            return rows, fitted, problem
+            return rows, fitted, problem, noises
         codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
         count = 1 if by_class is None else by_class.count
         totals = None
         if balance is not None:
-            part, mechanism = len(steps), method.mechanisms[-1]
-            own = (people.model_weights(), account, part, mechanism, noises[-1])
+            part, mechanism = len(steps), method.mechanisms[len(steps)]
+            own = (people.model_weights(), account, part, mechanism, noises[len(steps)])
             totals = balance.measure(codes, count, *own)
         elif not method.solver.private:
             totals = people.totals(codes, count)
@@ -528,7 +605,7 @@ class PrivateLinearModel(BaseEstimator):
             problem = replace(problem, n_rows=min(max(1, size), people.size))
         if by_class is not None:
             people = people.times(factors[codes])
-        return rows.with_weights(people.model_weights()), fitted, problem
+        return rows.with_weights(people.model_weights()), fitted, problem, noises
 
     def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
         """Keep what predictions need to know of a solution on rows after these steps."""
@@ -576,6 +653,11 @@ class PrivateLinearModel(BaseEstimator):
         if self.deviation_ is not None:
             self.deviation_ *= scale
         affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
+        self.covariances_ = tuple(
+            Covariance.of(found, affine, intercept=self.fit_intercept, scale=scale)
+            for found in self._evidence
+        )
+        del self._evidence
         carried = affine.adjoint(np.column_stack([slopes, constants]))
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 
@@ -593,6 +675,53 @@ class PrivateLinearModel(BaseEstimator):
         """Return the privacy card of the fit, which notebooks display; see `discreet.card.card`."""
         check_is_fitted(self, "coef_")
         return card(self, **details)
+
+    def summary(
+        self,
+        level: float = 0.95,
+        *,
+        odds_ratios: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> Summary:
+        """Return the table of coefficients with standard errors, p-values and intervals.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level of the intervals.
+        odds_ratios : bool
+            Whether to add exp(coefficient) and its interval; for logistic models.
+        names : sequence of str, optional
+            Names of the columns of X, if it was fitted without.
+
+        Returns
+        -------
+        Summary
+            Text when printed, HTML in a notebook, ``to_frame()`` for pandas. It is made of
+            released numbers: nothing is spent. docs/inference.md explains its columns.
+        """
+        return coefficients.summary(self, level, odds_ratios=odds_ratios, names=names)
+
+    def conf_int(self, level: float = 0.95) -> FloatArray:
+        """Return confidence intervals of the coefficients, intercept first, as rows (low, high).
+
+        Rows are NaN where an interval cannot be trusted. Several models have one table each.
+        """
+        return coefficients.conf_int(self, level)
+
+    @property
+    def cov_params_(self) -> FloatArray:
+        """Covariance of the coefficients, intercept first; NaN where it cannot be trusted."""
+        return coefficients.cov_params(self)
+
+    @property
+    def standard_errors_(self) -> FloatArray:
+        """Standard errors of the coefficients, intercept first; NaN where there are none."""
+        return coefficients.standard_errors(self)
+
+    def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
+        """Draw the coefficients with their intervals: a forest plot of released numbers."""
+        return coefficients.plot(self, level, names)
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None

@@ -21,10 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
+from discreet.estimators import coefficients
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
 from discreet.estimators.people import ClassWeights, People, check_class_weight
+from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
@@ -100,9 +102,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                     "class_weight is for tables of this process, and these rows are on workers."
                 )
             by_class = ClassWeights.of(self.class_weight, classes, codes)
-        method = self._method(settings, X, people, by_class)
         two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
-        multinomial = logistic and not two and method.solver.takes_outputs
+        method = self._method(settings, X, people, by_class, 1 if two else len(classes))
+        multinomial = logistic and not two and method.solver.takes_outputs and not self.inference
         if multinomial:
             settings = replace(settings, loss=Softmax(len(classes)))
         if multinomial:
@@ -338,6 +340,9 @@ class LogisticRegression(LinearClassifier):
         Numeric columns, by number or name, that features are made of. A mapping has their public
         bounds: ``{"age": (17, 90), "hour": (0, 24, "bins"), "income": None}``. Bounds that are not
         given are chosen privately, with a tenth of the budget.
+    inference : bool, default=False
+        Whether to take half of the budget for standard errors and intervals of the coefficients
+        (docs/inference.md). More than two classes are then fitted one against the rest.
     classes : array-like, optional
         The set of labels (public). Taken from y, with a warning, if not given.
     class_weight : dict or "balanced", optional
@@ -380,6 +385,11 @@ class LogisticRegression(LinearClassifier):
         The fitted steps of the preparation; ``prepared_coef_`` belongs to rows after them.
     link_ : Link
         Map from scores of two classes to probabilities.
+    covariances_ : tuple of Covariance
+        With ``inference=True``, one per model, split by source. `summary`, `conf_int`,
+        ``cov_params_`` and ``standard_errors_`` show it.
+    size_ : int
+        Number of rows, or of people: public.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -427,6 +437,20 @@ class LogisticRegression(LinearClassifier):
         even = np.full_like(positive, 1 / positive.shape[1])
         return np.divide(positive, sums, out=even, where=sums > 0)
 
+    def predict_interval(self, X: Any, level: float = 0.95) -> Intervals:
+        """Return intervals for the probability of the second of two classes at the rows of X.
+
+        They are those of the score, through the logistic function: ``low`` and ``high`` are
+        probabilities, the variances by source are of the score.
+        """
+        check_is_fitted(self, "coef_")
+        if len(self.classes_) != 2:
+            raise NotSupported("intervals of probabilities are for models of two classes.")
+        table = self._read_new(X)
+        scores = self._margins(table)[:, 0]
+        found = coefficients.intervals(self, table, scores, level, 0.0)
+        return found._replace(low=expit(found.low), high=expit(found.high))
+
     @by_blocks
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return logarithms of `predict_proba`."""
@@ -450,7 +474,7 @@ class LinearSVC(LinearClassifier):
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
 rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
-        As in `LogisticRegression`.
+        As in `LogisticRegression`; there is no ``inference`` for it.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not
         smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not convex: only

@@ -32,6 +32,7 @@ from discreet.estimators.levels import DiscreteTimeSurvival, LevelModel, Ordinal
 from discreet.estimators.log_linear import GammaRegressor, PoissonRegressor
 from discreet.estimators.regressors import HuberRegressor, LinearRegression, QuantileRegressor
 from discreet.files import replacing
+from discreet.inference import Covariance
 from discreet.preparation import (
     FITTED_STEPS,
     STEPS,
@@ -99,6 +100,17 @@ class _Weights(_Entry):
     intercept: list[Number]
 
 
+class _Covariance(_Entry):
+    """Covariance of one model's coefficients, by source; see `discreet.inference.Covariance`."""
+
+    sampling: list[list[Number]]
+    noise: list[list[Number]]
+    bias: list[list[Number]]
+    refused: list[bool]
+    reason: str
+    dispersion: Number
+
+
 class _Fitted(_Entry):
     """Fitted attributes. A regressor has one row of coefficients.
 
@@ -119,6 +131,8 @@ class _Fitted(_Entry):
     multinomial: bool | None
     link: _Link | None
     levels: Annotated[list[Number], Meta(min_length=1)] | None
+    covariances: list[_Covariance]
+    size: Annotated[int, Meta(ge=0)]
 
 
 class _Estimator(_Entry):
@@ -402,6 +416,16 @@ def _fitted(estimator: Any) -> _Fitted:
         multinomial=state.get("multinomial"),
         link=None if link is None else _Link(link.slope, link.noise),
         levels=None if "levels" not in state else state["levels"].tolist(),
+        covariances=[
+            _Covariance(
+                *(np.nan_to_num(part).tolist() for part in each.sources),
+                np.asarray(each.refused).tolist(),
+                each.reason,
+                float(each.dispersion),
+            )
+            for each in state["covariances"]
+        ],
+        size=int(state["size"]),
     )
 
 
@@ -486,10 +510,28 @@ def _restored(stored: _Estimator) -> Any:
             raise ValueError(f"there must be {expected_levels} levels.")
     prepared = fitted.prepared or _Weights(fitted.coef, fitted.intercept)
     whole = width if fitted.prepared is None else seen
-    for weights, size in ((_Weights(fitted.coef, fitted.intercept), width), (prepared, whole)):
+    for weights, count in ((_Weights(fitted.coef, fitted.intercept), width), (prepared, whole)):
         coef, intercept = weights.coef, weights.intercept
-        if [len(row) for row in coef] != [size] * n_models or len(intercept) != n_models:
-            raise ValueError(f"coef must have the shape {(n_models, size)}, intercept {n_models}.")
+        if [len(row) for row in coef] != [count] * n_models or len(intercept) != n_models:
+            raise ValueError(f"coef must have the shape {(n_models, count)}, intercept {n_models}.")
+    size = width + int(estimator.fit_intercept)
+    for each in fitted.covariances:
+        if [len(row) for row in (*each.sampling, *each.noise, *each.bias)] != [size] * (3 * size):
+            raise ValueError(f"a covariance must have the shape {(size, size)}.")
+        if len(each.refused) != size or len(fitted.covariances) != n_models:
+            raise ValueError("there must be one covariance per model, for all coefficients.")
+    estimator.size_ = fitted.size
+    estimator.covariances_ = tuple(
+        Covariance(
+            np.array(each.sampling),
+            np.array(each.noise),
+            np.array(each.bias),
+            np.array(each.refused),
+            each.reason,
+            each.dispersion,
+        )
+        for each in fitted.covariances
+    )
     estimator.coef_, estimator.intercept_ = np.array(fitted.coef), np.array(fitted.intercept)
     estimator.prepared_coef_ = np.array(prepared.coef)
     estimator.prepared_intercept_ = np.array(prepared.intercept)

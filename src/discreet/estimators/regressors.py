@@ -13,10 +13,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
+from discreet.estimators import coefficients
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
 from discreet.estimators.people import Exposure, People
+from discreet.inference import Intervals
 from discreet.objectives import L2, Huber, Loss, Pinball, SmoothPinball, Squared
 from discreet.solvers import resolve
 from discreet.validate import FloatArray, number
@@ -107,6 +109,32 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         """Return predictions for margins, each from its margin alone, within the public bounds."""
         return margins if self.target_bounds is None else np.clip(margins, *self._bounds())
 
+    def predict_interval(self, X: Any, level: float = 0.95, *, target: bool = True) -> Intervals:
+        """Return intervals for new targets, or for their mean, at the rows of X.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            New rows.
+        level : float
+            Probability that an interval should hold what it is for.
+        target : bool
+            True for the target of a new row (a prediction interval, with normal residuals), False
+            for its mean.
+
+        Returns
+        -------
+        Intervals
+            ``low`` and ``high``, clipped to ``target_bounds``, and the variances by source. NaN
+            where a coefficient that is used has no interval.
+        """
+        check_is_fitted(self, "coef_")
+        table = self._read_new(X)
+        scores = self._margins(table)[:, 0]
+        residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
+        found = coefficients.intervals(self, table, scores, level, residual)
+        return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
+
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._target_units()
         return super()._objective()
@@ -161,7 +189,7 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, verbose
+rows_per_unit, features, numeric, inference, random_state, ledger, progress, verbose
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -181,7 +209,8 @@ rows_per_unit, features, numeric, random_state, ledger, progress, verbose
         clipped to ``target_bounds``.
     intercept_ : float
         Constant term.
-    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_
+    features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, preparation_, \
+covariances_, size_
         As in `LogisticRegression`.
 
     Notes
@@ -205,7 +234,7 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
+rows_per_unit, features, numeric, inference, random_state, ledger, progress, verbose, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if

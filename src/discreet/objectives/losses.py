@@ -84,6 +84,9 @@ class Loss(ABC):
     n_outputs : int
         Number of margins per row, each with its own weights; 1 but for multi-class losses. With
         more than one, the last axis of margins and of slopes runs over them.
+    dispersion : float, optional
+        Mean of φ'² over that of φ'' if φ is minus a log likelihood, and it is known: 1 for the
+        logistic loss. Where it is None, inference measures it (docs/inference.md).
     """
 
     name: ClassVar[str]
@@ -92,6 +95,7 @@ class Loss(ABC):
     curves_unevenly: ClassVar[bool] = False
     parameter = 0.0
     n_outputs = 1
+    dispersion: ClassVar[float | None] = None
 
     @property
     @abstractmethod
@@ -144,6 +148,14 @@ class Loss(ABC):
             curvature *= max(0.5, math.erf(self.slope_bound / (deviation * math.sqrt(2.0))))
         return Local(mean, 1.0, deviation, curvature)
 
+    def limited(self, slope: float) -> Loss:
+        """Return this loss with |φ'| cut to ``slope``, where that estimates the same weights.
+
+        It does for the distance from a target with symmetric errors: Huber's loss for the squared
+        one. Other losses return themselves.
+        """
+        return self
+
     @abstractmethod
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target), which is at least 0."""
@@ -166,6 +178,7 @@ class Logistic(Loss):
     slope_bound = 1.0
     curvature_bound = 0.25
     gradient_corners = 1  # φ' never changes its sign
+    dispersion: ClassVar[float | None] = 1.0
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
@@ -321,6 +334,10 @@ class Huber(Loss):
         """Bound on |φ'|."""
         return self.threshold
 
+    def limited(self, slope: float) -> Loss:
+        """Return the loss with the smaller threshold."""
+        return Huber(min(slope, self.threshold))
+
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
         t = self.threshold
@@ -348,6 +365,10 @@ class Squared(Loss):
     task: ClassVar[Task] = "regression"
     slope_bound = math.inf
     curvature_bound = 1.0
+
+    def limited(self, slope: float) -> Loss:
+        """Return Huber's loss of this threshold."""
+        return Huber(slope)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)

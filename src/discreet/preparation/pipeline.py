@@ -27,6 +27,7 @@ from discreet.objectives import Problem
 from discreet.preparation.features import Expansion, FeatureMap
 from discreet.preparation.magnitude import Magnitude
 from discreet.preparation.steps import (
+    RADII,
     Bounds,
     FittedBounds,
     FittedRadius,
@@ -254,6 +255,51 @@ def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
             assert after is not None  # no other step depends on the norm of a row
             affine = after
     return affine
+
+
+FAR = 256.0
+"""Rows that inference reads are scaled down to this many times the radius, not to the radius."""
+
+
+def distant_rows(
+    steps: Sequence[FittedStep],
+    X: Any,
+    targets: FloatArray | None,
+    *,
+    fit_intercept: bool,
+    data_norm: float | None = None,
+    weights: RowWeights | None = None,
+) -> Rows:
+    """Return rows under the map of a preparation, but scaled down far beyond its `Radius` only.
+
+    Answers about such rows must bound each row's part themselves, as `Curator.score_sum` does.
+
+    Privacy
+    -------
+    A row of the result is a function of that row and of released numbers.
+    """
+    table: Any = X
+    affine: AffineMap | None = None
+    for step in steps:
+        if isinstance(step, FittedRadius):
+            far = FittedRadius(min(FAR * step.radius, RADII[1]))
+            start = far.affine_map(affine, table.shape[1])
+            if start is None and affine is not None:  # rows are scaled down to a norm already
+                affine = affine.scaled(1.0 / step.radius)
+            elif start is not None:
+                affine = start.scaled(far.radius / step.radius)
+            continue
+        affine = step.affine_map(affine, table.shape[1])
+        if affine is None:
+            table = _applied(step, table, own=False)
+    if affine is None:
+        settings: Any = {"fit_intercept": fit_intercept, "row_norm": data_norm}
+        return _rows_of(table, targets, weights=weights, **settings)
+    base: Any = _rows_of(table, targets, fit_intercept=False, weights=weights)
+    if affine.units.ndim:
+        base = base.with_units(affine.units)
+    rows: Rows = base.with_row_norm(affine.row_norm)
+    return rows.transformed(affine, fit_intercept=fit_intercept)
 
 
 def linear_scores(

@@ -131,12 +131,12 @@ def outer_sum(data: RowData) -> Sum:
             block += scaled.T @ scaled
         return block
 
-    total = _triangle_sum(block_sum, size, data.n_rows, entries, block_rows)
+    total = triangle_sum(block_sum, size, data.n_rows, entries, block_rows)
     error = gradient_error(data.public_size, block_rows, clip, OUTER_ROUNDINGS) * clip
     return Sum(total, error)
 
 
-def _triangle_sum(
+def triangle_sum(
     block_sum: Callable[[int, int], FloatArray], size: int, *numbers: int
 ) -> FloatArray:
     """Add up the matrices of blocks, as `sum_blocks` does; return the weighted triangle.
@@ -200,7 +200,7 @@ def xy_moment_sum(
         return block
 
     entries = data.n_rows * size * size
-    values = _triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
+    values = triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
     error = gradient_error(data.public_size, OUTER_ROWS, clip, OUTER_ROUNDINGS) * clip
     return Sum(values, error)
 

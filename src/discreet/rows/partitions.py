@@ -196,6 +196,10 @@ class PartitionedRows:
     xy_moment_sum = _asked("xy_moment_sum", _sum)
     target_sum = _asked("target_sum", _sum)
     exponent_counts = _asked("exponent_counts", _sum)
+    score_sum = _asked("score_sum", _sum)
+    curvature_sum = _asked("curvature_sum", _sum)
+    score_square_sum = _asked("score_square_sum", _sum)
+    slope_counts = _asked("slope_counts", _counts)
     norm_counts = _asked("norm_counts", _counts)
     column_counts = _asked("column_counts", _counts)
 

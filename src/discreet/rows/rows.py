@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.ranges import cell_counts
 from discreet.core.rows import Counts
-from discreet.rows import curvature, descents, moments, sums
+from discreet.rows import curvature, descents, moments, scores, sums
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
@@ -105,6 +105,9 @@ class Rows(RowData):
     xy_moment_sum = moments.xy_moment_sum
     target_sum = moments.target_sum
     exponent_counts = moments.exponent_counts
+    score_sum = scores.score_sum
+    curvature_sum = scores.curvature_sum
+    score_square_sum = scores.score_square_sum
 
     # Descents and objectives on exact rows
 
@@ -233,6 +236,11 @@ class Rows(RowData):
         column = self.table.column(index, 0, self.n_rows)
         own = self.weights * WEIGHT_STEPS
         return Counts(cell_counts(column, edges, own), WEIGHT_STEPS if own.size else 1)
+
+    def slope_counts(self, weights: FloatArray, loss: Any, candidates: FloatArray) -> Counts:
+        """Count the sizes of the loss's slopes at weights, between public candidates."""
+        sizes, own = scores.slope_sizes(self, weights, loss), self.weights * WEIGHT_STEPS
+        return Counts(cell_counts(sizes, candidates, own), WEIGHT_STEPS if own.size else 1)
 
     # Tables made of the rows (private, like the rows)
 

@@ -131,6 +131,18 @@ def clipped_sum(
 
     With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
     """
+    return carried_back(data, clipped_total(data, margins, loss, clip, sizes, missing), clip)
+
+
+def clipped_total(
+    data: RowData,
+    margins: FloatArray,
+    loss: Loss,
+    clip: float,
+    sizes: FloatArray | None,
+    missing: FloatArray | None = None,
+) -> FloatArray:
+    """Return the sum of `clipped_sum` over stored rows and their factors, of shape (1, d + 1)."""
     table, targets, scales, own = data.table, data.targets, data.scales, data.weights
     code, parameter = kernel_code(loss)
     X = table.array if code and isinstance(table, DenseTable) and table.as_stored else None
@@ -167,7 +179,7 @@ def clipped_sum(
         return values
 
     size = (data.n_rows, table.n_entries, table.block_rows)
-    return carried_back(data, sum_blocks(block_sum, table.n_features + 1, *size)[None, :], clip)
+    return sum_blocks(block_sum, table.n_features + 1, *size)[None, :]
 
 
 def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float) -> Sum:

@@ -28,7 +28,7 @@ from discreet.core import (
     SelectionMechanism,
 )
 from discreet.core.bits import Bits, SystemBits
-from discreet.objectives import Hinge
+from discreet.objectives import Hinge, Huber
 from tests.audit.internals import from_grid, on_grid
 
 from .harness import (
@@ -73,7 +73,7 @@ def release_attacks(*, epsilon: float, delta: float, bits: Bits | None = None) -
         Some have the same subject: other tables, or the other relation.
     """
     harness = Harness(float(epsilon), float(delta), SystemBits() if bits is None else bits)
-    parts = (_vectors, _gradients, _selections, summary_attacks)
+    parts = (_vectors, _gradients, _scores, _selections, summary_attacks)
     return [attack for part in parts for attack in part(harness)]
 
 
@@ -189,6 +189,46 @@ def _sampled(
         return np.concatenate(answers).reshape(-1, 2)[:count]
 
     return draw
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def _scores(harness: Harness) -> Iterator[Attack]:
+    """Attack scores, Hessians and squared scores: a row of just the norm of the clip, or another.
+
+    Longer rows count less.
+    """
+    mechanism, loss, start = Gaussian(1 / harness.mu), Huber(1.0), np.zeros(2)
+
+    def score(curator: Curator) -> FloatArray:
+        return curator.score_sum(loss, start, clip=1.0, mechanism=mechanism).values
+
+    def hessian(curator: Curator) -> FloatArray:
+        return curator.curvature_sum(loss, start, clip=1.0, mechanism=mechanism).values
+
+    def squares(curator: Curator) -> FloatArray:
+        return curator.score_square_sum(loss, start, clip=1.0, mechanism=mechanism).values
+
+    first, second = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    for relation in Relation:
+        none = relation is Relation.ADD_REMOVE
+        across = [1.0, 0.0, 0.0 if none else -1.0]
+        cases = [
+            ("score", 0 * first if none else -first, 9.0, score, [1.0, 0.0]),
+            ("Hessian", 0 * first if none else second, 0.0, hessian, across),
+            ("squared score", 0 * first, 9.0, squares, [1.0]),
+        ]
+        for name, other, target, asked, direction in cases:
+            tables = ((other, np.full(1, -target)), (first, np.full(1, -target)))
+            yield harness.attack(
+                f"release: {name}",
+                "a row of the norm of the clip, or none, its negative or one across",
+                relation,
+                harness.asking(tables, relation, asked),
+                pure=False,
+                projection_on_the_row=projection(np.array(direction)),
+            )
 
 
 # -- selections ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
 from discreet.estimators import LinearRegression, LinearSVC
+from discreet.objectives import Squared
 from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Step, Whiten
 from discreet.rows import EXPONENTS
 from tests.audit.internals import (
@@ -195,6 +196,9 @@ def _ranges(harness: Harness) -> Iterator[Attack]:
     def median(curator: Curator) -> FloatArray:
         return np.array([curator.median_norm(mechanism=choice)])
 
+    def slopes(curator: Curator) -> FloatArray:
+        return np.array([curator.median_slope(Squared(), np.zeros(1), mechanism=choice)])
+
     def bounds(curator: Curator) -> FloatArray:
         return np.array(curator.column_bounds(0, coverage=0.98, mechanism=half))
 
@@ -205,6 +209,14 @@ def _ranges(harness: Harness) -> Iterator[Attack]:
             "a row that makes few candidates better and many worse",
             relation,
             harness.asking(tables, relation, median),
+            a_choice_among_the_few=among_few,
+        )
+        targets = [(np.zeros_like(X), -X[:, 0]) for X, _ in tables]
+        yield harness.attack(
+            "release: median size of slopes",
+            "a residual that makes few candidates better and many worse",
+            relation,
+            harness.asking((targets[0], targets[1]), relation, slopes),
             a_choice_among_the_few=among_few,
         )
         tables, moved = _bounds_pair(harness, relation)

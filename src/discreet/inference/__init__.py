@@ -1,0 +1,8 @@
+"""Inference from released numbers: what a fit measures for it, covariances, tables, intervals."""
+
+from discreet.inference.covariance import Covariance, Intervals, score_intervals
+from discreet.inference.measure import Evidence, Inference
+from discreet.inference.summary import Coefficients, Summary
+
+__all__ = ["Coefficients", "Covariance", "Evidence", "Inference", "Intervals", "Summary"]
+__all__ += ["score_intervals"]

@@ -1,0 +1,148 @@
+"""Covariances of coefficients in units of X, split by source, from the evidence of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.stats import norm
+
+from discreet.inference.measure import Evidence
+from discreet.rows import AffineMap
+from discreet.validate import FloatArray, number
+
+__all__ = ["Covariance", "Intervals", "Parts", "p_values", "quantile", "score_intervals"]
+
+SURE = 9.0
+"""A coefficient leans on directions that are not determined if its squared part in them is larger
+than this many times what noise alone makes of it."""
+
+NOT_DETERMINED = (
+    "the coefficient leans on directions that rows and budget do not determine: its column is "
+    "(nearly) a combination of others, or too rare"
+)
+
+
+class Parts(NamedTuple):
+    """Variances of some linear combinations of the coefficients, by source."""
+
+    sampling: FloatArray
+    noise: FloatArray
+    bias: FloatArray
+
+    @property
+    def variance(self) -> FloatArray:
+        """The sum of all parts."""
+        return self.sampling + self.noise + self.bias
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard errors: roots of the variance."""
+        return np.sqrt(self.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Covariance of one model's coefficients, its intercept last if there is one.
+
+    Attributes
+    ----------
+    sampling, noise, bias : ndarray
+        Covariance of what another sample of people would change, of the privacy noise, and a bound
+        on the mean square of a bias.
+    refused : ndarray of bool
+        Coefficients without an interval.
+    reason : str
+        Why; empty if there are none.
+    dispersion : float
+        Estimated variance of residuals in units of the target; for other losses, the mean squared
+        score over the mean curvature.
+    """
+
+    sampling: FloatArray
+    noise: FloatArray
+    bias: FloatArray
+    refused: Any
+    reason: str
+    dispersion: float
+
+    @classmethod
+    def of(cls, evidence: Evidence, affine: AffineMap, *, intercept: bool, scale: float) -> Self:
+        """Carry the evidence through the map of a preparation; targets were divided by a scale."""
+        size = len(evidence.weights)
+        basis = np.eye(size, size if intercept else size + 1)  # a constant that may be missing
+        to_x = scale * affine.adjoint(basis)[:, :size].T  # coefficients of X from those of rows
+        found = (evidence.sampling, evidence.noise, evidence.bias, evidence.floor)
+        sampling, noise, bias, floor = (to_x @ part @ to_x.T for part in found)
+        blind = np.square(to_x @ evidence.blind.T).sum(axis=1)
+        leans = blind > SURE * np.diag(floor)
+        refused = leans & (evidence.usual * blind > np.diag(sampling + noise))
+        reason = NOT_DETERMINED if refused.any() else ""
+        if evidence.reason:
+            refused, reason = np.ones(size, dtype=bool), evidence.reason
+        return cls(sampling, noise, bias, refused, reason, evidence.dispersion * scale**2)
+
+    @property
+    def sources(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The three covariances."""
+        return self.sampling, self.noise, self.bias
+
+    @property
+    def total(self) -> FloatArray:
+        """The covariance matrix; rows and columns of refused coefficients are NaN."""
+        whole = self.sampling + self.noise + self.bias
+        whole[self.refused] = np.nan
+        whole[:, self.refused] = np.nan
+        return whole
+
+    def parts(self, combinations: FloatArray | None = None) -> Parts:
+        """Return variances of the coefficients, or of rows of linear combinations of them.
+
+        A combination with a refused coefficient has none.
+        """
+        if combinations is None:
+            variances = [np.diag(part).copy() for part in self.sources]
+            for part in variances:
+                part[self.refused] = np.nan
+            return Parts(*variances)
+        rows = np.atleast_2d(combinations)
+        found = [((rows @ part) * rows).sum(axis=1) for part in self.sources]
+        touched = (rows[:, self.refused] != 0).any(axis=1)
+        return Parts(*(np.where(touched, np.nan, part) for part in found))
+
+
+def quantile(level: float) -> float:
+    """Return the normal quantile of a two-sided interval of this level."""
+    level = number("level", level, above=0.0, below=1.0, remedy="Usual is 0.95.")
+    return float(norm.ppf(0.5 + level / 2))
+
+
+def p_values(z: FloatArray) -> FloatArray:
+    """Return two-sided p-values of normal statistics."""
+    return np.asarray(2 * norm.sf(np.abs(z)), dtype=np.float64)
+
+
+class Intervals(NamedTuple):
+    """Intervals of predictions, and the variances they are made of.
+
+    ``low`` and ``high`` are in units of the prediction. The variances are those of the linear
+    predictor: of its sampling error, of the privacy noise, the bound on its bias and, for a new
+    target, of its residual.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    sampling: FloatArray
+    noise: FloatArray
+    bias: FloatArray
+    residual: float
+
+
+def score_intervals(
+    covariance: Covariance, rows: FloatArray, scores: FloatArray, level: float, residual: float
+) -> Intervals:
+    """Return intervals around linear scores of rows, a constant 1 last if the model has one."""
+    parts = covariance.parts(rows)
+    half = quantile(level) * np.sqrt(parts.variance + residual)
+    return Intervals(scores - half, scores + half, *parts, residual)

@@ -1,0 +1,404 @@
+"""What ``inference=True`` measures: a noisy Hessian and a last noisy score, and what follows.
+
+A model that was fitted for predictions is biased: rows and gradients are clipped, weights are
+shrunk. So a reserved share of the budget buys, on rows that are weighted by their norm instead of
+clipped, a second Hessian and a Newton step from it whose noise is known exactly. The weights depend
+on a row's features alone, hence the step aims at the model's true coefficients, without a penalty.
+
+The loss offers slope, curvature and their bounds, `Loss.limited` and `Loss.dispersion`; nothing
+here knows a family. docs/inference.md describes the method, docs/proofs/inference.md has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting import conversions
+from discreet.accounting.budget import Budget, Measure
+from discreet.core import Curator, ExponentialMechanism, Gaussian
+from discreet.objectives import Loss, Problem
+from discreet.validate import FloatArray, check_fields, number
+
+__all__ = ["Evidence", "Inference", "expected_error"]
+
+SHARE = 0.5
+"""Share of the budget that ``inference=True`` takes."""
+
+MEDIAN_PRECISION = 40.0
+MEDIAN_SHARES = (0.002, 0.05)
+"""Of the share: what buys the median norm, and that of slopes, is (this/(n·μ))², within limits."""
+
+FIRST_SHARE = 0.06
+"""Of the share: what buys the first Hessian, at the fitted weights."""
+
+SCORES = (3, 2)
+"""Numbers of scores that are measured before and after the second Hessian, at the same cost each.
+All but the first enter the estimate."""
+
+DISPERSION_SHARE = 0.05
+DISPERSION_NOISE = 0.06
+"""Of the share: what buys the mean squared score, where the loss does not state it or where its
+expected relative noise is below this."""
+
+HESSIAN_SHARES = (0.08, 0.4)
+HESSIAN_ERROR = 0.1
+"""The second Hessian takes what keeps its relative error at this, within these limits."""
+
+LEAST_EIGENVALUES = (0.7, 5.0)
+"""A direction is determined if the Hessian's eigenvalue is above the first times what noise moves
+it by, and above the second times the noise in one entry."""
+
+STUDENT = 3.8
+"""If a standard error has a relative error r, 95 % intervals need a variance of 1 + this·r² times
+as much, as with Student's t: 1.96² to first order."""
+
+HOPELESS_ERROR = 0.8
+"""Beyond this expected error nothing is measured: no direction would be determined."""
+
+CLIP_FACTORS = (1.3, 3.0)
+CLIP_NOISE = 0.3
+"""Clip of norms over √p: as large as noise below this share of the sampling error allows."""
+
+LIMIT = 3.5
+"""Slopes without a bound are cut to this many times their scale."""
+
+MEDIAN_OF_NORMAL = 0.6745
+"""Median size of a standard normal number."""
+
+LONGEST_STEP = 0.5
+"""The last points and the estimate may be apart by this many units of the linear predictor (of
+residuals, in regression): beyond, the Hessian at the estimate is not known."""
+
+LONGEST_MOVE = 3.0
+"""A step on the way there is no longer than this many units."""
+
+USUAL_CURVATURE, USUAL_SLOPE = 0.5, 0.35
+"""Mean curvature and root mean squared slope over their bounds, before anything is known."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Released numbers of one model, and what follows from them, in units of prepared rows.
+
+    Attributes
+    ----------
+    weights : ndarray
+        The estimate, the intercept last.
+    sampling, noise, bias : ndarray
+        Covariances of its sampling error and of the privacy noise in it, and a bound, as a mean
+        square, on what directions that are not determined do to the others.
+    blind : ndarray
+        Rows u∘scales: u are orthonormal directions of scaled weights that are not determined.
+    floor : ndarray
+        c·floor·c is what noise alone makes of the squared part of a combination c in ``blind``.
+    usual : float
+        Usual squared weight in a direction.
+    dispersion : float
+        Mean squared score over mean curvature; the residuals' variance in least squares.
+    reason : str
+        Why there are no intervals; empty if there are.
+    """
+
+    weights: FloatArray
+    sampling: FloatArray
+    noise: FloatArray
+    bias: FloatArray
+    blind: FloatArray
+    floor: FloatArray
+    usual: float
+    dispersion: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """The share of the budget that is reserved for inference about one model.
+
+    It has the interface of a preparation's step, as far as the division of a budget needs it.
+    """
+
+    share: float = SHARE
+    _: KW_ONLY
+    name: ClassVar[str] = "inference"
+
+    def __post_init__(self) -> None:
+        check_fields(self, number, "share", least=1e-6, most=1 - 1e-6)
+
+    def mechanism(self, measure: Measure, total: Fraction) -> Gaussian:
+        """Return a mechanism that would spend all of the share; parts of it are what is used."""
+        return Gaussian.sharing(float(total))
+
+    @property
+    def condition(self) -> str:
+        """Statement of what its privacy rests on."""
+        return (
+            f"{100 * self.share:.3g} % of the budget were reserved for inference: private medians, "
+            "noisy scores and Hessians of rows weighted by their norm"
+        )
+
+    @staticmethod
+    def measure(
+        curator: Curator,
+        total: float,
+        problem: Problem,
+        pilot: FloatArray,
+        *,
+        weighted: bool,
+    ) -> Evidence:
+        """Measure with a curator whose reserved share, ``total`` in μ², is open.
+
+        ``pilot`` are fitted weights of prepared rows; rows are ``weighted`` if they do not all
+        count one unit each.
+        """
+        return _Stage(curator, problem, weighted).run(pilot, total)
+
+
+def expected_error(n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE) -> float:
+    """Return the relative error of the Hessian that public numbers predict, at its largest share.
+
+    Beyond `HOPELESS_ERROR` a fit reserves nothing for inference.
+    """
+    mu = budget.to_gdp().mu * math.sqrt(share * HESSIAN_SHARES[1])
+    apart = math.sqrt(budget.relation.rows_changed)
+    return _hessian_error(n_rows, n_parameters, mu / apart, CLIP_FACTORS[0])
+
+
+def _hessian_error(n_rows: int, size: int, mu: float, factor: float) -> float:
+    """Return the largest eigenvalue of the Hessian's noise over its usual eigenvalue.
+
+    In units of the bound on curvature: rows have norm √p, and eigenvalues are `USUAL_CURVATURE`.
+    """
+    noise = factor**2 * size * math.sqrt(2 * size) / (max(n_rows, 1) * mu)
+    return noise / USUAL_CURVATURE
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The measurements of one model, all with one curator."""
+
+    curator: Curator
+    problem: Problem
+    weighted: bool
+
+    def run(self, pilot: FloatArray, total: float) -> Evidence:
+        """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
+        problem, mu = self.problem, math.sqrt(total)
+        n_rows, n_features = problem.n_rows, problem.n_features
+        median = _within((MEDIAN_PRECISION / (n_rows * mu)) ** 2, MEDIAN_SHARES)
+        choice = _selection(median * total)
+        norm = self.curator.median_norm(mechanism=choice)
+        factor = math.sqrt(n_features) / norm
+        rows = self.curator.columns(np.arange(n_features), factor=factor)
+        scales = np.full(pilot.size, factor)
+        if problem.fit_intercept:
+            scales[-1] = 1.0
+        weights = pilot / scales  # rows are longer, weights shorter
+        left = 1.0 - median - FIRST_SHARE
+        loss, unit = problem.loss, 1.0
+        if loss.limited(1.0) is not loss:
+            unit = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            loss, left = loss.limited(LIMIT * unit), left - median
+        known = 1.0 / (USUAL_SLOPE**2 * n_rows * mu * math.sqrt(DISPERSION_SHARE))
+        measured = loss.dispersion is None or self.weighted or known < DISPERSION_NOISE
+        left -= DISPERSION_SHARE if measured else 0.0
+        share, clip = self._clip(mu, left, pilot.size)
+        each = (left - share) / sum(SCORES) * total
+        asked = _Asked(rows, loss, n_rows, clip)
+        bent = loss is problem.loss  # its curvature depends on the weights
+        hessian = asked.hessian(weights, (FIRST_SHARE + (0.0 if bent else share)) * total)
+        path = _Path([], [], unit)
+        for _ in range(SCORES[0]):
+            deviation = path.add(weights, *asked.score(weights, each))
+            weights = path.next(hessian)
+        hessian = asked.hessian(weights, share * total) if bent else hessian
+        for _ in range(SCORES[1]):
+            deviation = path.add(weights, *asked.score(weights, each))
+            weights = path.next(hessian)
+        dispersion = loss.dispersion or 1.0
+        if measured:
+            squares = asked.squares(weights, DISPERSION_SHARE * total)
+            found = squares / max(float(np.trace(hessian.matrix)), 1e-300)
+            stated = loss.dispersion is not None and not self.weighted
+            dispersion = min(found, dispersion) if stated else found
+        return hessian.evidence(path, deviation, dispersion, n_rows, scales)
+
+    def _clip(self, mu: float, left: float, size: int) -> tuple[float, float]:
+        """Return the share of the second Hessian and the clip of norms, by public numbers."""
+        changed, n_rows = self.curator.relation.rows_changed, self.problem.n_rows
+        error = _hessian_error(n_rows, size, mu / math.sqrt(changed), CLIP_FACTORS[0])
+        share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
+        root = math.sqrt(size)
+        usual = 1 / USUAL_SLOPE
+        noise = changed * root * usual / (math.sqrt(n_rows * (left - share)) * mu)
+        by_hessian = HESSIAN_ERROR * math.sqrt(share) / error * CLIP_FACTORS[0] ** 2
+        factor = min(CLIP_NOISE / noise, math.sqrt(by_hessian), CLIP_FACTORS[1])
+        return share, root * max(CLIP_FACTORS[0], factor)
+
+
+def _within(value: float, limits: tuple[float, float]) -> float:
+    return min(max(value, limits[0]), limits[1])
+
+
+def _selection(total: float) -> ExponentialMechanism:
+    """Return a selection that costs at most ``total`` in μ²."""
+    each = conversions.bounded_range_from_mu(math.sqrt(total * (1 - 2.0**-36)))
+    return ExponentialMechanism(each, monotone=False)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Points at which scores were measured, and the scores; ``unit`` is that of residuals."""
+
+    points: list[FloatArray]
+    scores: list[FloatArray]
+    unit: float
+
+    def add(self, point: FloatArray, score: FloatArray, deviation: float) -> float:
+        """Add a point and its score; return the deviation of the score's noise."""
+        self.points.append(point)
+        self.scores.append(score)
+        return deviation
+
+    def next(self, hessian: _Hessian) -> FloatArray:
+        """Return the mean of where Newton's steps from all points but the first lead."""
+        point, score = self.means()
+        step = hessian.solve(score, least=2 * hessian.noise)
+        longest = LONGEST_MOVE * self.unit
+        return point - step * min(1.0, longest / max(float(np.linalg.norm(step)), 1e-300))
+
+    def means(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean point and the mean score, without the first if there are others."""
+        first = min(1, len(self.points) - 1)
+        return np.mean(self.points[first:], axis=0), np.mean(self.scores[first:], axis=0)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Means that a curator is asked for."""
+
+    curator: Curator
+    loss: Loss
+    n_rows: int
+    clip: float
+
+    def score(self, weights: FloatArray, total: float) -> tuple[FloatArray, float]:
+        """Return the noisy mean score, and the deviation of its noise."""
+        mechanism = Gaussian.sharing(total)
+        noisy = self.curator.score_sum(self.loss, weights, clip=self.clip, mechanism=mechanism)
+        return noisy.values / self.n_rows, noisy.deviation / self.n_rows
+
+    def hessian(self, weights: FloatArray, total: float) -> _Hessian:
+        """Return the noisy mean Hessian."""
+        mechanism = Gaussian.sharing(total)
+        noisy = self.curator.curvature_sum(self.loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = (self.loss.curvature_bound or 1.0) / self.n_rows
+        return _Hessian.of(bound * noisy.matrix(), bound * noisy.deviation)
+
+    def squares(self, weights: FloatArray, total: float) -> float:
+        """Return the noisy mean squared norm of scores, above the noise."""
+        mechanism = Gaussian.sharing(total)
+        noisy = self.curator.score_square_sum(
+            self.loss, weights, clip=self.clip, mechanism=mechanism
+        )
+        bound = (self.loss.slope_bound * self.clip) ** 2 / self.n_rows
+        return bound * max(float(noisy.values[0]), noisy.deviation)
+
+
+@dataclass(frozen=True)
+class _Hessian:
+    """A noisy mean Hessian: its eigenvalues and eigenvectors, and the noise in its entries."""
+
+    matrix: FloatArray
+    values: FloatArray
+    vectors: FloatArray
+    deviation: float
+
+    @classmethod
+    def of(cls, matrix: FloatArray, deviation: float) -> _Hessian:
+        return cls(matrix, *np.linalg.eigh(matrix), deviation)
+
+    @property
+    def noise(self) -> float:
+        """Largest eigenvalue of the noise, about."""
+        return self.deviation * math.sqrt(2 * len(self.values))
+
+    def solve(self, score: FloatArray, *, least: float) -> FloatArray:
+        """Return H⁻¹·score, eigenvalues raised to ``least``."""
+        moved = (score @ self.vectors) / np.maximum(self.values, least)
+        return np.asarray(self.vectors @ moved)
+
+    def evidence(
+        self, path: _Path, deviation: float, dispersion: float, n_rows: int, scales: FloatArray
+    ) -> Evidence:
+        """Take the last step and return what is known of its end, in units of prepared rows.
+
+        The inverse of a noisy matrix is too large on average: eigenvalues are raised by what
+        makes up for it (docs/inference.md).
+        """
+        start, score = path.means()
+        deviation /= math.sqrt(len(path.points) - 1)
+        known = self._known()
+        size, blind = start.size, self.vectors[:, ~known]
+        if 2 * int(known.sum()) < size:
+            no: FloatArray = np.full((size, size), np.nan)
+            last = (blind.T * scales, no, 1.0, dispersion, _HIDDEN)
+            return Evidence(start * scales, no, no, no, *last)
+        values, vectors = self.values[known], self.vectors[:, known]
+        inverse = 1.0 / values
+        values = values + 0.5 * self.deviation**2 * (inverse + inverse.sum())
+        step = -vectors @ ((score @ vectors) / values)
+        end = start + step
+        # noise in the score, and noise in the Hessian times the step
+        half = 0.5 * self.deviation**2
+        doubt = STUDENT * (self.deviation / values) ** 2
+        spread = (deviation**2 + half * float(step @ step)) * (1 + doubt)
+        noise = (vectors * (spread / values**2)) @ vectors.T
+        moved = vectors @ ((step @ vectors) / values)
+        noise += half * np.outer(moved, moved)
+        sampling = (vectors * (dispersion * (1 + doubt / 4) / (n_rows * values))) @ vectors.T
+        usual = max(float(np.mean((start @ each) ** 2)) for each in (vectors, blind) if each.size)
+        hidden = np.square(np.maximum(self.values[~known], 0.0) + self.deviation).sum()
+        bias = (vectors * (half * usual * hidden / values**4)) @ vectors.T
+        # what noise alone makes of the part of a combination in directions that are not known
+        floor = (vectors * (half * blind.shape[1] / values**2)) @ vectors.T
+        apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in path.points[2:]]))
+        reason = _FAR if apart > LONGEST_STEP * path.unit else ""
+        both = np.outer(scales, scales)
+        return Evidence(
+            weights=end * scales,
+            sampling=sampling * both,
+            noise=noise * both,
+            bias=bias * both,
+            blind=blind.T * scales,
+            floor=floor * both,
+            usual=usual,
+            dispersion=dispersion,
+            reason=reason,
+        )
+
+    def _known(self) -> NDArray[np.bool_]:
+        """Return which eigenvalues are above their noise.
+
+        Noise moves an eigenvalue by about √(2k) times that of an entry, k the number of eigenvalues
+        that are not much larger.
+        """
+        least, each = LEAST_EIGENVALUES
+        near = np.searchsorted(self.values, 2 * np.maximum(self.values, 0.0), side="right")
+        limit = self.deviation * np.maximum(least * np.sqrt(2.0 * near), each)
+        return np.asarray(self.values > limit)
+
+
+_HIDDEN = (
+    "the Hessian is hidden by its noise: the budget is too small for intervals at this number of "
+    "rows and columns"
+)
+_FAR = (
+    "noise keeps the last points too far from the estimate: the budget is too small for intervals "
+    "at this number of rows and columns"
+)

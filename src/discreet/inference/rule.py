@@ -1,0 +1,64 @@
+"""Rules of ``inference=True`` by public numbers alone: what it needs, takes and adds to a fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from discreet.core import Budget
+from discreet.errors import NotSupported
+from discreet.inference.measure import HOPELESS_ERROR, SHARE, Inference, expected_error
+from discreet.objectives import Loss
+from discreet.preparation import Step, Whiten
+from discreet.solvers import Solver
+
+__all__ = ["check_inference", "reserved", "whitened"]
+
+WHITEN_SHARE = 0.08
+WHITEN_NOISE = 2.0
+"""Share of a `Whiten` that is added, while its noise is below this many mean eigenvalues."""
+
+
+def check_inference(loss: Loss, solver: Solver, expansion: Any) -> None:
+    """Refuse models whose coefficients have no intervals, with what to use instead."""
+    if expansion is not None:
+        raise NotSupported(
+            "inference=True is for models that are linear in the columns of X: with "
+            "features='additive' or 'kernel' a column has no single coefficient. Pass "
+            "features='linear', or leave inference=False and use plot_effects()."
+        )
+    if loss.curvature_bound is None or (loss.task == "classification" and loss.dispersion is None):
+        raise NotSupported(
+            f"inference=True needs the loss of a statistical model; {loss.name!r} is none. Use "
+            "LogisticRegression for classes."
+        )
+    if not solver.private or tuple(solver.composes) != ("gdp",):
+        raise NotSupported(
+            f"inference=True shares a budget with solvers that compose in Gaussian DP; "
+            f"solver={solver.name!r} does not. Use solver='auto', 'gd' or 'newton'."
+        )
+
+
+def reserved(
+    n_rows: int, n_parameters: int, budget: Budget, n_models: int
+) -> tuple[Inference, ...]:
+    """Return one share per model; none if public numbers say that it would buy nothing."""
+    share = SHARE / n_models
+    if expected_error(n_rows, n_parameters, budget, share) > HOPELESS_ERROR:
+        return ()
+    return (Inference(share),) * n_models
+
+
+def whitened(steps: Sequence[Step], n_rows: int, width: int, budget: Budget) -> tuple[Step, ...]:
+    """Add a `Whiten` to prepared rows, if there is none and noise allows it.
+
+    In whitened rows the noise of a score is alike in all directions, as sampling errors are.
+    """
+    if not steps or width < 2 or any(isinstance(step, Whiten) for step in steps):
+        return tuple(steps)
+    signal = n_rows * budget.to_gdp().mu * math.sqrt(WHITEN_SHARE)
+    noise = math.sqrt(2.0 * budget.relation.rows_changed) * width**1.5 / signal
+    if noise > WHITEN_NOISE or width > (Whiten.widest or width):
+        return tuple(steps)
+    return (*steps, Whiten(share=WHITEN_SHARE))

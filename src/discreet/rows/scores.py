@@ -1,0 +1,158 @@
+"""Sums of scores for inference: slopes and curvatures of a loss over rows weighted by their norm.
+
+A row v (with its constant) of norm N counts a = min(1, (C/N)²). The weight does not depend on the
+target, so weighted estimating equations have the same solution on average as unweighted ones, and
+all of aφ'v, aφ''vvᵀ have bounded norms: C times the bound on φ', and C² times that on φ''.
+
+The sums have the contract of every sum here (docs/proofs/summation.md). Proof:
+docs/proofs/inference.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.errors import NotSupported
+from discreet.objectives import Loss
+from discreet.rows.bounds import (
+    BLOCK_ROWS,
+    OUTER_ROUNDINGS,
+    OUTER_ROWS,
+    ROUNDING_ROOM,
+    SMALLEST_MOMENT_FACTOR,
+    WEIGHT_STEPS,
+    gradient_error,
+)
+from discreet.rows.data import RowData
+from discreet.rows.moments import triangle_sum
+from discreet.rows.sums import CLIP, Sum, carried_back, clipped_total, one_output
+from discreet.rows.table import sum_blocks
+from discreet.validate import FloatArray, number, vector
+
+__all__ = ["curvature_sum", "score_square_sum", "score_sum", "slope_sizes"]
+
+
+def _weights(data: RowData, clip: float) -> FloatArray:
+    """Return each row's weight times (clip/N)² where it is longer than the clip, on their grid."""
+    with np.errstate(all="ignore"):  # a warning about one row would be about that row
+        values: FloatArray = np.minimum(clip / data.bounds(), 1.0) ** 2 * ROUNDING_ROOM
+    if data.weights.size:
+        values *= data.weights
+    np.floor(values * WEIGHT_STEPS, out=values)
+    return values / WEIGHT_STEPS
+
+
+def _slope_bound(loss: Loss) -> float:
+    """Return the bound on slopes, without which a score has none."""
+    one_output(loss, "scores")
+    if not math.isfinite(loss.slope_bound):
+        raise NotSupported(
+            f"scores need a loss of bounded slope; {loss.name!r} has none. Use loss.limited(…)."
+        )
+    return float(loss.slope_bound)
+
+
+def score_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
+    """Sum aφ'(margin, target)·v over rows, a = min(1, (clip/‖v‖)²), φ' within the loss's bound.
+
+    *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ slope_bound·clip. ``clip`` is at least 1.
+    """
+    clip, slope = number("clip", clip, **CLIP), _slope_bound(loss)
+    at = vector("weights", weights, data.n_parameters)
+    weighted = replace(data, weights=_weights(data, clip))
+    ones = np.ones(data.n_rows)
+    sums = clipped_total(weighted, data.margins_at(at), loss, slope, ones)
+    return carried_back(data, sums, slope * max(clip, 1.0))
+
+
+def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
+    """Sum a·φ''/κ·vvᵀ over rows, a as in `score_sum`, κ the loss's bound on φ'': a triangle.
+
+    *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of huuᵀ, h in [0, 1] and
+    ‖u‖ ≤ clip: ‖c_i‖₂ ≤ clip².
+    """
+    clip = number("clip", clip, **CLIP)
+    one_output(loss, "curvatures")
+    if loss.curvature_bound is None:
+        raise NotSupported(f"{loss.name!r} has a kink, so it has no curvature to sum.")
+    bound = float(loss.curvature_bound)
+    margins = data.margins_at(vector("weights", weights, data.n_parameters))
+    own, width, size = _weights(data, clip), data.n_features, data.n_parameters
+    scaled = data.map.is_identity and data.scales.size
+
+    def block_sum(start: int, stop: int) -> FloatArray:
+        with np.errstate(all="ignore"):
+            second = loss.second_derivative(margins[start:stop], data.targets[start:stop])
+            share = np.nan_to_num(np.clip(second / bound, 0.0, 1.0), nan=0.0)
+            factors = np.sqrt(own[start:stop] * share) * ROUNDING_ROOM
+        factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
+        scales = factors * data.scales[start:stop] if scaled else factors
+        block = np.zeros((size, size))
+        own_tiles = not data.map.is_identity  # tiles of mapped rows are new, others are X itself
+        for row, tile in data.tiles(start, stop):
+            at = slice(row - start, row - start + len(tile))
+            part = np.multiply(tile, scales[at, None], out=tile if own_tiles else None)
+            block[:width, :width] += part.T @ part
+            if data.fit_intercept:
+                block[:width, width] += factors[at] @ part
+                block[width, width] += factors[at] @ factors[at]
+        return block
+
+    entries = data.n_rows * size * size
+    values = triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
+    error = gradient_error(data.public_size, OUTER_ROWS, clip, OUTER_ROUNDINGS) * clip
+    return Sum(values, error)
+
+
+def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
+    """Sum ‖Σ aφ'v/(sC)‖² over units, the inner sum over rows; s the bound on φ', C the clip.
+
+    *Privacy.* The contract of ``Sum`` with 0 ≤ c_i ≤ 1 for the unit i.
+    """
+    clip, slope = number("clip", clip, **CLIP), _slope_bound(loss)
+    margins = data.margins_at(vector("weights", weights, data.n_parameters))
+    own = _weights(data, clip)
+    with np.errstate(all="ignore"):
+        slopes = loss.derivative(margins, data.targets) / slope
+        slopes = np.nan_to_num(np.clip(slopes, -1.0, 1.0), nan=0.0) * own
+    if not data.grouped:
+        with np.errstate(all="ignore"):
+            parts = np.nan_to_num(np.square(slopes * np.minimum(data.bounds() / clip, 2.0**60)))
+    elif data.units.size != data.n_rows:
+        raise NotSupported("squares of scores of rows that share units need to know the units.")
+    else:
+        parts = np.square(_unit_sums(data, slopes / clip)).sum(axis=1)
+    parts = np.minimum(parts, 1.0)
+    values = sum_blocks(
+        lambda start, stop: parts[start:stop].sum(keepdims=True),
+        1,
+        len(parts),
+        len(parts),
+        BLOCK_ROWS,
+    )
+    return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, 1.0))
+
+
+def _unit_sums(data: RowData, factors: FloatArray) -> FloatArray:
+    """Return the sum of each unit's rows, with their constant, times factors."""
+    sums = np.zeros((data.public_size, data.n_parameters))
+    scaled = data.map.is_identity and data.scales.size
+    for row, tile in data.tiles(0, data.n_rows):
+        at = slice(row, row + len(tile))
+        scales = factors[at] * data.scales[at] if scaled else factors[at]
+        np.add.at(sums[:, : data.n_features], data.units[at], tile * scales[:, None])
+    if data.fit_intercept:
+        np.add.at(sums[:, -1], data.units, factors)
+    return sums
+
+
+def slope_sizes(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
+    """Return |φ'| of each row (private)."""
+    one_output(loss, "slopes")
+    margins = data.margins_at(vector("weights", weights, data.n_parameters))
+    with np.errstate(all="ignore"):
+        return np.abs(loss.derivative(margins, data.targets))

@@ -1,0 +1,78 @@
+"""Questions about scores: charged before rows are read, with noise for what a row can change."""
+
+import numpy as np
+import pytest
+
+from discreet.core import Account, Budget, Curator, ExponentialMechanism, Gaussian, Noise
+from discreet.core.bits import SeededBits
+from discreet.errors import BudgetExceeded
+from discreet.objectives import Huber, Squared
+from discreet.rows import as_rows
+
+CLIP, SLOPE = 2.0, 0.25
+LOSS = Huber(SLOPE)
+
+
+class Watched:
+    """Rows that say when they are asked."""
+
+    def __init__(self, rows):
+        self.rows, self.asked = rows, []
+
+    def __getattr__(self, name):
+        found = getattr(self.rows, name)
+
+        def watched(*arguments):
+            self.asked.append(name)
+            return found(*arguments)
+
+        return watched if name.endswith(("_sum", "_counts")) else found
+
+
+def curator(relation="add_remove", epsilon=50.0):
+    rng = np.random.default_rng(0)
+    rows = Watched(as_rows(rng.standard_normal((50, 2)), rng.standard_normal(50)))
+    made = Curator(rows, Account(Budget(epsilon, 1e-6, relation)), Noise(SeededBits(1)))
+    made.open("gdp")
+    return made, rows
+
+
+QUESTIONS = {
+    "score_sum": (SLOPE * CLIP, 2 * SLOPE * CLIP),
+    "curvature_sum": (CLIP**2, np.sqrt(2) * CLIP**2),
+    "score_square_sum": (1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_noise_is_that_of_what_a_row_can_change(name, relation):
+    made, _ = curator(relation)
+    ask = getattr(made, name)
+    answer = ask(LOSS, np.zeros(3), clip=CLIP, mechanism=Gaussian(2.0))
+    expected = QUESTIONS[name][relation == "replace_one"]
+    assert 2.0 * expected <= answer.deviation <= 2.0 * expected * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("name", [*QUESTIONS, "median_slope"])
+def test_nothing_is_read_before_it_is_paid_for(name):
+    made, rows = curator(epsilon=0.01)
+    settings = {"clip": CLIP, "mechanism": Gaussian(0.5)}
+    if name == "median_slope":
+        settings = {"mechanism": ExponentialMechanism(5.0, monotone=False)}
+    with pytest.raises(BudgetExceeded):
+        getattr(made, name)(LOSS, np.zeros(3), **settings)
+    assert rows.asked == []
+    with pytest.raises(ValueError, match="weights"):
+        getattr(made, name)(LOSS, np.full(3, np.nan), **settings)
+    assert made.spent_share == 0
+
+
+def test_a_clip_below_one_and_a_slope_without_bound_are_refused():
+    made, rows = curator()
+    with pytest.raises(ValueError, match="clip"):
+        made.score_sum(LOSS, np.zeros(3), clip=0.5, mechanism=Gaussian(1.0))
+    with pytest.raises(ValueError, match="slope_bound"):
+        made.score_sum(Squared(), np.zeros(3), clip=1.0, mechanism=Gaussian(1.0))
+    assert rows.asked == []
+    assert made.spent_share == 0

@@ -1,0 +1,167 @@
+"""Inference on generated rows: coverage, what is refused, and that it is paid for.
+
+Statistical tests compare with bounds of false alarm at most 1e-6, by the binomial distribution.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import binom, chi2, kstest
+
+from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression, NotSupported
+from discreet.core import Budget
+from discreet.inference.measure import SHARE, expected_error
+from discreet.inference.rule import reserved
+
+FALSE_ALARM = 1e-6
+
+
+def line(rng, n=1500, d=3):
+    X = rng.uniform(0, 10, (n, d))
+    truth = np.linspace(1.5, -2, d)
+    return X, X @ truth + 3 + rng.standard_normal(n), np.append(3.0, truth)
+
+
+def classes(rng, n=1500, d=3):
+    X = rng.standard_normal((n, d)) + 2
+    truth = np.linspace(0.8, -0.6, d)
+    return X, (rng.random(n) < expit(X @ truth - 0.5)).astype(int), np.append(-0.5, truth)
+
+
+def fitted(make, kind, rng, epsilon=3.0, **settings):
+    X, y, truth = make(rng)
+    if kind is LogisticRegression:
+        settings["classes"] = [0, 1]
+    else:
+        settings["target_bounds"] = (-30, 30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind(epsilon, 1e-6, inference=True, **settings).fit(X, y), truth
+
+
+def z_scores(make, kind, count, **settings):
+    rng, found = np.random.default_rng(5), []
+    for _ in range(count):
+        model, truth = fitted(make, kind, rng, **settings)
+        values = np.append(model.intercept_, np.ravel(model.coef_))
+        found.append((values - truth) / model.standard_errors_)
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(line, LinearRegression), (line, HuberRegressor), (classes, LogisticRegression)],
+)
+def test_intervals_cover_the_truth(make, kind):
+    """50 fits, one coefficient: its errors over standard errors have the variance of normal ones.
+
+    At this budget most of the variance is noise. Coverages of 0.975 and 0.93 are those of standard
+    errors 1.14 and 0.92 times as large as they should be, which is allowed for.
+    """
+    z = z_scores(make, kind, 50, epsilon=1.0)[:, 1]
+    count = int(np.isfinite(z).sum())
+    assert count >= 25
+    square = float(np.nansum(np.square(z)))
+    assert chi2.ppf(FALSE_ALARM / 2, count) / 1.14**2 <= square
+    assert square <= chi2.isf(FALSE_ALARM / 2, count) / 0.92**2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "kind"), [(line, LinearRegression), (classes, LogisticRegression)]
+)
+def test_coverage_and_uniform_p_values(make, kind):
+    z = z_scores(make, kind, 400)[:, 1:]
+    inside = int((abs(z[:, 0]) < 1.96).sum())
+    low, high = binom.ppf(FALSE_ALARM / 2, 400, 0.93), binom.isf(FALSE_ALARM / 2, 400, 0.975)
+    assert low <= inside <= high
+    assert kstest(z[:, 0], "norm").pvalue > FALSE_ALARM
+
+
+def test_a_fit_pays_for_inference_and_stays_within_its_budget():
+    model, _ = fitted(line, LinearRegression, np.random.default_rng(0))
+    guarantee = model.guarantee_
+    assert dict(guarantee.split)["inference"] == pytest.approx(SHARE)
+    assert guarantee.epsilon == 3.0
+    spent = sum(use.count * use.mechanism.loss.mu**2 for use in guarantee.mechanisms)
+    assert spent <= Budget(3.0, 1e-6, "add_remove").to_gdp().mu ** 2 * (1 + 1e-9)
+    assert any("inference" in condition for condition in guarantee.conditions)
+
+
+def test_estimates_do_not_depend_on_units_of_columns():
+    """Errors scale with a column: relative differences are those of the noise."""
+    rng = np.random.default_rng(1)
+    X, y, _ = line(rng)
+    scaled = X * [1.0, 2.0, 0.5]
+    models = [
+        LinearRegression(30.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(each, y)
+        for each in (X, scaled)
+    ]
+    first, second = (model.standard_errors_[1:] for model in models)
+    assert second * [1.0, 2.0, 0.5] == pytest.approx(first, rel=0.15)
+
+
+def test_collinear_columns_have_no_interval_and_the_others_do():
+    rng = np.random.default_rng(2)
+    X, y, truth = line(rng, n=4000)
+    doubled = np.column_stack([X, X[:, 0]])
+    model = LinearRegression(20.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(doubled, y)
+    missing = np.isnan(model.standard_errors_)
+    assert missing[[1, 4]].all()
+    assert not missing.all()
+    known = ~missing[[2, 3]]
+    apart = abs(model.coef_[1:3] - truth[2:]) / model.standard_errors_[2:4]
+    assert (apart[known] < 6).all()
+    assert "combination" in str(model.summary())
+
+
+def test_a_budget_that_buys_nothing_is_not_spent():
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((300, 20)), rng.integers(0, 2, 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LogisticRegression(0.5, 1e-6, classes=[0, 1], inference=True).fit(X, y)
+    assert model.covariances_ == ()
+    assert "inference" not in dict(model.guarantee_.split)
+    assert np.isnan(model.conf_int()).all()
+    assert "too small" in str(model.summary())
+
+
+def test_the_rule_sees_public_numbers_only():
+    budget = Budget(1.0, 1e-6, "add_remove")
+    assert expected_error(2000, 21, budget) > expected_error(20_000, 21, budget)
+    replaced = Budget(1.0, 1e-6, "replace_one")
+    assert expected_error(2000, 21, replaced) > expected_error(2000, 21, budget)
+    assert reserved(2000, 101, budget, 1) == ()
+    shares = reserved(10**6, 5, budget, 4)
+    assert sum(part.share for part in shares) == pytest.approx(SHARE)
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "word"),
+    [
+        (LogisticRegression, {"numeric": [0], "features": "additive"}, "features='linear'"),
+        (LogisticRegression, {"solver": "agd"}, "solver='auto'"),
+        (LinearSVC, {}, "LogisticRegression"),
+    ],
+)
+def test_what_has_no_intervals_is_refused(make, settings, word):
+    X, y, _ = classes(np.random.default_rng(0))
+    model = make(1.0, 1e-6, classes=[0, 1], inference=True, **settings)
+    with pytest.raises(NotSupported, match=word):
+        model.fit(X, y)
+
+
+def test_people_with_several_rows():
+    """Rows of one person are the same: as many rows as people, as far as errors go."""
+    rng = np.random.default_rng(6)
+    X, y, truth = classes(rng, n=4000)
+    rows = np.repeat(np.arange(4000), rng.integers(1, 5, 4000))
+    model = LogisticRegression(3.0, 1e-6, classes=[0, 1], inference=True)
+    model.fit(X[rows], y[rows], groups=rows)
+    once = LogisticRegression(3.0, 1e-6, classes=[0, 1], inference=True).fit(X, y)
+    assert model.standard_errors_ == pytest.approx(once.standard_errors_, rel=0.5)
+    values = np.append(model.intercept_, model.coef_[0])
+    assert (abs(values - truth) < 6 * model.standard_errors_).all()

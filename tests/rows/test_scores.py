@@ -1,0 +1,109 @@
+"""Sums of scores and curvatures: their formulas, and what one row or unit can change in them."""
+
+import numpy as np
+import pytest
+
+from discreet.core.ranges import norm_candidates
+from discreet.errors import NotSupported
+from discreet.objectives import Hinge, Huber, Logistic, Softmax, Squared
+from discreet.rows import AffineMap, Units, as_rows
+
+from .questions import triangle
+
+CLIP = 1.5
+
+
+def table(n=300, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4)) * rng.choice([0.1, 1.0, 8.0], (n, 1))
+    return X, rng.choice([-1.0, 1.0], n), rng.standard_normal(5)
+
+
+def by_hand(V, y, w, loss, own=1.0):
+    norms = np.linalg.norm(V, axis=1)
+    a = np.minimum(1, CLIP / norms) ** 2 * own
+    slopes = np.clip(loss.derivative(V @ w, y), -loss.slope_bound, loss.slope_bound)
+    bent = loss.second_derivative(V @ w, y) / loss.curvature_bound
+    score = (a * slopes) @ V
+    first, second, weights = triangle(V.shape[1])
+    hessian = ((V * (a * bent)[:, None]).T @ V)[first, second] * weights
+    squares = np.square(a * slopes * norms / (loss.slope_bound * CLIP)).sum()
+    return score, hessian, squares
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Huber(0.3)])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_formulas(loss, mapped):
+    X, y, w = table()
+    if mapped:
+        matrix = np.linspace(-1, 1, 16).reshape(4, 4) + np.eye(4)
+        map = AffineMap.to_norm(100.0, 4).shifted(np.arange(4.0)).rotated(matrix)
+        rows = as_rows(X, y, fit_intercept=False, row_norm=100.0)
+        rows = rows.transformed(map, fit_intercept=True)
+        V = np.column_stack([X @ map.linear.T - map.offset, np.ones(len(X))])
+    else:
+        rows, V = as_rows(X, y), np.column_stack([X, np.ones(len(X))])
+    score, hessian, squares = by_hand(V, y, w, loss)
+    assert rows.score_sum(w, loss, CLIP).values == pytest.approx(score, abs=1e-5)
+    assert rows.curvature_sum(w, loss, CLIP).values == pytest.approx(hessian, abs=1e-5)
+    assert rows.score_square_sum(w, loss, CLIP).values == pytest.approx([squares], rel=1e-5)
+
+
+def test_one_row_moves_sums_by_the_clip_at_most_and_by_nearly_all_of_it():
+    """The row is as long as the clip; its slope and curvature are at their bounds."""
+    most = {"score_sum": 0.0, "curvature_sum": 0.0, "score_square_sum": 0.0}
+    for length in (0.1, 1.0, CLIP * (1 - 1e-12), CLIP * (1 + 1e-12), 3.0, 1e3, 1e12, 1e300):
+        for target in (0.0, -1e3, 1e300):
+            rows = as_rows(np.array([[length, 0.0]]), np.array([target]), fit_intercept=False)
+            for name in most:
+                found = getattr(rows, name)(np.zeros(2), Huber(0.5), CLIP)
+                most[name] = max(most[name], float(np.linalg.norm(found.values)))
+    bounds = {"score_sum": 0.5 * CLIP, "curvature_sum": CLIP**2, "score_square_sum": 1.0}
+    for name, bound in bounds.items():
+        assert (1 - 1e-6) * bound < most[name] <= bound
+
+
+def test_a_unit_moves_sums_as_one_row_does():
+    """Twenty equal rows of one person: their weights add up to at most 1."""
+    X, y = np.tile([[CLIP, 0.0]], (20, 1)), np.full(20, -9.0)
+    units = Units.of([7] * 20, 20)
+    rows = as_rows(X, y, fit_intercept=False, weights=units.weights())
+    assert np.linalg.norm(rows.score_sum(np.zeros(2), Huber(0.5), CLIP).values) > 0.499 * CLIP
+    assert np.linalg.norm(rows.score_sum(np.zeros(2), Huber(0.5), CLIP).values) <= 0.5 * CLIP
+    assert 0.99 < rows.score_square_sum(np.zeros(2), Huber(0.5), CLIP).values[0] <= 1.0
+
+
+def test_squares_add_up_over_units_not_over_rows():
+    """Two rows of one person that cancel have a score of 0; of two people they do not."""
+    X, y = np.array([[1.0], [1.0]]), np.array([-9.0, 9.0])
+    one = as_rows(X, y, fit_intercept=False, weights=Units.of([1, 1], 2).weights())
+    two = as_rows(X, y, fit_intercept=False, weights=Units.of([1, 2], 2).weights())
+    assert one.score_square_sum(np.zeros(1), Huber(1.0), 1.0).values[0] == pytest.approx(
+        0, abs=1e-9
+    )
+    assert two.score_square_sum(np.zeros(1), Huber(1.0), 1.0).values[0] == pytest.approx(
+        2, abs=1e-6
+    )
+
+
+def test_sizes_of_slopes_are_counted():
+    rows = as_rows(np.zeros((4, 1)), np.array([0.5, -0.5, 2.0, 4.0]), fit_intercept=False)
+    counts = rows.slope_counts(np.zeros(1), Squared(), norm_candidates())
+    below = np.cumsum(counts.values)[2 * np.searchsorted(norm_candidates(), [1.0, 3.0])]
+    assert below.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("score_sum", Squared()),
+        ("score_square_sum", Squared()),
+        ("curvature_sum", Hinge()),
+        ("score_sum", Softmax(3)),
+        ("curvature_sum", Softmax(3)),
+    ],
+)
+def test_losses_without_bounds_are_refused(name, loss):
+    rows = as_rows(np.zeros((2, 1)), np.zeros(2), fit_intercept=False)
+    with pytest.raises(NotSupported):
+        getattr(rows, name)(np.zeros(1), loss, 1.0)
