@@ -67,7 +67,7 @@ def test_a_large_narrow_table_is_whitened_and_a_wide_one_is_not():
 def test_the_share_for_the_length_of_rows_falls_with_the_number_of_rows():
     shares = [radius_of(decide(n_rows=n)).share for n in (100, 1000, 10_000, 1_000_000)]
     assert shares == sorted(shares, reverse=True)
-    assert shares[0] == pytest.approx(0.1)
+    assert shares[0] == pytest.approx(0.25)
     assert shares[-1] == pytest.approx(0.005)
 
 
@@ -104,13 +104,14 @@ def test_pure_budgets_are_refused_with_a_remedy():
 
 
 def test_rows_are_clipped_further_out_where_noise_allows_it():
-    factors = [radius_of(decide(n_rows=n)).factor for n in (100, 6000, 10_000, 10**6)]
+    factors = [radius_of(decide(n_rows=n)).factor for n in (100, 11_500, 20_000, 10**6)]
     assert factors == sorted(factors)
-    assert factors[0] == 1.1
+    assert factors[0] == 2.0
+    assert radius_of(decide(n_rows=100, n_known=20)).factor == 1.1
     rich = np.sqrt(0.15 * 1e6 * BUDGET.to_gdp().mu * np.sqrt(0.05) / 20)
     assert factors[-1] == pytest.approx(rich / 2)
     assert radius_of(decide(n_rows=10**9)).factor == 50
-    reach = 6000 * BUDGET.to_gdp().mu
+    reach = 11_500 * BUDGET.to_gdp().mu
     assert factors[1] == pytest.approx(np.sqrt(0.15 * reach * np.sqrt(0.05) / 20))
 
 

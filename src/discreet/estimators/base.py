@@ -261,6 +261,7 @@ class PrivateLinearModel(BaseEstimator):
             alpha=settings.penalty.alpha,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
+            n_known=plan.known,
         )
         steps = check_steps(choice.steps, self.data_norm)
         method = self._divide(settings.budget, steps, choice.solver)

@@ -75,6 +75,7 @@ class _Labels(_Entry):
 class _Link(_Entry):
     slope: Number
     noise: Number
+    reach: Number | None
 
 
 class _Solver(_Entry):
@@ -389,7 +390,7 @@ def _fitted(estimator: Any) -> _Fitted:
         solver=state["solver"],
         row_norm=state["row_norm"],
         multinomial=state.get("multinomial"),
-        link=None if link is None else _Link(link.slope, link.noise),
+        link=None if link is None else _Link(link.slope, link.noise, link.reach),
     )
 
 
@@ -450,7 +451,7 @@ def _restored(stored: _Estimator) -> Any:
     if (fitted.link is not None) is not isinstance(estimator, LogisticRegression):
         raise ValueError("a logistic regression has a link, other models have none.")
     if fitted.link is not None:
-        estimator.link_ = Link(fitted.link.slope, fitted.link.noise)
+        estimator.link_ = Link(fitted.link.slope, fitted.link.noise, fitted.link.reach)
     n_models = 1
     if fitted.classes is not None:
         estimator.multinomial_, estimator.classes_ = fitted.multinomial, _labels(fitted.classes)
