@@ -32,8 +32,8 @@ CENTRE_PRECISION = 0.15
 """The first mean is precise enough while its noise is below this share of the radius. Rows may be
 far shorter around it, and then a second measurement has far less noise."""
 
-MAGNITUDE_SHARES = (0.004, 0.024)
-MAGNITUDE_PRECISION = 20.0
+MAGNITUDE_SHARES = (0.004, 0.057)
+MAGNITUDE_PRECISION = 24.0
 """The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
 numbers other than 0 is seen for certain; beyond the largest share there is no look."""
 
@@ -56,16 +56,17 @@ SCALE_NOISE = 0.15
 """Rows are clipped to a multiple of their median norm that keeps the noise in the columns' second
 moments below this share of their mean, within the next limits."""
 
-RADIUS_FACTORS = (2.0, 2.2)
+RADIUS_FACTORS = (1.1, 2.2)
 REGRESSION_FACTORS = (3.0, 8.0)
-KNOWN_FACTOR = 1.1
+CAUTIOUS_FACTOR = 2.0
 LARGEST_FACTOR = 50.0
 STEADY_SHARE = 0.5
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
 tenth of it: clipping a row changes it while its target stays. Multiples above these limits, up to
 the largest, are used where second moments allow twice as much: a large budget clips few rows.
-Columns with public bounds of one unit have no long tails, so less is enough there."""
+The cautious one is the least for classes where a mean is too noisy to be taken twice:
+predictions do not clip rows."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
@@ -221,7 +222,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         return Choice(table.given, solver)
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     least, most = RADIUS_FACTORS
-    least = KNOWN_FACTOR if table.one_unit else least
+    least = least if table.precise else CAUTIOUS_FACTOR
     steps = table.steps(max(float(np.clip(table.steady_factor, least, most)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
@@ -268,8 +269,6 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     if table.complete:
         return Choice(table.given, solver)
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
-    least, most = REGRESSION_FACTORS
-    least = KNOWN_FACTOR if table.one_unit else least
     far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
-    steps = table.steps(max(float(np.clip(factor, least, most)), far))
+    steps = table.steps(max(float(np.clip(factor, *REGRESSION_FACTORS)), far))
     return Choice((*table.given, *steps), solver)

@@ -16,7 +16,7 @@ import numpy as np
 from discreet.core import Budget
 from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
 from discreet.preparation.steps import Bounds, Step
-from discreet.validate import FloatArray, choice, display, number
+from discreet.validate import choice, display, number
 
 __all__ = ["KINDS", "NumericColumn", "Plan", "choose", "declared"]
 
@@ -155,7 +155,7 @@ def choose(
     bins = [column.shape == "bins" for column in columns]
     pieces = pieces_for(n_rows, n_features, len(at), signal, least=features == "additive")
     if pieces == 0:
-        return Plan(n_features, known=n_features * _one_unit(low, high, n_features, open_columns))
+        return Plan(n_features)
     made = Splines(
         tuple(at),
         low,
@@ -164,18 +164,6 @@ def choose(
         tuple(DEGREES[column.shape] for column in columns),
     )
     return Plan(n_features - len(at) + made.count, made, bounds, known=made.count)
-
-
-def _one_unit(
-    low: FloatArray, high: FloatArray, n_features: int, open_columns: Sequence[int]
-) -> bool:
-    """Return whether public bounds say that all columns have the same unit and are not far from 0.
-
-    Means far from 0 and units that differ by more than a factor of 4 are left to private steps.
-    """
-    ends = np.maximum(np.abs(low), np.abs(high))
-    alike = ends.max() <= 4 * ends.min() and bool((high - low >= ends / 2).all())
-    return len(low) == n_features and not open_columns and alike
 
 
 def pieces_for(
