@@ -65,8 +65,8 @@ CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
 tenth of it: clipping a row changes it while its target stays. Multiples above these limits, up to
 the largest, are used where second moments allow twice as much: a large budget clips few rows.
-The cautious one is the least for classes where a mean is too noisy to be taken twice:
-predictions do not clip rows."""
+The cautious one is the least for classes if no column is known to be in [0, 1]: there may be rows
+far longer than usual, and predictions do not clip them."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
@@ -222,7 +222,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         return Choice(table.given, solver)
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     least, most = RADIUS_FACTORS
-    least = least if table.precise else CAUTIOUS_FACTOR
+    least = least if table.n_known else CAUTIOUS_FACTOR
     steps = table.steps(max(float(np.clip(table.steady_factor, least, most)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
