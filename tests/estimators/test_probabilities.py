@@ -79,3 +79,32 @@ def test_default_fits_are_better_calibrated_than_their_scores():
 def test_impossible_links_are_refused(slope, noise):
     with pytest.raises(ValueError, match="must be a finite number"):
         Link(slope, noise)
+
+
+def test_scores_beyond_the_reach_of_a_link_grow_slowly():
+    """Rows far longer than usual have extreme scores, but no extreme probabilities."""
+    link = Link(1.0, 0.0, 2.0)
+    scores = np.array([-1e6, -60.0, -2.0, 0.3, 1.999, 2.0, 2.001, 60.0, 1e6])
+    chances = link.positive(scores)
+    assert (np.diff(chances) > 0).all()  # ranks are kept
+    np.testing.assert_allclose(chances[2:6], Link().positive(scores[2:6]))
+    assert 0.95 < chances[-2] < 0.98
+    assert chances[-2] == pytest.approx(1 - chances[1])
+    for probability in (0.05, 0.2, 0.6, 0.95):
+        assert link.positive(np.array([link.score(probability)]))[0] == pytest.approx(probability)
+
+
+def test_log_loss_of_heavy_tailed_rows_is_not_above_that_of_frequencies():
+    """Deviation over the 8 fits 0.01, distance of the mean from the limit 0.1: ten of them."""
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(9000, 6))
+    X = np.exp(Z * [1.2, 0.5, 0.8, 0.3, 1, 0.5]) * 10.0 ** np.array([3, 0, -2, 1, 0, -3])
+    y = (Z @ [-0.8, 0.9, 0.6, -1.0, 0.3, 0.4] + rng.logistic(size=9000) > 1.5).astype(int)
+    share = y[:6000].mean()
+    losses = []
+    for _ in range(8):
+        model = LogisticRegression(1.0, 1e-9, classes=[0, 1]).fit(X[:6000], y[:6000])
+        chances = model.predict_proba(X[6000:])[np.arange(3000), y[6000:]]
+        losses.append(-np.log(chances).mean())
+    frequencies = -np.log(np.where(y[6000:] == 1, share, 1 - share)).mean()
+    assert np.mean(losses) < frequencies + 0.01

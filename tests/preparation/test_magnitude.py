@@ -118,3 +118,50 @@ def test_a_fit_pays_for_it_and_predicts_with_it():
     (used,) = [use for use in model.guarantee_.mechanisms if use.count == 50]
     whole = Budget(2.0, 1e-6, "add_remove").to_gdp().mu
     assert used.mechanism.noise_multiplier == pytest.approx((50 / 0.75) ** 0.5 / whole, rel=1e-6)
+
+
+def test_known_columns_are_left_as_they_are_and_others_are_brought_to_them():
+    """A spline is tiny in most rows in which it is not 0."""
+    spline = np.where(RNG.random(4000) < 0.1, 2.0**-12, 0.0)
+    X = table(1e6 * NORMAL, spline)
+    fitted, norms = Magnitude(known=1).fit(Counted(X), None, None)
+    assert fitted.factors[1] == 1.0
+    assert 0.25 < np.quantile(np.abs(fitted.apply(X)[:, 0]), 0.9) < 4
+    assert norms.dense.tolist() == [True, False]
+    assert Magnitude().fit(Counted(X), None, None)[0].factors[1] > 1000
+    around = RowNorms(1.0, 1.0, 1.0, dense=np.array([True, True]))
+    again, _ = Magnitude(known=1).fit(Counted(table(NORMAL, 1e-3 * NORMAL)), None, around)
+    assert again.factors.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="more than the table has columns"):
+        Magnitude(known=3).check(2)
+
+
+def test_a_hundredth_of_the_rows_decides_also_if_their_exponents_differ():
+    tail = np.where(np.arange(4000) < 60, 2.0 ** -(np.arange(4000) % 6), 2.0**-20)
+    fitted, _ = Magnitude().fit(Counted(table(1e3 * NORMAL, NORMAL, tail)), None, None)
+    assert fitted.factors[2] <= 2.0**6
+
+
+def test_a_nearly_constant_column_of_a_small_unit_is_not_stretched():
+    """A standardised rare indicator: its exceptions would become the longest rows of all."""
+    rare = np.where(np.arange(4000) < 10, 20.0, -0.05)
+    fitted, _ = Magnitude().fit(Counted(table(NORMAL, NORMAL, 64 * NORMAL, rare)), None, None)
+    assert fitted.factors[3] <= 1.0
+    large = np.where(np.arange(4000) < 10, 20.0, 1e9)  # but one of a large unit is shrunk
+    fitted, _ = Magnitude().fit(Counted(table(NORMAL, NORMAL, large)), None, None)
+    assert fitted.factors[2] < 1e-8
+
+
+@pytest.mark.parametrize(("noise", "stretched"), [(1e-3, True), (1e-5, False)])
+def test_around_its_mean_a_constant_is_stretched_only_if_noise_moved_it(noise, stretched):
+    """Rare exceptions move the mean of a constant by more than its noise."""
+    X = table(0.4 * NORMAL, np.full(4000, 1e-3))
+    norms = RowNorms(1.0, 1.0, 1.0, dense=np.array([True, True]), mean_noise=noise)
+    fitted, after = Magnitude().fit(Counted(X), None, norms)
+    assert bool(fitted.factors[1] == 64.0) is stretched
+    if stretched:  # once, unless it turns out to vary
+        assert after.constant.tolist() == [False, True]
+        again, _ = Magnitude().fit(Counted(X), None, after)
+        assert again.factors[1] == 1.0
+        again, _ = Magnitude().fit(Counted(table(NORMAL, 1e-3 * NORMAL)), None, after)
+        assert again.factors[1] > 64

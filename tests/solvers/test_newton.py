@@ -1,6 +1,7 @@
 """Newton steps from a noisy moment: what they spend, which noise, and what they find."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,6 +178,19 @@ def test_averaging_and_progress():
     assert [at.spent_share for at in seen] == pytest.approx(spent, abs=1e-9)
     mean, _, _ = run(Newton(20, averaging=0.25), alpha=0.1)
     np.testing.assert_allclose(mean.weights, path[-5:].mean(axis=0), rtol=1e-12)
+
+
+def test_steps_that_are_taken_back_are_left_out_of_the_mean():
+    """A tenth of the rows is far longer than the moment's clip: the first steps are too long."""
+    rng, seen = np.random.default_rng(0), []
+    X = make_rows()[0].copy()
+    X[rng.random(len(X)) < 0.1] *= 12
+    y = np.clip(X @ np.linspace(-0.05, 0.05, 5) + 0.1 * rng.normal(size=len(X)), -1, 1)
+    solution, _, _ = run(Newton(10), RICH, data=(X, y), progress=seen.append)
+    plain = np.mean([at.weights for at in seen[-8:]], axis=0)
+    assert np.abs(solution.weights - plain).max() > 1e-6
+    averaged = SimpleNamespace(weights=plain)
+    assert excess(solution, (X, y), SQUARED) < excess(averaged, (X, y), SQUARED)
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.6])

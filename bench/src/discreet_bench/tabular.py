@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_bench.datasets import load
+from discreet_bench.datasets.catalogue import schema
 
 __all__ = ["TABLES", "Tabular", "tabular"]
 
@@ -74,7 +75,8 @@ class Tabular:
     """A table with its target, and the published split where there is one.
 
     ``bounds`` are public bounds of a numeric target; ``test`` is the number of last rows that the
-    publisher keeps for testing, 0 if rows are split at random.
+    publisher keeps for testing, 0 if rows are split at random. ``numeric`` has the numeric columns
+    that have public bounds, as estimators take them.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Tabular:
     y: NDArray[Any]
     bounds: tuple[float, float] | None = None
     test: int = 0
+    numeric: Mapping[int, Any] | None = None
 
 
 def _folder(name: str) -> Path:
@@ -125,8 +128,10 @@ def _hospital() -> Tabular:
     names, rows = _csv(_folder("hospital-visits") / "diabetic_data.csv.xz")
     cells = {name: [row[j] for row in rows] for j, name in enumerate(names)}
     columns: list[NDArray[np.float32]] = []
+    numeric = {}
     for name, values in cells.items():
         if name in COUNTS:
+            numeric[sum(column.shape[1] for column in columns)] = (0.0, 1.0)
             numbers = np.minimum(np.array(values, dtype=np.float32), COUNTS[name]) / COUNTS[name]
             columns.append(numbers[:, None])
         elif name not in SKIPPED:
@@ -136,7 +141,8 @@ def _hospital() -> Tabular:
         codes = np.array([_chapter(code) for code in cells[name]])
         columns.append(_one_hot(codes, len(CHAPTERS) + 4))
     y = (np.array(cells["readmitted"]) != "NO").astype(np.int64)
-    return Tabular("hospital-visits", np.hstack(columns).astype(np.float32), y)
+    X = np.hstack(columns).astype(np.float32)
+    return Tabular("hospital-visits", X, y, numeric=numeric)
 
 
 def _uci(name: str) -> Tabular:
@@ -157,7 +163,8 @@ def _catalogue(name: str, rows: int | None = None) -> Tabular:
     if rows is not None and rows < len(y):
         chosen = np.random.default_rng(0).permutation(len(y))[:rows]
         X, y = X[chosen], y[chosen]
-    return Tabular(name, X, y, data.target_bounds)
+    known = schema(name)
+    return Tabular(name, X, y, data.target_bounds, numeric=known.numeric if known else None)
 
 
 TABLES: dict[str, Callable[[], Tabular]] = {

@@ -32,8 +32,8 @@ CENTRE_PRECISION = 0.15
 """The first mean is precise enough while its noise is below this share of the radius. Rows may be
 far shorter around it, and then a second measurement has far less noise."""
 
-MAGNITUDE_SHARES = (0.004, 0.024)
-MAGNITUDE_PRECISION = 20.0
+MAGNITUDE_SHARES = (0.004, 0.057)
+MAGNITUDE_PRECISION = 24.0
 """The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
 numbers other than 0 is seen for certain; beyond the largest share there is no look."""
 
@@ -46,7 +46,7 @@ RARE = 0.1
 rare categories, and stretching them would make their rows many times longer than usual."""
 
 WHITEN_SHARE = 0.10
-RADIUS_SHARES = (0.005, 0.1)
+RADIUS_SHARES = (0.005, 0.25)
 """Smallest and largest share of μ² for the median norm of the rows."""
 
 RADIUS_PRECISION = 30.0
@@ -57,13 +57,16 @@ SCALE_NOISE = 0.15
 moments below this share of their mean, within the next limits."""
 
 RADIUS_FACTORS = (1.1, 2.2)
-REGRESSION_FACTORS = (1.1, 2.0)
+REGRESSION_FACTORS = (3.0, 8.0)
+CAUTIOUS_FACTOR = 2.0
 LARGEST_FACTOR = 50.0
 STEADY_SHARE = 0.5
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
 tenth of it: clipping a row changes it while its target stays. Multiples above these limits, up to
-the largest, are used where second moments allow twice as much: a large budget clips few rows."""
+the largest, are used where second moments allow twice as much: a large budget clips few rows.
+The cautious one is the least for classes if no column is known to be in [0, 1]: there may be rows
+far longer than usual, and predictions do not clip them."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
@@ -78,6 +81,11 @@ LARGE = 100_000
 2.7·√(d + 1) iterations T, within these limits, and has momentum 1 − 10/T: the same damped motion in
 longer steps. The curvature along the intercept does not fall with d as that along other weights
 does, so it bounds the step."""
+
+SEVERAL_ITERATIONS = (16, 80)
+STEP_GROWTH = 0.8
+"""With several classes, where noise does not limit the path, the number of iterations T is such
+that steps of the path over T are stable: the longest is about 0.8·T − 4 at that momentum."""
 
 WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
@@ -112,11 +120,13 @@ def choose(
     alpha: float = 0.0,
     data_norm: float | None = None,
     fit_intercept: bool = True,
+    n_known: int = 0,
 ) -> Choice:
     """Choose the steps and the solver for a table of this size.
 
     ``given`` are steps that the caller wants first. If they do more than bound columns, nothing is
-    added to them. The budget is that of the whole fit; every argument is public.
+    added to them. The last ``n_known`` columns are known to be numbers of about 1 at most. The
+    budget is that of the whole fit; every argument is public.
     """
     left = 1.0 - sum(step.share for step in given)
     signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
@@ -134,7 +144,8 @@ def choose(
         left=left,
         signal=signal,
         steady_factor=math.sqrt(SCALE_NOISE / noise),
-        any_unit=data_norm is None,
+        any_unit=data_norm is None and n_known < n_features,
+        n_known=n_known,
     )
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
@@ -149,7 +160,8 @@ class _Table:
     caller's steps do more than bound columns; ``left`` is the share of the budget that they leave,
     ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1]. ``steady_factor`` is
     the multiple of the median norm that keeps noise in second moments small enough. Columns have
-    ``any_unit`` if the caller gives no bound on the norm of rows.
+    ``any_unit`` if the caller gives no bound on the norm of rows; the last ``n_known`` have the
+    unit 1.
     """
 
     n_rows: int
@@ -162,31 +174,42 @@ class _Table:
     signal: float
     steady_factor: float
     any_unit: bool
+    n_known: int
 
     def steps(self, factor: float) -> list[Step]:
         """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`."""
         share = self.left * float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
-        radius, twice = Radius(share=share, factor=factor), self.left * TWICE_SHARE
+        radius, spread = Radius(share=share, factor=factor), Spread(share=share)
+        twice, once = self.left * TWICE_SHARE, self.left * CENTRE_SHARE
+        centre, scale = Centre(share=twice), Scale(share=twice, floor=RARE)
         look = MAGNITUDE_PRECISION**2 * self.changed * self.n_features / self.signal**2
         if self.any_unit and look < MAGNITUDE_SHARES[1]:
-            unit = Magnitude(share=self.left * max(look, MAGNITUDE_SHARES[0]))
-            spread, scale = Spread(share=share), Scale(share=twice, floor=RARE)
+            unit = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
             if not self.fit_intercept:
                 return [unit, radius, scale]
             look *= (AGAIN_PRECISION / MAGNITUDE_PRECISION) ** 2
-            centre = Centre(share=twice)
             if look > AGAIN_SHARE:
                 return [unit, radius, centre, spread, centre, scale]
-            again = Magnitude(share=self.left * max(look, MAGNITUDE_SHARES[0]))
+            again = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
             return [unit, radius, centre, again, spread, centre, again, scale]
+        scales = [scale] if self.one_unit else [Scale(share=twice)] * 2
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
-            return [radius, Scale(share=twice), Scale(share=twice)]
+            return [radius, *scales]
+        if self.precise:
+            return [radius, centre, spread, centre, *scales]
+        floor = RARE if self.one_unit else 0.0
+        return [radius, Centre(share=once), Scale(share=self.left * SCALE_SHARE, floor=floor)]
+
+    @property
+    def one_unit(self) -> bool:
+        """True if all columns are known to have the same unit."""
+        return self.n_known == self.n_features
+
+    @property
+    def precise(self) -> bool:
+        """True if a mean is precise enough for a second one to be better."""
         noise = self.changed * math.sqrt(self.n_features)
-        if noise < CENTRE_PRECISION * self.signal * math.sqrt(TWICE_SHARE):
-            around = [Centre(share=twice), Spread(share=share), Centre(share=twice)]
-            return [radius, *around, Scale(share=twice), Scale(share=twice)]
-        once = self.left * CENTRE_SHARE
-        return [radius, Centre(share=once), Scale(share=self.left * SCALE_SHARE)]
+        return noise < CENTRE_PRECISION * self.signal * math.sqrt(TWICE_SHARE)
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
@@ -198,7 +221,9 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     if table.complete:
         return Choice(table.given, solver)
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
-    steps = table.steps(max(float(np.clip(table.steady_factor, *RADIUS_FACTORS)), far))
+    least, most = RADIUS_FACTORS
+    least = least if table.n_known else CAUTIOUS_FACTOR
+    steps = table.steps(max(float(np.clip(table.steady_factor, least, most)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
@@ -206,14 +231,21 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     width = table.n_features + int(table.fit_intercept)
     left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
     reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
-    path = CONVERGED_PATH * width
-    converged = reach >= clip_by_rule(reach, path) * path
-    if isinstance(loss, Logistic) and converged and table.n_rows >= LARGE and not wide:
-        count = float(np.clip(ITERATIONS_PER_ROOT * math.sqrt(width), *ITERATIONS))
-        iterations = math.ceil(count)
-        momentum = 1 - DAMPING / iterations
-        solver = GD(iterations, momentum=momentum, start_share=start, shrink=True)
+    outputs = loss.n_outputs
+    path = CONVERGED_PATH * width * max(1.0, outputs / 2)
+    converged = reach >= clip_by_rule(reach, path) * path and not wide
+    if converged and outputs > 1:
+        count = math.sqrt(path / STEP_GROWTH) + DAMPING / 4
+        solver = _descent(count, SEVERAL_ITERATIONS, start)
+    elif isinstance(loss, Logistic) and converged and table.n_rows >= LARGE:
+        solver = _descent(ITERATIONS_PER_ROOT * math.sqrt(width), ITERATIONS, start)
     return Choice((*table.given, *steps), solver)
+
+
+def _descent(count: float, limits: tuple[int, int], start: float) -> GD:
+    """Return descent by about this many iterations, damped alike in time over iterations."""
+    iterations = math.ceil(np.clip(count, *limits))
+    return GD(iterations, momentum=1 - DAMPING / iterations, start_share=start, shrink=True)
 
 
 def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | None) -> Choice:
@@ -237,7 +269,6 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     if table.complete:
         return Choice(table.given, solver)
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
-    usual = float(np.clip(factor, *REGRESSION_FACTORS))
     far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
-    steps = table.steps(max(usual, far))
+    steps = table.steps(max(float(np.clip(factor, *REGRESSION_FACTORS)), far))
     return Choice((*table.given, *steps), solver)

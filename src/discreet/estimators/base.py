@@ -296,6 +296,7 @@ class PrivateLinearModel(BaseEstimator):
                 alpha=settings.penalty.alpha,
                 data_norm=self.data_norm,
                 fit_intercept=self.fit_intercept,
+                n_known=plan.known,
             )
             steps = choice.steps
             if self.inference:

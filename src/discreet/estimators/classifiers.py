@@ -34,6 +34,13 @@ from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["LinearClassifier", "LinearSVC", "Link", "LogisticRegression", "label_codes"]
 
+BEND, LARGEST_BEND = 0.25, 500.0
+"""Growth of scores beyond the reach of a link per factor e of their distance from it, and the
+largest power of e that its inverse takes."""
+
+USUAL_REACH = (1.0, 1.5)
+"""Least reach of a link, and its reach over the size of a usual row's score."""
+
 _BLOCK = 2**16
 """Labels that are looked up at a time."""
 
@@ -103,11 +110,14 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                 )
             by_class = ClassWeights.of(self.class_weight, classes, codes)
         two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
+        joint = logistic and not two and not self.inference
+        softmax_settings = replace(settings, loss=Softmax(len(classes))) if joint else settings
+        if settings.method is None:  # every solver of the rule takes several outputs
+            settings = softmax_settings
         method = self._method(settings, X, people, by_class, 1 if two else len(classes))
-        multinomial = logistic and not two and method.solver.takes_outputs and not self.inference
+        multinomial = joint and method.solver.takes_outputs
         if multinomial:
-            settings = replace(settings, loss=Softmax(len(classes)))
-        if multinomial:
+            settings = softmax_settings
             rules: list[Rule] = [partial(np.asarray, dtype=np.float64)]
         else:  # one class against the others
             ones = [1] if two else range(len(classes))
@@ -260,8 +270,10 @@ class Link:
         p = min(σ, c) / (min(σ, c) + min(1 − σ, c)),
 
     not σ: clipping makes scores too extreme. So does noise of variance v in a score; averaged over
-    it, a score counts m/√(1 + πv/8) (MacKay 1992). All of it is computed from the released model
-    and public numbers: post-processing. docs/auto.md has the reasons and the gain.
+    it, a score counts m/√(1 + πv/8) (MacKay 1992). Scores beyond ``reach`` r are those of rows far
+    longer than usual, and count r + ln(1 + 4(|m| − r))/4 instead of |m|. All of it is computed from
+    the released model and public numbers: post-processing. docs/auto.md has the reasons and the
+    gain.
 
     ``slope`` is c for a row of typical norm (below 1/2 it counts as 1/2, so that p grows with m
     everywhere), ``noise`` is v for such a row.
@@ -269,23 +281,44 @@ class Link:
 
     slope: float = 1.0
     noise: float = 0.0
+    reach: float | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, number, "slope", least=1e-12)
         check_fields(self, number, "noise", least=0.0)
+        check_fields(self, number, "reach", above=0.0, optional=True)
 
     @classmethod
-    def of(cls, solution: Solution, steps: tuple[Step, ...]) -> Self:
-        """Return the link for rows of the norm that `Scale` makes, of a solution on them."""
+    def of(
+        cls,
+        solution: Solution,
+        steps: tuple[Step, ...],
+        *,
+        reaches: bool = False,
+        fit_intercept: bool = True,
+    ) -> Self:
+        """Return the link for rows of the norm that `Scale` makes, of a solution on them.
+
+        With ``reaches``, scores have a reach, of all weights but that of the intercept.
+        """
         clip, deviation = solution.clip, solution.deviation
         norms = [step.norm for step in steps if isinstance(step, Scale)]
         if not norms or clip is None or deviation is None:
             return cls()
         norm = math.hypot(norms[-1], 1.0)
-        return cls(min(1.0, clip / norm), (deviation * norm) ** 2)
+        reach = None
+        if reaches:
+            *slopes, constant = solution.weights if fit_intercept else (*solution.weights, 0.0)
+            usual = abs(constant) + norms[-1] * float(np.linalg.norm(slopes)) / len(slopes) ** 0.5
+            reach = max(USUAL_REACH[0], USUAL_REACH[1] * usual)
+        return cls(min(1.0, clip / norm), (deviation * norm) ** 2, reach)
 
     def positive(self, scores: FloatArray) -> FloatArray:
         """Return the probability of the second class."""
+        if self.reach is not None:
+            beyond = np.maximum(np.abs(scores) - self.reach, 0.0)
+            bent = self.reach + np.log1p(beyond / BEND) * BEND
+            scores = np.where(beyond > 0, np.copysign(bent, scores), scores)
         shrunk = scores / math.sqrt(1 + math.pi * self.noise / 8)
         most = max(self.slope, 0.5)
         second, first = np.minimum(expit(shrunk), most), np.minimum(expit(-shrunk), most)
@@ -295,8 +328,11 @@ class Link:
         """Return the score at which the second class has this probability, between 0 and 1."""
         most, less = max(self.slope, 0.5), min(probability, 1.0 - probability)
         tail = most * less / (1.0 - less) if less < 1.0 - most else less
-        distance = math.sqrt(1 + math.pi * self.noise / 8) * float(logit(tail))
-        return distance if probability < 0.5 else -distance
+        distance = -math.sqrt(1 + math.pi * self.noise / 8) * float(logit(tail))
+        if self.reach is not None and distance > self.reach:
+            beyond = min((distance - self.reach) / BEND, LARGEST_BEND)
+            distance = self.reach + BEND * math.expm1(beyond)
+        return -distance if probability < 0.5 else distance
 
 
 @familiar
@@ -416,7 +452,7 @@ class LogisticRegression(LinearClassifier):
 
     def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
         """Keep the map from scores to probabilities."""
-        self.link_ = Link.of(solution, steps)
+        self.link_ = Link.of(solution, steps, reaches=True, fit_intercept=self.fit_intercept)
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:

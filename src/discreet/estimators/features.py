@@ -56,11 +56,15 @@ class NumericColumn:
 
 @dataclass(frozen=True)
 class Plan:
-    """Chosen features: their number, an expansion of columns, a step that bounds some before."""
+    """Chosen features: their number, an expansion of columns, a step that bounds some before.
+
+    The last ``known`` features are known to be numbers of about 1 at most.
+    """
 
     width: int
     expansion: Expansion | None = None
     bounds: Bounds | None = None
+    known: int = 0
 
 
 def declared(features: Any, numeric: Any) -> tuple[NumericColumn, ...]:
@@ -159,7 +163,7 @@ def choose(
         tuple(max(pieces, BINS) if binned else pieces for binned in bins),
         tuple(DEGREES[column.shape] for column in columns),
     )
-    return Plan(n_features - len(at) + made.count, made, bounds)
+    return Plan(n_features - len(at) + made.count, made, bounds, known=made.count)
 
 
 def pieces_for(

@@ -85,6 +85,7 @@ class _Labels(_Entry):
 class _Link(_Entry):
     slope: Number
     noise: Number
+    reach: Number | None
 
 
 class _Solver(_Entry):
@@ -414,7 +415,7 @@ def _fitted(estimator: Any) -> _Fitted:
         solver=state["solver"],
         row_norm=state["row_norm"],
         multinomial=state.get("multinomial"),
-        link=None if link is None else _Link(link.slope, link.noise),
+        link=None if link is None else _Link(link.slope, link.noise, link.reach),
         levels=None if "levels" not in state else state["levels"].tolist(),
         covariances=[
             _Covariance(
@@ -496,7 +497,7 @@ def _restored(stored: _Estimator) -> Any:
     if (fitted.link is not None) is not (has_levels or isinstance(estimator, LogisticRegression)):
         raise ValueError("a logistic regression has a link, other models have none.")
     if fitted.link is not None:
-        estimator.link_ = Link(fitted.link.slope, fitted.link.noise)
+        estimator.link_ = Link(fitted.link.slope, fitted.link.noise, fitted.link.reach)
     n_models = 1
     if fitted.classes is not None:
         estimator.classes_ = _labels(fitted.classes)

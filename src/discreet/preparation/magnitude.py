@@ -12,18 +12,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from discreet.core import Curator
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
 from discreet.rows import EXPONENTS, AffineMap
-from discreet.validate import FloatArray, check_fields, positive, vector
+from discreet.validate import FloatArray, check_fields, integer, positive, vector
 
 WINDOW = 4
 """Neighbouring exponents that are counted together to find a column: three quarters of a normal
 column's numbers have one of four exponents."""
 
-LEAST_TAIL = 0.01
-"""Share of the rows that a single large exponent needs to be taken for the column's."""
+TAIL_WINDOW, LEAST_TAIL = 8, 0.01
+"""Share of the rows that a large exponent, alone or with the next larger ones up to this many,
+needs to be taken for the column's."""
 
 TAIL = 0.1
 """Share of the rows whose entries, around the mean, may be larger than a column's magnitude, where
@@ -33,8 +35,12 @@ DENSE = 0.5
 """Share of the rows with an entry other than 0 and ±1 above which a column may be far from 0."""
 
 CONSTANT, CAUTION = 0.7, 6
-"""Share of the rows with one exponent above which a column around its mean may be a constant with
-rare exceptions, and the largest power of two by which it is then stretched, once."""
+"""Share of the rows with one exponent above which a column may be a constant with rare exceptions,
+and the largest power of two by which it is stretched around its mean, once."""
+
+EXCEPTIONS = 4.0
+"""If that exponent is above this many deviations of the noise in the mean, there are exceptions:
+only they move the mean of a constant away from it. Then the column is not stretched."""
 
 SAME = 3
 """Columns whose exponents differ by at most this are left as they are: later steps suffice."""
@@ -58,6 +64,9 @@ class Magnitude(Step):
     ----------
     share : float
         Share of the budget.
+    known : int
+        Number of last columns that are known to be in [0, 1], such as splines. They are left as
+        they are, and others are brought to them.
 
     Notes
     -----
@@ -66,8 +75,21 @@ class Magnitude(Step):
     """
 
     share: float = 0.02
+    known: int = 0
     name: ClassVar[str] = "magnitude"
     bounded: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, integer, "known", least=0)
+
+    def check(self, n_features: int) -> None:
+        """Refuse more known columns than there are."""
+        if self.known > n_features:
+            raise ValueError(
+                f"Magnitude(known={self.known}) says more than the table has columns, "
+                f"{n_features}. Count the last columns that are known to be in [0, 1]."
+            )
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
         """Ask for the counts; columns around their mean are stretched to the largest of them."""
@@ -77,23 +99,24 @@ class Magnitude(Step):
         counts = cells[:, :-1].copy()
         counts[:, 1 - EXPONENTS[0]] += cells[:, -1]
         found = exponents(counts, noisy.deviation, curator.n_rows)
-        dense &= np.isfinite(found)
+        ours = np.arange(found.size) < found.size - self.known
+        dense &= np.isfinite(found) & ours
+        constant = counts.max(axis=1) > CONSTANT * curator.n_rows
         if norms is None or norms.raw:
             unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense)
-            return FittedMagnitude(_first(found), noisy.deviation), unknown
+            return FittedMagnitude(_first(found, constant, ours), noisy.deviation), unknown
         tails = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
+        usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
+        rare = usual > EXCEPTIONS * norms.mean_noise
+        chosen &= ours & ~(constant & (rare if norms.constant is None else rare | norms.constant))
         factors = np.ones(found.size)
         if chosen.any():
             largest = tails[chosen].max()
-            constant = counts[chosen].max(axis=1) > CONSTANT * curator.n_rows
-            powers = largest - tails[chosen]
-            powers = np.minimum(powers, np.where(constant, CAUTION, FURTHEST))
-            factors[chosen] = 2.0 ** np.where(powers > SAME, powers, 0.0)
+            powers = np.minimum(largest - tails, np.where(constant, CAUTION, FURTHEST))
+            factors[chosen] = 2.0 ** np.where(powers > SAME, powers, 0.0)[chosen]
             norm = math.hypot(norms.clip, 2.0**largest * math.sqrt(chosen.sum()))
-            left = chosen.copy()
-            left[chosen] = ~constant
-            norms = replace(norms, clip=norm, typical=norm, dense=left)
+            norms = replace(norms, clip=norm, typical=norm, dense=chosen, constant=constant)
         return FittedMagnitude(factors, noisy.deviation), norms
 
 
@@ -140,12 +163,14 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     """Return the exponent of the large numbers of each column; NaN where noise hides all.
 
     ``counts`` has one row per column and one entry per exponent. A column's exponent is the largest
-    with a count that noise does not explain and that is a hundredth of the rows, or else the
-    uppermost of the first four neighbours whose sum is the largest, up to noise.
+    that a hundredth of the rows reach, as far as noise does not explain it, or else the uppermost
+    of the first four neighbours whose sum is the largest, up to noise.
     """
     sure = (math.sqrt(2 * math.log(counts.size)) + 1) * deviation
     places = np.arange(counts.shape[1])
-    single = np.where(counts > max(sure, LEAST_TAIL * n_rows), places, -1).max(axis=1)
+    least = [max(math.sqrt(width) * sure, LEAST_TAIL * n_rows) for width in (1, TAIL_WINDOW)]
+    tails = _windows(counts[:, ::-1], TAIL_WINDOW)[:, ::-1]
+    single = np.where((counts > least[0]) | (tails > least[1]), places, -1).max(axis=1)
     windows = _windows(counts)
     most, noise = windows.max(axis=1), math.sqrt(WINDOW) * deviation
     around = (windows >= most[:, None] - 2 * noise).argmax(axis=1)
@@ -175,19 +200,25 @@ def upper_exponents(
     return np.asarray(found + EXPONENTS[0])
 
 
-def _windows(counts: FloatArray) -> FloatArray:
+def _windows(counts: FloatArray, width: int = WINDOW) -> FloatArray:
     """Return the sum of each count and those of the next smaller exponents."""
-    before = np.zeros((len(counts), WINDOW))
+    before = np.zeros((len(counts), width))
     sums = np.cumsum(np.hstack([before, counts]), axis=1)
-    return np.asarray(sums[:, WINDOW:] - sums[:, :-WINDOW])
+    return np.asarray(sums[:, width:] - sums[:, :-width])
 
 
-def _first(found: FloatArray) -> FloatArray:
+def _first(found: FloatArray, constant: NDArray[np.bool_], ours: NDArray[np.bool_]) -> FloatArray:
     """Return the power of two of each column of which nothing is known; 1 if all are alike.
 
-    Columns that noise hides are taken to be of the usual unit.
+    Columns that noise hides are taken to be of the usual unit, and so are nearly constant ones of a
+    smaller unit: their exceptions may be far larger. Others than ``ours`` are in [0, 1].
     """
-    seen = np.isfinite(found)
-    if not seen.any() or np.ptp(found[seen]) <= SAME:
+    seen = np.isfinite(found) & ours
+    if not seen.any():
         return np.ones(found.size)
-    return np.asarray(2.0 ** -np.where(seen, found, np.round(np.median(found[seen]))))
+    varied = seen & ~constant
+    usual = float(np.round(np.median(found[varied if varied.any() else seen])))
+    powers = np.where(seen, found, usual)
+    powers = np.where(constant & varied.any(), np.maximum(powers, usual), powers)
+    powers[~ours] = 0.0
+    return np.ones(found.size) if np.ptp(powers) <= SAME else np.asarray(2.0**-powers)

@@ -45,8 +45,9 @@ class RowNorms:
     an upper bound on the root of their mean squared norm, as far as is known, and ``target`` what
     `Whiten` brings that root to. Rows are ``raw`` until a step has clipped them: the next step that
     transforms them then clips them first; later ones clip rows in their moments only. ``dense``
-    says which columns had few zeros, where that was measured. Before anything is known of norms
-    they are infinite.
+    says which columns had few zeros, and ``constant`` which were nearly constant, where that was
+    measured; ``mean_noise`` is the deviation of the noise in each column's mean, which was
+    subtracted last. Before anything is known of norms they are infinite.
     """
 
     clip: float
@@ -54,6 +55,8 @@ class RowNorms:
     target: float
     raw: bool = False
     dense: NDArray[np.bool_] | None = None
+    constant: NDArray[np.bool_] | None = None
+    mean_noise: float = 0.0
 
 
 Known = RowNorms | None

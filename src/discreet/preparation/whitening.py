@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -102,7 +102,8 @@ class Centre(Step):
         left = norms.clip**2 - float(mean @ mean)
         norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
         fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
-        return fitted, RowNorms(norm, norm, norms.target, dense=norms.dense)
+        known = replace(norms, clip=norm, typical=norm, raw=False, mean_noise=deviation)
+        return fitted, known
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,9 @@ LEAST_RARE = 0.002
 """Twice the smallest share of a class that the intercept may start from."""
 
 LONGEST_STEP = 36.0
-"""The default step is no longer: at momentum 0.8 the heavy ball is stable for curvatures below
-18/step, and that of an intercept is up to 1/4, or 1/2 with several outputs."""
+"""The default step is no longer than this at momentum 0.8, and at a larger one m than
+4(1 + m)/(1 − m): the heavy ball is stable for curvatures below 2(1 + m)/(1 − m)/step, and that of
+an intercept is up to 1/4, or 1/2 with several outputs."""
 
 CLIPS = (5 / 3, 10.0)
 """Least and most clip of the rule: half and three times the norm of a usual row."""
@@ -76,9 +77,10 @@ class GD(Solver):
         T: number of gradients that are measured, each at the same cost.
     step_size : float, optional
         η: step size for mean gradients. Default: τ/T for a path of length
-        τ = min(0.3·n·μ/(k·C), 18·p·max(1, K/2)), and at most 36 and 1/alpha. Here μ is what the
-        budget is in Gaussian DP, k is 1 under add/remove and 2 under replace, C is the clip, K the
-        number of outputs and p that of the weights of each.
+        τ = min(0.3·n·μ/(k·C), 18·p·max(1, K/2)), and at most 1/alpha and 36 (at a momentum m above
+        0.8, 4·(1 + m)/(1 − m)). Here μ is what the budget is in Gaussian DP, k is 1 under
+        add/remove and 2 under replace, C is the clip, K the number of outputs and p that of the
+        weights of each.
     momentum : float
         m: v ← m·v + gradient, w ← w − η·(1 − m)·v. 0 is plain descent.
     averaging : float
@@ -219,7 +221,10 @@ class GD(Solver):
         step, alpha = self.step_size, problem.penalty.alpha
         if step is None:
             noise = NOISE_REACH * problem.n_rows * mu / change
-            step = min(min(noise, _converged(problem)) / self.iterations, LONGEST_STEP)
+            longest = LONGEST_STEP
+            if self.momentum > 0.8:
+                longest = 4 * (1 + self.momentum) / (1 - self.momentum)
+            step = min(min(noise, _converged(problem)) / self.iterations, longest)
             step = min(step, 1 / alpha) if alpha > 0 else step
         path = step * self.iterations
         free = change * path / (problem.n_rows * mu)

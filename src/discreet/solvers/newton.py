@@ -58,9 +58,9 @@ STEP = 0.8
 """Of Newton's step: stable where the curvature is up to 2.5 times what the moment says, as it can
 be if many rows are longer than the clip."""
 
-GROWN = 2.0
+GROWN, GROWN_NOISE = 2.0, 4.0
 """A step is taken back if the squared gradient, in units of the curvature, grew by this factor and
-by twice its noise: then the moment says too little about the curvature."""
+by this many times its noise: then the moment says too little about the curvature."""
 
 ITERATIONS = (10, 40)
 """Least and most gradients; the least do where the second moment is known well."""
@@ -100,7 +100,7 @@ class Newton(Solver):
         Share that buys the second moment.
     averaging : float
         The result is the mean of the weights after the last iterations, this share of all of
-        them; 0 for the last weights.
+        them, but for steps that were taken back; 0 for the last weights.
     row_norm : float, optional
         Root mean square norm of the rows, without a constant. Default: ``data_norm``, else 10/3.
         It decides what is clipped, nothing else.
@@ -189,9 +189,9 @@ class Newton(Solver):
         divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
-        bearable = 2 * iterations * (noise * clip) ** 2 * float(np.trace(inverse))
+        bearable = GROWN_NOISE * iterations * (noise * clip) ** 2 * float(np.trace(inverse))
         last = _Accepted(weights, weights, math.inf)
-        ends, step = np.zeros_like(weights), 1.0
+        kept, step = [], 1.0
         for t in range(1, iterations + 1):
             measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=for_gradient)
             gradient = measured.values / problem.n_rows + ridge * weights
@@ -201,10 +201,13 @@ class Newton(Solver):
                 step *= 0.5
             else:
                 last = _Accepted(weights, direction, min(square, last.least))
+                kept.append((t, weights))
             weights = last.weights - step * last.direction
-            if t > iterations - averaged:
-                ends += weights
             record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
+        ends = [at for t, at in kept if t > iterations - averaged + 1]
+        if kept[-1][0] == iterations:  # its step is as good as those that were accepted
+            ends.append(weights)
+        weights = np.mean(ends or [last.weights], axis=0)
         conditions = (
             "in the second moments, each row with its target is scaled down to norm "
             f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
@@ -215,7 +218,7 @@ class Newton(Solver):
             f"{for_gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
             "composed exactly in Gaussian DP",
         )
-        return Solution(ends / averaged, record.trace, conditions)
+        return Solution(weights, record.trace, conditions)
 
     def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
         """Return half of the largest eigenvalue of the noise in the second moment; a public number.
