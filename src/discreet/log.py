@@ -13,15 +13,13 @@ from contextvars import ContextVar
 
 __all__ = ["note", "unlogged"]
 
+_silent: ContextVar[bool] = ContextVar("silent", default=False)
 _LOG = logging.getLogger("discreet")
 _LOG.addHandler(logging.NullHandler())  # without handlers of its own, a program shows nothing
-_silent: ContextVar[bool] = ContextVar("silent", default=False)
+_LOG.addFilter(lambda record: not _silent.get())
 
-
-def note(text: str, *values: object) -> None:
-    """Log a public fact at the level INFO."""
-    if not _silent.get():
-        _LOG.info(text, *values)
+note = _LOG.info
+"""Log a public fact: a text and its values."""
 
 
 @contextmanager

@@ -434,7 +434,9 @@ class PrivateLinearModel(BaseEstimator):
             rows, fitted, problem, noises = self._prepare(
                 method, problem, spends, X, first, account, bits, people, by_class
             )
-            opened = self._open_inference(method, X, y, rules, rows, fitted, account, noises)
+            opened = []
+            if method.inference:
+                opened = self._open_inference(method, X, y, rules, rows, fitted, account, noises)
             for model, stream in enumerate(bits.spawn(n_models)):
                 # made when needed: targets of many classes would outgrow a narrow table
                 rule = rules[model]

@@ -83,14 +83,6 @@ class Magnitude(Step):
         super().__post_init__()
         check_fields(self, integer, "known", least=0)
 
-    def check(self, n_features: int) -> None:
-        """Refuse more known columns than there are."""
-        if self.known > n_features:
-            raise ValueError(
-                f"Magnitude(known={self.known}) says more than the table has columns, "
-                f"{n_features}. Count the last columns that are known to be in [0, 1]."
-            )
-
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
         """Ask for the counts; columns around their mean are stretched to the largest of them."""
         noisy = curator.exponent_counts(mechanism=mechanism)
@@ -144,7 +136,10 @@ class FittedMagnitude(FittedStep):
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
         """Return the map of the steps before, then times the factors."""
-        return AffineMap.in_units(self.factors) if before is None else before.scaled(self.factors)
+        if before is None and (self.factors != 1.0).any():
+            return AffineMap.in_units(self.factors)
+        start = before or AffineMap.to_norm(math.inf, n_features)
+        return start.scaled(self.factors)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Multiply the columns; X itself if all factors are 1. A sparse table stays sparse."""

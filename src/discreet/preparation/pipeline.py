@@ -175,7 +175,8 @@ def transform(
             if base is None:  # with the norms that this step's rows have
                 base = rows.with_units(affine.units) if affine.units.ndim else rows
             if math.isinf(affine.row_norm):
-                rows_now = partial(_same, base)
+                # `check_steps` sees to it that the next step is `Radius`, which takes any rows
+                rows_now = lambda rows=base, **_: rows  # noqa: E731
                 continue
             if base.row_norm != affine.row_norm:
                 base = base.with_row_norm(affine.row_norm)
@@ -184,13 +185,6 @@ def transform(
         rows_now = partial(rows_of, _expanded(expansion, table, problem.n_features), targets)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
-
-
-def _same(rows: Rows, *, fit_intercept: bool, row_norm: float | None) -> Rows:
-    """Return rows as they are, for the `Radius` that comes after a first `Magnitude`."""
-    if fit_intercept or row_norm is not None:
-        raise ValueError("rows of any unit have no bound on their norm yet.")
-    return rows
 
 
 def _rows_of(

@@ -94,8 +94,7 @@ class AffineMap:
     @classmethod
     def in_units(cls, units: FloatArray) -> Self:
         """Return the map that multiplies columns by powers of two, before rows have any norm."""
-        own = units if (units != 1.0).any() else np.ones(())
-        return cls(np.inf, units, np.zeros(units.size), own)
+        return cls(np.inf, units, np.zeros(units.size), units)
 
     @property
     def start(self) -> Self:

@@ -29,7 +29,7 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import RowData
 from discreet.rows.moments import triangle_sum
-from discreet.rows.sums import CLIP, Sum, carried_back, clipped_total, one_output
+from discreet.rows.sums import CLIP, Sum, clipped_sum, one_output
 from discreet.rows.table import sum_blocks
 from discreet.validate import FloatArray, number, vector
 
@@ -65,8 +65,8 @@ def score_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum
     at = vector("weights", weights, data.n_parameters)
     weighted = replace(data, weights=_weights(data, clip))
     ones = np.ones(data.n_rows)
-    sums = clipped_total(weighted, data.margins_at(at), loss, slope, ones)
-    return carried_back(data, sums, slope * max(clip, 1.0))
+    within = slope * max(clip, 1.0)
+    return clipped_sum(weighted, data.margins_at(at), loss, slope, ones, within=within)
 
 
 def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:

@@ -126,23 +126,13 @@ def clipped_sum(
     clip: float,
     sizes: FloatArray | None = None,
     missing: FloatArray | None = None,
+    within: float | None = None,
 ) -> Sum:
     """Sum φ'·x over rows, each φ' limited to ±clip/size of its row: by default its norm.
 
     With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
+    The part of a row is ``within`` a norm, by default the clip.
     """
-    return carried_back(data, clipped_total(data, margins, loss, clip, sizes, missing), clip)
-
-
-def clipped_total(
-    data: RowData,
-    margins: FloatArray,
-    loss: Loss,
-    clip: float,
-    sizes: FloatArray | None,
-    missing: FloatArray | None = None,
-) -> FloatArray:
-    """Return the sum of `clipped_sum` over stored rows and their factors, of shape (1, d + 1)."""
     table, targets, scales, own = data.table, data.targets, data.scales, data.weights
     code, parameter = kernel_code(loss)
     X = table.array if code and isinstance(table, DenseTable) and table.as_stored else None
@@ -179,7 +169,8 @@ def clipped_total(
         return values
 
     size = (data.n_rows, table.n_entries, table.block_rows)
-    return sum_blocks(block_sum, table.n_features + 1, *size)[None, :]
+    total = sum_blocks(block_sum, table.n_features + 1, *size)[None, :]
+    return carried_back(data, total, clip if within is None else within)
 
 
 def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float) -> Sum:
