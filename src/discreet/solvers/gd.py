@@ -155,11 +155,7 @@ class GD(Solver):
         weights, balance, total = self._start(problem, curator, total)
         mechanism = Gaussian.sharing(total, self.iterations)
         mu, changed = math.sqrt(total), curator.relation.rows_changed
-        clip = self.gradient_clip
-        if clip is None:
-            reach = NOISE_REACH * problem.n_rows * mu / changed
-            clip = clip_by_rule(reach, _converged(problem))
-        clip = min(clip, max(problem.lipschitz, 1e-6))  # not below what settings allow
+        clip = self._clip(problem, mu, changed)
         step, deviation = self._step(problem, mu, changed * clip)
         averaged = max(1, round(self.averaging * self.iterations))
         start, velocity, ends = weights, np.zeros_like(weights), np.zeros_like(weights)
@@ -208,6 +204,14 @@ class GD(Solver):
             "starts from it"
         )
         return weights, (condition,), (1 - self.start_share) * total
+
+    def _clip(self, problem: Problem, mu: float, changed: int) -> float:
+        """Return C, or the smaller bound that is known, but at least 1e-6, as settings are."""
+        clip = self.gradient_clip
+        if clip is None:
+            reach = NOISE_REACH * problem.n_rows * mu / changed
+            clip = clip_by_rule(reach, _converged(problem))
+        return min(clip, max(problem.lipschitz, 1e-6))
 
     def _step(self, problem: Problem, mu: float, change: float) -> tuple[float, float]:
         """Return the step and the estimated noise in each weight, from public numbers only.
