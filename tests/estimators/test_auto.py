@@ -109,6 +109,7 @@ def test_rows_are_clipped_further_out_where_noise_allows_it():
     assert factors == sorted(factors)
     assert factors[0] == 2.0
     assert radius_of(decide(n_rows=100, n_known=5)).factor == 1.1
+    assert radius_of(decide(n_rows=100, n_features=101)).factor == 1.1
     rich = np.sqrt(0.15 * 1e6 * BUDGET.to_gdp().mu * np.sqrt(0.05) / 20)
     assert factors[-1] == pytest.approx(rich / 2)
     assert radius_of(decide(n_rows=10**9)).factor == 50
@@ -336,15 +337,18 @@ def test_rows_may_be_of_any_length(rows, unit):
 
 @pytest.mark.parametrize("offset", [0.0, 30.0, 1000.0])
 def test_columns_may_lie_far_from_zero(offset):
-    """Years, ids, body temperatures: a large mean next to a small spread."""
+    """Years, ids, body temperatures: a large mean next to a small spread.
+
+    With 8,000 rows and a mean of 1,000 deviations one fit in about 25 loses a column.
+    """
     rng = np.random.default_rng(4)
-    Z = rng.normal(size=(8000, 8))
+    Z = rng.normal(size=(8000 if offset < 1000 else 50_000, 8))
     y, target = Z[:, 0] + Z[:, 1] > 0, Z[:, 0] / 4
     X = Z * [1, 1, 5, 1, 1, 3, 1, 1] + offset * np.linspace(0, 1, 8)[::-1]
     model = LogisticRegression(1.0, 1e-9, classes=[False, True]).fit(X, y)
     assert model.score(X, y) > 0.92
     line = LinearRegression(1.0, 1e-9, target_bounds=(-1, 1)).fit(X, target)
-    assert line.score(X, target) > (0.9 if offset < 1000 else 0.4)
+    assert line.score(X, target) > 0.9
 
 
 @pytest.mark.parametrize("kind", ["units", "offset", "timestamps"])

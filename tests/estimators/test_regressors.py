@@ -257,13 +257,13 @@ def test_the_rule_by_hand():
     assert steps[1].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
     steady = math.sqrt(0.15 * 1e4 * mu * math.sqrt(0.05) / 16)
     usual = 1e4 * mu / (50 * 4)
-    assert steps[1].factor == pytest.approx(max(2.0, min(usual, steady / 2, LARGEST_FACTOR)))
+    assert steps[1].factor == pytest.approx(min(max(3.0, usual), 8.0))
     rich = rule(n_rows=10**7)[0][1].factor
     assert rich == pytest.approx(min(0.5 * steady * math.sqrt(1e3), LARGEST_FACTOR))
     few = Budget(0.1, 1e-6, "replace_one")
     reach = 1e4 * few.to_gdp().mu
-    assert rule(budget=few)[0][0].factor == pytest.approx(max(1.1, reach / (50 * 2 * 4)))
-    assert rule(n_rows=10)[0][0].factor == 1.1
+    assert rule(budget=few)[0][0].factor == pytest.approx(max(3.0, reach / (50 * 2 * 4)))
+    assert rule(n_rows=10)[0][0].factor == 3.0
     assert [step.name for step in rule(n_rows=10)[0]] == ["radius", "centre", "scale"]
     assert [step.name for step in rule(fit_intercept=False)[0]] == ["magnitude", "radius", "scale"]
     # what the caller wants comes first, and more than bounds is left alone

@@ -58,15 +58,15 @@ moments below this share of their mean, within the next limits."""
 
 RADIUS_FACTORS = (1.1, 2.2)
 REGRESSION_FACTORS = (3.0, 8.0)
-CAUTIOUS_FACTOR = 2.0
+CAUTIOUS_FACTOR, CAUTIOUS_COLUMNS = 2.0, 100
 LARGEST_FACTOR = 50.0
 STEADY_SHARE = 0.5
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
 tenth of it: clipping a row changes it while its target stays. Multiples above these limits, up to
 the largest, are used where second moments allow twice as much: a large budget clips few rows.
-The cautious one is the least for classes if no column is known to be in [0, 1]: there may be rows
-far longer than usual, and predictions do not clip them."""
+The cautious one is the least for classes if there are at most that many columns, none of them
+known to be in [0, 1]: some rows may be far longer than usual, and predictions do not clip them."""
 
 START_SHARES = (0.002, 0.05)
 START_PRECISION = 10.0
@@ -222,7 +222,8 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         return Choice(table.given, solver)
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     least, most = RADIUS_FACTORS
-    least = least if table.n_known else CAUTIOUS_FACTOR
+    if not table.n_known and table.n_features <= CAUTIOUS_COLUMNS:
+        least = CAUTIOUS_FACTOR
     steps = table.steps(max(float(np.clip(table.steady_factor, least, most)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
