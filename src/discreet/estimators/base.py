@@ -617,7 +617,7 @@ class PrivateLinearModel(BaseEstimator):
         """Warn about settings under which the guarantee says less than it seems to."""
         if self.epsilon is familiar.UNCHOSEN:
             familiar.warn_of_unchosen()
-        familiar.warn_of_fitted_steps()
+        familiar.warn_of_callers(grouped=people.units is not None)
         if budget.delta * people.size >= 1:
             whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(

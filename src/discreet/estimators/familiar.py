@@ -22,7 +22,7 @@ from sklearn.utils import get_tags
 
 from discreet.errors import PrivacyLeakWarning
 
-__all__ = ["UNCHOSEN", "familiar", "refuse", "warn_of_fitted_steps", "warn_of_unchosen"]
+__all__ = ["UNCHOSEN", "familiar", "refuse", "warn_of_callers", "warn_of_unchosen"]
 
 Estimator = TypeVar("Estimator", bound=type)
 
@@ -33,8 +33,8 @@ another one. Copies and clones keep the object."""
 _POINTED_OUT = threading.Event()
 """Set once a fit with the default ε has warned in this process."""
 
-_FRAMES = 200
-"""Callers that are looked at for a pipeline."""
+_FRAMES, _SEARCHES = 200, "sklearn.model_selection."
+"""Callers that are looked at for a pipeline, and the modules of searches."""
 
 _ALPHA = (
     "use alpha, the strength of the L2 penalty on the mean loss of prepared rows. scikit-learn's C "
@@ -188,22 +188,41 @@ def warn_of_unchosen() -> None:
     )
 
 
-def warn_of_fitted_steps() -> None:
-    """Warn of steps that a pipeline fitted to the exact rows before the running fit.
+def warn_of_callers(*, grouped: bool) -> None:
+    """Warn of steps fitted to the exact rows before the running fit, and of groups that were lost.
 
-    A pipeline does not tell its last step about the others, so callers are looked at.
+    A pipeline does not tell its last step about the others. A search of scikit-learn gives groups
+    to its splitter alone, unless metadata routing is enabled: a fit that is not ``grouped`` then
+    protects single rows. So callers are looked at.
     """
     frame: FrameType | None = sys._getframe(1)
     before_last: Any = None  # the pipeline that is at a step before its last
     for _ in range(_FRAMES):
         if frame is None:
             return
-        owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+        names, name = frame.f_locals, frame.f_code.co_name
+        owner = names.get("self")
         if isinstance(owner, Pipeline) and name == "_fit":
             before_last = owner
         elif isinstance(owner, Pipeline) and name.startswith("fit") and owner is not before_last:
             _warn_of_steps(owner)
+        if not grouped and frame.f_globals.get("__name__", "").startswith(_SEARCHES):
+            routed = getattr(names.get("routed_params"), "splitter", None)
+            split = getattr(routed, "split", None) or {}
+            if names.get("groups") is not None or split.get("groups") is not None:
+                _warn_of_groups()
+                grouped = True
         frame = frame.f_back
+
+
+def _warn_of_groups() -> None:
+    warnings.warn(
+        "groups were given to the splitter, but not to this fit: it protects single rows, not "
+        "people. Call sklearn.set_config(enable_metadata_routing=True) and pass "
+        "params={'groups': ids}, so that both get them.",
+        PrivacyLeakWarning,
+        stacklevel=6,
+    )
 
 
 def _warn_of_steps(pipeline: Pipeline) -> None:

@@ -6,18 +6,15 @@ most once. Proof: docs/proofs/unit.md.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engines import BlockTable
-from discreet.errors import NotSupported, PrivacyLeakWarning
+from discreet.errors import NotSupported
 from discreet.rows import RowWeights, Units, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
@@ -86,7 +83,6 @@ class People:
                     "no groups. Pass groups=ids; in a pipeline model__groups=ids, or enable "
                     "scikit-learn's metadata routing."
                 )
-            warn_if_dropped()
             return cls(n_rows, factors=factors, even=factors is None, public=public)
         units = Units.of(groups, n_rows)
         if units.count < 2:
@@ -255,30 +251,3 @@ def check_class_weight(setting: Any) -> None:
         )
     for value in setting.values():
         number("class_weight", value, least=0.0, most=1e100)
-
-
-def warn_if_dropped() -> None:
-    """Warn if a search of scikit-learn was given groups that this fit does not get.
-
-    Without metadata routing, cross-validation gives groups to the splitter alone.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_FRAMES):
-        if frame is None:
-            return
-        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
-            names = frame.f_locals
-            routed = getattr(names.get("routed_params"), "splitter", None)
-            split = getattr(routed, "split", None) or {}
-            if names.get("groups") is not None or split.get("groups") is not None:
-                break
-        frame = frame.f_back
-    else:
-        return
-    warnings.warn(
-        "groups were given to the splitter, but not to this fit: it protects single rows, not "
-        "people. Call sklearn.set_config(enable_metadata_routing=True) and pass "
-        "params={'groups': ids}, so that both get them.",
-        PrivacyLeakWarning,
-        stacklevel=4,
-    )
