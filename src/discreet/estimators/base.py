@@ -50,6 +50,7 @@ from discreet.preparation import (
 )
 from discreet.preparation.features import Expansion
 from discreet.preparation.steps import Mechanism
+from discreet.rows import Rows
 from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
@@ -524,7 +525,7 @@ class PrivateLinearModel(BaseEstimator):
         X: Any,
         y: NDArray[Any] | None,
         rules: Sequence[Rule],
-        rows: Any,
+        rows: Rows,
         fitted: tuple[FittedStep, ...],
         account: Account,
         noises: Sequence[Noise],

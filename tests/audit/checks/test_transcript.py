@@ -18,10 +18,10 @@ WATCHED = [(Curator, "gradient"), (Noise, "gaussian"), (PrivacyFilter, "charge")
 
 
 def test_watching_is_undone_even_after_an_error():
-    before = [getattr(owner, name) for owner, name in WATCHED]
+    before = [vars(owner)[name] for owner, name in WATCHED]
     with pytest.raises(ValueError, match="size"), watching(Transcript()), watching(Transcript()):
         Noise(SeededBits(0)).gaussian(0, 1.0, -20)
-    assert [getattr(owner, name) for owner, name in WATCHED] == before
+    assert [vars(owner)[name] for owner, name in WATCHED] == before
 
 
 def test_watchers_may_be_nested():

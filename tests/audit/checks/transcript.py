@@ -243,7 +243,9 @@ def _spies() -> Iterator[tuple[type, str, Spy]]:
 def _install() -> None:
     for owner, name, spy in _spies():
         _ORIGINALS.append((owner, name, vars(owner).get(name)))
-        setattr(owner, name, _wrapped(getattr(owner, name), spy))
+        found = getattr(owner, name)
+        found.__name__ = name  # that of a partial method is not its own
+        setattr(owner, name, _wrapped(found, spy))
 
 
 def _remove() -> None:
