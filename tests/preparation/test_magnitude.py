@@ -163,3 +163,12 @@ def test_around_its_mean_a_constant_is_stretched_only_if_noise_moved_it(noise, s
         assert again.factors[1] == 1.0
         again, _ = Magnitude().fit(Counted(table(NORMAL, 1e-3 * NORMAL)), None, after)
         assert again.factors[1] > 64
+
+
+def test_noise_in_many_columns_does_not_make_one_of_them_large():
+    """Of 5,000 columns that are alike, a few had counts above two and a half deviations."""
+    rng = np.random.default_rng(5)
+    counts = np.zeros((5000, EXPONENTS[1] - EXPONENTS[0] + 1))
+    counts[:, -6 - EXPONENTS[0]] = 4000.0
+    counts += rng.normal(scale=150.0, size=counts.shape)
+    assert np.ptp(upper_exponents(counts, 150.0, 4000, 2.0)) == 0

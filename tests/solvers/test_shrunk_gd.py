@@ -236,6 +236,8 @@ def test_the_default_step_by_hand(relation):
     assert solution.trace[0].step == pytest.approx(path / 10, rel=1e-9)
     one, _, _ = run(ShrunkGD(20, first_share=1.0), budget, alpha=4.0)
     assert one.trace[0].step == 0.25
+    rich = Budget(100.0, 1e-6, relation)
+    assert run(ShrunkGD(20), rich)[0].trace[0].step == 36.0  # stable for any intercept
 
 
 def test_intercepts_that_are_noise_stay_where_they_started():

@@ -180,12 +180,14 @@ def upper_exponents(
     """Return the largest exponent that a tenth of a column's entries reach.
 
     Entries are at most ``largest``, so larger exponents are not looked at: their counts are noise.
-    Where noise is large, up to a third has to reach the exponent; beyond, nothing is seen. Columns
-    that reach none of those that are seen are smaller, and get the last of them; NaN if there is
-    none, or if all exponents are seen and the column has no entry but 0.
+    Where noise is large, up to a third has to reach the exponent; beyond, nothing is seen. The more
+    columns there are, the surer a count has to be: one that noise alone made would decide for all.
+    Columns that reach none of those that are seen are smaller, and get the last of them; NaN if
+    there is none, or if all exponents are seen and the column has no entry but 0.
     """
     top = min(max(math.frexp(largest)[1] - EXPONENTS[0], 0), counts.shape[1] - 1)
-    noise = 2.5 * deviation * np.sqrt(np.arange(1, top + 2))
+    sure = max(2.5, math.sqrt(2 * math.log(len(counts))) + 0.45)
+    noise = sure * deviation * np.sqrt(np.arange(1, top + 2))
     visible = int((noise < 0.25 * n_rows).sum())
     reached = np.cumsum(counts[:, top::-1], axis=1)[:, :visible] > TAIL * n_rows + noise[:visible]
     if not visible:

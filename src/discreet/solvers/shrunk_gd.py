@@ -32,7 +32,7 @@ from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution
-from discreet.solvers.gd import CLIPS, CONVERGED_PATH, GD, GradientStep
+from discreet.solvers.gd import CLIPS, CONVERGED_PATH, GD, LONGEST_STEP, GradientStep
 from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["Shrinkage", "ShrunkGD", "ShrunkStep", "worth_measuring"]
@@ -223,7 +223,8 @@ class _Stage:
         width = self._problem.n_parameters / self._problem.loss.n_outputs
         path = max(min(longest, CONVERGED_PATH * width) - self._path, 0.4 * self._path)
         self._path += path
-        step, alpha = self._solver.step_size or path / iterations, self._problem.penalty.alpha
+        step = self._solver.step_size or min(path / iterations, LONGEST_STEP)
+        alpha = self._problem.penalty.alpha
         self._step = min(step, 1 / alpha) if alpha > 0 else step
         self._multipliers += [self._mechanism.noise_multiplier] * iterations
 
