@@ -428,3 +428,17 @@ def test_several_classes_take_as_many_steps_as_are_stable():
         assert path / solver.iterations <= 4 * (1 + momentum) / (1 - momentum)
     assert decide(10**6, 800, Softmax(10), rich).solver.iterations == 80
     assert decide(2000, 20, Softmax(5)).solver.iterations == 50
+
+
+def test_a_fit_that_learned_nothing_says_so(recwarn):
+    """From released numbers: with 60 rows at ε = 0.05 weights are often taken for noise."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 10)), rng.random(60) < 0.4
+    for _ in range(40):
+        model = LogisticRegression(0.05, 1e-6, classes=[False, True]).fit(X, y)
+        said = [item for item in recwarn if "All coefficients are 0" in str(item.message)]
+        assert bool(said) is not model.coef_.any()
+        if said:
+            break
+        recwarn.clear()
+    assert said

@@ -652,6 +652,13 @@ class PrivateLinearModel(BaseEstimator):
         """
         constants = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
         slopes = weights[:, :-1] if self.fit_intercept else weights
+        if not slopes.any():
+            warnings.warn(
+                "All coefficients are 0: noise explains everything that this fit saw, so it "
+                "predicts the same for all rows. Use more rows, a larger epsilon or fewer columns.",
+                UserWarning,
+                stacklevel=3,
+            )
         slopes, constants = slopes * scale, constants * scale + centre
         self.prepared_coef_, self.prepared_intercept_ = slopes, constants
         if self.deviation_ is not None:
