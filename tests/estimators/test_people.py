@@ -545,5 +545,6 @@ def test_the_balance_is_measured_well_enough_in_every_measure(solver, delta, mon
     big, y = np.tile(X, (20, 1)), np.tile(Y, 20)
     model = logistic(solver=solver, delta=delta, data_norm=2.0, class_weight="balanced").fit(big, y)
     np.testing.assert_allclose(totals[0] / len(y), np.bincount(y) / len(y), atol=0.1)
-    assert model.guarantee_.recompute() <= 1.0 + 1e-6
+    # the accountant's orders of Rényi's divergence are a grid, which costs it up to 4e-6
+    assert model.guarantee_.recompute() <= 1.0 + 1e-5
     assert dict(model.guarantee_.split)["class balance"] <= 0.1
