@@ -34,7 +34,7 @@ model = LogisticRegression(epsilon=1.0, classes=[0, 1]).fit(X, (X[:, 0] > 0).ast
 assert model.score(X, X[:, 0] > 0) > 0.8
 print(model.guarantee_)
 """
-"""What an installed release must be able to do."""
+"""Script that an installed release must run."""
 
 LIST = """
 import json

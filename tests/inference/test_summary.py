@@ -9,7 +9,17 @@ from scipy.special import expit
 from scipy.stats import binom, norm
 
 import discreet
-from discreet import LinearRegression, LogisticRegression, NotSupported, load, save
+from discreet import (
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    NotSupported,
+    OrdinalClassifier,
+    PoissonRegressor,
+    QuantileRegressor,
+    load,
+    save,
+)
 from discreet.cli.app import run as main
 from discreet.tuning.plan import plan
 
@@ -165,3 +175,14 @@ def test_the_command_plans(tmp_path, capsys):
     shown = json.loads(capsys.readouterr().out)
     assert shown["planned"][0]["epsilon"] == 3
     assert figure.stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    "kind", [LinearSVC, PoissonRegressor, QuantileRegressor, OrdinalClassifier]
+)
+def test_families_whose_coverage_was_not_measured_are_refused(kind):
+    """Before anything is read: X could not be fitted."""
+    X = np.full((2, 2), np.nan)
+    settings = {"target_bounds": (0, 1)} if hasattr(kind, "target_bounds") else {}
+    with pytest.raises(NotSupported, match="their coverage has not been measured"):
+        kind(1.0, 1e-6, inference=True, **settings).fit(X, X[:, 0])

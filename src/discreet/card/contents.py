@@ -213,7 +213,7 @@ def _schemas(model: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _StepBefore:
-    """What a private step of a pipeline spent, in the form of `Schema.spent`."""
+    """Cost of a private step of a pipeline, in the form of `Schema.spent`."""
 
     label: str
     epsilon: float

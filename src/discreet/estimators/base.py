@@ -182,6 +182,7 @@ class PrivateLinearModel(BaseEstimator):
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
+    _has_intervals: ClassVar[bool] = False
     _booleans: tuple[int, ...] = field(init=False)
     _evidence: tuple[Evidence, ...] = field(init=False)
     _public: ClassVar[tuple[str, ...]] = (
@@ -210,6 +211,12 @@ class PrivateLinearModel(BaseEstimator):
         if self.data_norm is not None:
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
         flag("inference", self.inference)
+        if self.inference and not self._has_intervals:
+            raise NotSupported(
+                f"{type(self).__name__} has no intervals: their coverage has not been measured. "
+                "Leave inference=False, or use LogisticRegression, LinearRegression or "
+                "HuberRegressor."
+            )
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
         if self.rows_per_unit is not None:
@@ -334,7 +341,7 @@ class PrivateLinearModel(BaseEstimator):
             if solver.private and (balanced or _adapts(solver)):
                 balance = Balance.of(settings.budget, people.size, solver.composes)
         if self.inference:
-            check_inference(settings.loss, solver, plan.expansion)
+            check_inference(solver, plan.expansion)
             size = plan.width + int(self.fit_intercept)
             inference = reserved(people.size, size, settings.budget, n_models)
         if balance is None and not inference:
@@ -652,7 +659,7 @@ class PrivateLinearModel(BaseEstimator):
         """
         constants = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
         slopes = weights[:, :-1] if self.fit_intercept else weights
-        if not slopes.any():
+        if self.deviation_ is not None and not slopes.any():
             warnings.warn(
                 "All coefficients are 0: noise explains everything that this fit saw, so it "
                 "predicts the same for all rows. Use more rows, a larger epsilon or fewer columns.",

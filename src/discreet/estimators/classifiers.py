@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -444,6 +444,8 @@ class LogisticRegression(LinearClassifier):
     >>> model.predict([[1.0, 0.0]])
     array([1])
     """
+
+    _has_intervals: ClassVar[bool] = True
 
     link_: Link = field(init=False)
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import NotSupported
+from discreet.estimators.effects import column_names
 from discreet.inference import Coefficients, Intervals, Summary, score_intervals
 from discreet.inference.summary import forest_plot
 from discreet.statement import neighbours
@@ -47,12 +48,7 @@ def _models(model: Any, names: Sequence[str] | None = None) -> tuple[Coefficient
             "this model is linear in features that were made of the columns of X, so a column has "
             "no single coefficient. Fit with features='linear', or use plot_effects()."
         )
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    wide = int(model.n_features_in_)
-    columns = [f"x{j}" for j in range(wide)] if names is None else [str(name) for name in names]
-    if len(columns) != wide:
-        raise ValueError(f"names must have one entry per column of X, {wide}; got {len(columns)}.")
+    columns = column_names(model, names)
     values = np.atleast_2d(model.coef_)
     if model.fit_intercept:
         columns.append("intercept")

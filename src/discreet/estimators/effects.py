@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -76,12 +76,8 @@ def effects(model: PrivateLinearModel, names: Sequence[str] | None = None) -> tu
             'a model with features="kernel" has no effects of single columns. Use '
             'features="additive".'
         )
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    wide = int(model.n_features_in_)
-    columns = [f"x{j}" for j in range(wide)] if names is None else [str(name) for name in names]
-    if len(columns) != wide:
-        raise ValueError(f"names must have one entry per column of X, {wide}; got {len(columns)}.")
+    columns = column_names(model, names)
+    wide = len(columns)
     kept = range(wide) if map.expansion is None else map.expansion.kept(wide)
     groups: dict[str, list[tuple[int, int]]] = {}
     for feature, column in enumerate(kept):
@@ -94,6 +90,17 @@ def effects(model: PrivateLinearModel, names: Sequence[str] | None = None) -> tu
             found.append(_of_curve(model, map.expansion, j, first, columns))
             first += width
     return tuple(found)
+
+
+def column_names(model: Any, names: Sequence[str] | None) -> list[str]:
+    """Return the given names of X's columns, those it was fitted with, or x0, x1 and so on."""
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    wide = int(model.n_features_in_)
+    columns = [f"x{j}" for j in range(wide)] if names is None else [str(name) for name in names]
+    if len(columns) != wide:
+        raise ValueError(f"names must have one entry per column of X, {wide}; got {len(columns)}.")
+    return columns
 
 
 def _of_curve(

@@ -102,7 +102,7 @@ _ADVICE = {
     "secure_mode": "leave it out: noise is always exact, with bits of the operating system",
     "secure_rng": "leave it out: noise is always exact, with bits of the operating system",
 }
-"""What to use instead of keywords of other libraries."""
+"""Keywords of other libraries, with the setting to use instead."""
 
 _SCALERS = (
     "use discreet.PrivateScaler(epsilon=…), or no scaler: solver='auto' centres and scales rows "

@@ -26,6 +26,7 @@ from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, Link, label_codes
+from discreet.estimators.familiar import familiar
 from discreet.estimators.features import signal
 from discreet.estimators.inputs import by_blocks
 from discreet.estimators.people import People
@@ -118,6 +119,7 @@ def _with_levels(X: Any, index: NDArray[np.intp], columns: FloatArray) -> Any:
     return table
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class OrdinalClassifier(ClassifierMixin, LevelModel):
     """Ordinal logistic regression (proportional odds) under differential privacy.
@@ -308,6 +310,7 @@ def _flags(event: ArrayLike, size: int) -> NDArray[np.bool_]:
     return given.astype(bool)
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class DiscreteTimeSurvival(LevelModel):
     """Survival in discrete time (logistic hazards) under differential privacy.

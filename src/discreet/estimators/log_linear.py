@@ -12,6 +12,7 @@ from sklearn.metrics import d2_tweedie_score
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
+from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
 from discreet.estimators.people import Exposure
 from discreet.estimators.regressors import LinearRegressor
@@ -125,6 +126,7 @@ class LogLinearRegressor(LinearRegressor):
         return tags
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class PoissonRegressor(LogLinearRegressor):
     """Poisson regression of counts or rates under differential privacy.
@@ -199,6 +201,7 @@ numeric, random_state, ledger, progress
         return Exposure(values, self.exposure_bound)
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class GammaRegressor(LogLinearRegressor):
     """Gamma regression of positive amounts under differential privacy.

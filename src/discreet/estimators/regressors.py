@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -219,6 +219,8 @@ covariances_, size_
     predictions to them costs nothing.
     """
 
+    _has_intervals: ClassVar[bool] = True
+
     def _loss(self) -> Loss:
         return Squared()
 
@@ -251,6 +253,8 @@ preparation_
     **Privacy.** As in `LinearRegression`.
     """
 
+    _has_intervals: ClassVar[bool] = True
+
     _: KW_ONLY
     threshold: float = 0.5
 
@@ -258,6 +262,7 @@ preparation_
         return Huber(self.threshold)
 
 
+@familiar
 @dataclass(eq=False, repr=False)
 class QuantileRegressor(LinearRegressor):
     """Regression of a quantile, such as the median, under differential privacy.

@@ -1,4 +1,4 @@
-"""What ``inference=True`` measures: a noisy Hessian and a last noisy score, and what follows.
+"""Measurements of ``inference=True``: noisy Hessians and scores, and the estimate from them.
 
 A model that was fitted for predictions is biased: rows and gradients are clipped, weights are
 shrunk. So a reserved share of the budget buys, on rows that are weighted by their norm instead of

@@ -9,7 +9,6 @@ from typing import Any
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.inference.measure import HOPELESS_ERROR, SHARE, Inference, expected_error
-from discreet.objectives import Loss
 from discreet.preparation import Step, Whiten
 from discreet.solvers import Solver
 
@@ -20,18 +19,13 @@ WHITEN_NOISE = 2.0
 """Share of a `Whiten` that is added, while its noise is below this many mean eigenvalues."""
 
 
-def check_inference(loss: Loss, solver: Solver, expansion: Any) -> None:
+def check_inference(solver: Solver, expansion: Any) -> None:
     """Refuse models whose coefficients have no intervals, with what to use instead."""
     if expansion is not None:
         raise NotSupported(
             "inference=True is for models that are linear in the columns of X: with "
             "features='additive' or 'kernel' a column has no single coefficient. Pass "
             "features='linear', or leave inference=False and use plot_effects()."
-        )
-    if loss.curvature_bound is None or (loss.task == "classification" and loss.dispersion is None):
-        raise NotSupported(
-            f"inference=True needs the loss of a statistical model; {loss.name!r} is none. Use "
-            "LogisticRegression for classes."
         )
     if not solver.private or tuple(solver.composes) != ("gdp",):
         raise NotSupported(

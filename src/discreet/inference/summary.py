@@ -103,7 +103,7 @@ class Summary:
 
     @property
     def _biased(self) -> bool:
-        """Whether some coefficient has a bias that is worth a column."""
+        """True if some coefficient has a bias that is worth a column."""
         return any((model.bias_share >= SMALLEST_BIAS).any() for model in self.models)
 
     def _cells(self, model: Coefficients) -> list[tuple[str, ...]]:

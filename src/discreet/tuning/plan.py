@@ -1,4 +1,4 @@
-"""What a budget will roughly buy, before anything is read: simulated with generated rows.
+"""Plan of a budget before anything is read: its accuracy and intervals on generated rows.
 
 Rows of the planned size are generated, with correlated normal columns, and fitted with the planned
 budget by the library itself. No row of anybody is involved, so nothing is spent.
@@ -37,7 +37,7 @@ TASKS = {"classification": "accuracy", "regression": "R²"}
 
 @dataclass(frozen=True)
 class Planned:
-    """What one ε buys.
+    """Simulated accuracy and interval widths of one ε.
 
     Attributes
     ----------
