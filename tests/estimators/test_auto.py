@@ -68,8 +68,31 @@ def test_a_large_narrow_table_is_whitened_and_a_wide_one_is_not():
 def test_the_share_for_the_length_of_rows_falls_with_the_number_of_rows():
     shares = [radius_of(decide(n_rows=n)).share for n in (100, 1000, 10_000, 1_000_000)]
     assert shares == sorted(shares, reverse=True)
-    assert shares[0] == pytest.approx(0.25)
+    signal = BUDGET.to_gdp().mu * np.array([100, 1000])
+    assert shares[:2] == pytest.approx([(13.5 / signal[0]) ** 2, (30 / signal[1]) ** 2])
     assert shares[-1] == pytest.approx(0.005)
+    assert radius_of(decide(n_rows=10)).share == 0.5
+    assert radius_of(decide(n_rows=150)).share == 0.25
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_rows_for_regression_leave_the_constant_precise(relation):
+    """Noise in the constant, 1.25·√(norm² + 1)·k/(n·μ′) of a residual, is a tenth of it."""
+    budget = Budget(1.0, 1e-6, relation)
+    norms = []
+    for n_rows in (100, 250, 300, 10_000):
+        choice = decide(n_rows, 5, Squared(), budget)
+        norms.append(choice.solver.row_norm)
+        assert all(s.norm == norms[-1] for s in choice.steps if s.name == "scale")
+        assert choice.solver.shrink
+        left = 1 - sum(step.share for step in choice.steps)
+        reach = n_rows * budget.to_gdp().mu * np.sqrt(0.72 * left)
+        reach /= 1 if relation == "add_remove" else 2
+        noise = 1.25 * np.hypot(norms[-1], 1) / reach
+        assert noise == pytest.approx(0.1) or norms[-1] in (1.0, 10 / 3)
+    assert norms[0] == 1.0
+    assert norms[-1] == 10 / 3
+    assert len(set(norms)) > 2 or relation == "replace_one"
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

@@ -46,11 +46,12 @@ RARE = 0.1
 rare categories, and stretching them would make their rows many times longer than usual."""
 
 WHITEN_SHARE = 0.10
-RADIUS_SHARES = (0.005, 0.25)
-"""Smallest and largest share of μ² for the median norm of the rows."""
+RADIUS_SHARES, RADIUS_PRECISION = (0.005, 0.25), 30.0
+"""Smallest and largest share of μ² for the median norm of the rows; in between (30/(n·μ))²."""
 
-RADIUS_PRECISION = 30.0
-"""The share for the median is (this/(n·μ))²: it falls as n·μ grows."""
+SURE_SHARE, SURE_PRECISION = 0.5, 13.5
+"""Where that would not do, up to this share: at (13.5/(n·μ))² the choice goes far astray once in
+thousands of fits. A radius far too small would make predictions arbitrarily large."""
 
 SCALE_NOISE = 0.15
 """Rows are clipped to a multiple of their median norm that keeps the noise in the columns' second
@@ -91,6 +92,10 @@ WHITEN_NOISE = 4.0
 
 NARROW = 1024
 """Largest number of weights for Newton's steps: the moment has about half its square."""
+
+CONSTANT_NOISE = 0.08
+"""Rows for Newton's steps are so long that noise in the constant is a tenth of a usual residual, as
+far as that is between 1 and 10/3: the constant is a part of each row's clipped gradient."""
 
 WIDE_STEP = 1.5
 WIDE_PATH = 0.03
@@ -173,7 +178,8 @@ class _Table:
 
     def steps(self, factor: float) -> list[Step]:
         """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`."""
-        share = self.left * float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
+        share = float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
+        share = self.left * max(share, min((SURE_PRECISION / self.signal) ** 2, SURE_SHARE))
         radius, spread = Radius(share=share, factor=factor), Spread(share=share)
         twice, once = self.left * TWICE_SHARE, self.left * CENTRE_SHARE
         centre, scale = Centre(share=twice), Scale(share=twice, floor=RARE)
@@ -260,4 +266,10 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
     far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     steps = table.steps(max(float(np.clip(factor, *REGRESSION_FACTORS)), far))
+    if narrow:
+        left = 1 - sum(step.share for step in steps) / table.left
+        reach = table.signal * math.sqrt(Newton().gradient_share * left) / table.changed
+        norm = math.sqrt(float(np.clip((CONSTANT_NOISE * reach) ** 2 - 1, 1.0, Scale.norm**2)))
+        solver = Newton(row_norm=norm, shrink=True)
+        steps = [replace(step, norm=norm) if isinstance(step, Scale) else step for step in steps]
     return Choice((*table.given, *steps), solver)
