@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["document", "note", "table"]
-
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _POLICY_WITH_SCRIPT = f"{_POLICY}; script-src 'unsafe-inline'; img-src data:"
 

@@ -14,20 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "FloatArray",
-    "check_fields",
-    "choice",
-    "display",
-    "flag",
-    "function",
-    "integer",
-    "number",
-    "positive",
-    "square_matrix",
-    "vector",
-]
-
 FloatArray = NDArray[np.float64]
 """The array type of the library."""
 

@@ -22,8 +22,6 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.profiles import Profile, root_up
 from discreet.errors import BudgetExceeded, PrivacyError
 
-__all__ = ["Division", "Remainder", "affordable_selection", "delta_with_gaussian", "divide"]
-
 _UP = 1.0 + 2.0**-46
 """Factor that covers a few dozen roundings of a sum of positive terms."""
 

@@ -23,16 +23,6 @@ from discreet.accounting.conversions import lower_until
 from discreet.accounting.profiles import Profile
 from discreet.errors import PrivacyError
 
-__all__ = [
-    "ObjectivePerturbation",
-    "curvature_cost",
-    "noise_ratio",
-    "profile",
-    "pure_scale",
-    "ridge_for",
-    "true_epsilon",
-]
-
 ROUNDING = 1e-12
 """Relative slack for the rounding of closed formulas; their error is below 1e-14."""
 

@@ -22,15 +22,6 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
 from discreet.accounting.conversions import raise_until, round_up
 
-__all__ = [
-    "CountedStep",
-    "Mechanism",
-    "PlannedStep",
-    "Profile",
-    "ProfiledStep",
-    "root_up",
-]
-
 SLACK = 2.0**-50
 """Relative rounding error of a sum, per term (a generous bound)."""
 

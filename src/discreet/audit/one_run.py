@@ -35,8 +35,6 @@ from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import PrivacyLeakWarning
 from discreet.validate import FloatArray, integer, number, positive
 
-__all__ = ["OneRunAudit", "audit_one_run"]
-
 LEAST_NORM = 5.0
 """Least norm of a canary without ``data_norm``: its gradient then exceeds the default clips of the
 solvers until the model fits it well."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from discreet.page import note, table
 
-__all__ = ["Audit", "CurvePoint", "Verdict", "roc_curve"]
-
 SHARP = 2.0
 """An audit is too weak if it would not have refuted this multiple of the stated ε."""
 

@@ -17,8 +17,6 @@ from discreet.card.sections import LARGE_EPSILON, Section
 from discreet.errors import NotSupported
 from discreet.statement import neighbours
 
-__all__ = ["Point", "assessment", "points"]
-
 MET, NOT_MET, OUTSIDE = "met", "not met", "outside our control"
 _LEVELS = {
     "promise": "The promise",

@@ -18,8 +18,6 @@ from discreet.card.contents import Card
 from discreet.card.descriptions import Bullets, Paragraph, Table, shown
 from discreet.statement import neighbours
 
-__all__ = ["QUESTIONS", "Question", "record", "yaml_text"]
-
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 OPEN = "FILL IN"
 

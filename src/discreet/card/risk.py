@@ -20,16 +20,6 @@ from scipy.special import ndtr, ndtri
 from discreet.core import Guarantee, Relation
 from discreet.validate import FloatArray, integer
 
-__all__ = [
-    "RATES",
-    "attack_curve",
-    "attack_success",
-    "group_text",
-    "percent",
-    "rate_in_words",
-    "risk_text",
-]
-
 RATES = (0.001, 0.01, 0.1)
 """The false-positive rates that a card reports."""
 

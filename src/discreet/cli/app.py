@@ -20,8 +20,6 @@ from discreet.cli.exits import Exit, Problem, as_options, describe_error, watch_
 from discreet.cli.screen import Screen, be_quiet
 from discreet.errors import PrivacyLeakWarning
 
-__all__ = ["GROUP", "run"]
-
 GROUP = "discreet.commands"  # entry points with which other packages register commands
 
 _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {

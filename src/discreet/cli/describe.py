@@ -21,9 +21,6 @@ from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 
-__all__ = ["explain", "solvers"]
-
-
 Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML", "PDF"])
 _ENDINGS = {
     ".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt": Form.TEXT,

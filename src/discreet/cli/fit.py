@@ -17,8 +17,6 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
-__all__ = ["LOSSES", "fit"]
-
 LOSSES = {
     "logistic": "classes: logistic regression",
     "huber": "classes: support vector machine with a smoothed hinge; numbers: robust regression",

@@ -13,8 +13,6 @@ from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 
-__all__ = ["plan"]
-
 Task = StrEnum("Task", ["CLASSIFICATION", "REGRESSION"])
 
 

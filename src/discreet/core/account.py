@@ -21,8 +21,6 @@ from discreet.core.filters import Mechanism, PlannedFilter, PlannedStep, Privacy
 from discreet.core.guarantee import Guarantee, Use
 from discreet.errors import BudgetExceeded, PrivacyError
 
-__all__ = ["Account", "Charge", "Chargeable"]
-
 
 class Charge(Protocol):
     """A charge that was written down before anything was read."""

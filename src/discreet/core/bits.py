@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from discreet.validate import integer, number
 
-__all__ = ["Bits", "SeededBits", "SystemBits", "permutation", "poisson_index", "uniform_index"]
-
 Index = NDArray[np.intp]
 
 

@@ -40,8 +40,6 @@ from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, Sele
 from discreet.errors import NotSupported, PrivacyError
 from discreet.validate import FloatArray, number, positive, vector
 
-__all__ = ["Curator", "NoisyGradient", "NoisyMoment"]
-
 Result = TypeVar("Result")
 
 CLIPS = (1e-100, 1e100)

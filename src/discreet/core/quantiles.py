@@ -29,16 +29,6 @@ from scipy.special import ndtri, ndtri_exp
 from discreet.core.bits import Bits
 from discreet.validate import FloatArray
 
-__all__ = [
-    "EXPONENTIAL",
-    "GAUSSIAN",
-    "GUMBEL",
-    "LAPLACE",
-    "LazyUniform",
-    "Quantile",
-    "precise_context",
-]
-
 NUMERIC = 6.5e-14  # bound on the error in double precision; two roundings of the caller included
 CONDITION = 1.5  # bound on |dq| / (|dp| / p); the true supremum is 1 / ln 2 = 1.4427
 TINY = 2**24  # below this k (p < 2^-40) a draw is always refined

@@ -57,8 +57,6 @@ from discreet.validate import FloatArray, flag, function, integer, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FITS", "PrivateLinearModel"]
-
 _TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 """Tables that are used as they are; scikit-learn converts others."""
 

@@ -32,8 +32,6 @@ from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
 from discreet.validate import FloatArray, check_fields, number
 
-__all__ = ["LinearClassifier", "LinearSVC", "Link", "LogisticRegression", "label_codes"]
-
 BEND, LARGEST_BEND = 0.25, 500.0
 """Growth of scores beyond the reach of a link per factor e of their distance from it, and the
 largest power of e that its inverse takes."""

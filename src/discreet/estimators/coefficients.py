@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from discreet.estimators.base import PrivateLinearModel
 
-__all__ = ["conf_int", "cov_params", "intervals", "plot", "standard_errors", "summary"]
-
 NOT_MEASURED = (
     "this fit released no Hessian of the model: fit with inference=True, which takes half of the "
     "budget for it"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from discreet.estimators.base import PrivateLinearModel
 
-__all__ = ["Effect", "effects", "plot_effects"]
-
 POINTS = 101
 """Points of a curve."""
 

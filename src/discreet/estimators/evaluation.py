@@ -20,8 +20,6 @@ from discreet.estimators.scoring import ClassifierScores, ScoreHistogram, score_
 from discreet.ledger import Dataset
 from discreet.validate import FloatArray
 
-__all__ = ["Calibration", "TwoClassScores", "score_edges", "score_two_classes"]
-
 LARGEST_LOGIT = 6.0
 """Bins are even in the log odds up to here, a probability of 0.9975; beyond is one bin."""
 

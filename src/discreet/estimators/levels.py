@@ -35,8 +35,6 @@ from discreet.preparation import Step
 from discreet.solvers import Solution
 from discreet.validate import FloatArray, choice, integer
 
-__all__ = ["DiscreteTimeSurvival", "LevelModel", "OrdinalClassifier", "PersonPeriods"]
-
 MOST_LEVELS = 200
 """Thresholds or periods of a model: each may be a column."""
 

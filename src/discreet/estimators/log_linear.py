@@ -20,8 +20,6 @@ from discreet.objectives import L2, Gamma, Loss, Poisson
 from discreet.objectives.compile import KernelModule
 from discreet.validate import FloatArray, number
 
-__all__ = ["GammaRegressor", "LogLinearRegressor", "PoissonRegressor"]
-
 FORMULAS = KernelModule("discreet.objectives.kernels")
 
 

@@ -45,8 +45,6 @@ from discreet.preparation import (
 from discreet.preparation.features import from_plain, to_plain
 from discreet.solvers import Solver, resolve
 
-__all__ = ["StoredSolver", "load", "save"]
-
 FORMAT = "discreet model"
 VERSION = 1
 LARGEST = 2**30

@@ -19,8 +19,6 @@ from discreet.rows import RowWeights, Units, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
-__all__ = ["ClassWeights", "Exposure", "People", "check_class_weight"]
-
 _FRAMES = 200
 """Callers that are looked at for groups that did not arrive."""
 

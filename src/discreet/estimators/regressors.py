@@ -23,8 +23,6 @@ from discreet.objectives import L2, Huber, Loss, Pinball, SmoothPinball, Squared
 from discreet.solvers import resolve
 from discreet.validate import FloatArray, number
 
-__all__ = ["HuberRegressor", "LinearRegression", "LinearRegressor", "QuantileRegressor"]
-
 
 def _in_units(
     y: NDArray[Any], bounds: tuple[float, float] | None, centre: float, scale: float

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from discreet.estimators.base import PrivateLinearModel
 
-__all__ = ["Bar", "Trace", "plot_trace"]
-
 SHOWN = 12
 """Entries of a trace that a notebook shows: the first half and the last of them."""
 

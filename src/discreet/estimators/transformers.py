@@ -34,8 +34,6 @@ from discreet.preparation import Bounds, Centre
 from discreet.rows import RowWeights, as_rows
 from discreet.validate import FloatArray, flag, number
 
-__all__ = ["PrivateImputer", "PrivateScaler"]
-
 COVERAGE = 0.98
 """Share of a column's values that privately chosen bounds should hold."""
 

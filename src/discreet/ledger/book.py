@@ -19,8 +19,6 @@ from discreet.ledger.places import Mark
 from discreet.ledger.sqlite import MemoryStore, SqliteStore
 from discreet.ledger.store import Store, Transaction
 
-__all__ = ["Book", "checked_text"]
-
 _HERE: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
 """Books in the memory of this process, by key."""
 

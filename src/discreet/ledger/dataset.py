@@ -28,8 +28,6 @@ from discreet.validate import positive
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Charge", "Dataset", "check_dataset"]
-
 _USUAL_DELTA = 1e-6
 """δ at which a loss is shown if the limit has none."""
 

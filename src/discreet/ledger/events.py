@@ -16,8 +16,6 @@ from typing import Any
 
 from discreet.errors import LedgerError
 
-__all__ = ["GENESIS", "Event", "Signer", "now", "signed_by"]
-
 GENESIS = hashlib.sha256(b"discreet ledger, format 1").hexdigest()
 """Hash before the first event."""
 

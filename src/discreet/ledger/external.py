@@ -9,8 +9,6 @@ from typing import Any
 from discreet.ledger.losses import Loss
 from discreet.validate import integer, number, positive
 
-__all__ = ["loss_of"]
-
 
 def loss_of(
     *,

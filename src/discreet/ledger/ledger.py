@@ -16,8 +16,6 @@ from discreet.ledger.settings import Settings
 from discreet.ledger.verify import Verification, verify
 from discreet.validate import integer
 
-__all__ = ["Ledger"]
-
 
 class Ledger:
     """A ledger of privacy budgets, one per data set.

@@ -21,8 +21,6 @@ from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
 from discreet.validate import choice, number
 
-__all__ = ["Limits", "Loss", "Totals", "largest"]
-
 _MEASURES = ("pure", "approximate", "zcdp", "gdp")
 _MOST = Fraction(10) ** 50
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from discreet.errors import LedgerError
 
-__all__ = ["Mark", "check_folder", "file_system"]
-
 NETWORK = {
     "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs2", "fuse.glusterfs",
     "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs",

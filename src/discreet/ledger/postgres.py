@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 from discreet.errors import LedgerError
 from discreet.ledger.store import Transaction
 
-__all__ = ["PostgresStore"]
-
 _SETTINGS = (
     "SET LOCAL synchronous_commit = on",
     "SET LOCAL lock_timeout = '60s'",

@@ -9,8 +9,6 @@ from discreet.accounting.budget import Relation
 from discreet.errors import PrivacyError
 from discreet.ledger.losses import Limits
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True)
 class Settings:

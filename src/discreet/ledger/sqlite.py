@@ -21,8 +21,6 @@ from discreet.errors import LedgerError
 from discreet.ledger.places import check_folder
 from discreet.ledger.store import Transaction
 
-__all__ = ["MemoryStore", "SqliteStore"]
-
 PATIENCE = 60.0
 """Seconds to wait for other writers."""
 

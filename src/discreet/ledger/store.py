@@ -13,8 +13,6 @@ from typing import Any, Protocol
 from discreet.errors import LedgerError
 from discreet.ledger.events import GENESIS, Event
 
-__all__ = ["FORMAT", "SCHEMA", "Store", "Transaction"]
-
 FORMAT = 1
 """Version of the tables; a newer one is refused."""
 

@@ -16,8 +16,6 @@ from discreet.ledger.losses import Limits, Loss, Totals
 from discreet.ledger.settings import Settings
 from discreet.ledger.store import Transaction
 
-__all__ = ["Verification", "verify"]
-
 
 @dataclass(frozen=True)
 class Verification:

@@ -21,8 +21,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.validate import display
 
-__all__ = ["FileArray", "memory_limit"]
-
 DEFAULT_SHARE = 4  # the default limit is the machine's memory divided by this
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

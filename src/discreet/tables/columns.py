@@ -22,10 +22,6 @@ import numpy as np
 
 from discreet.validate import FloatArray, check_fields, choice, display, flag, integer, number
 
-__all__ = [
-    "KINDS", "Boolean", "Categorical", "Column", "Hashed", "Ignored", "Numeric", "Ordinal",
-]  # fmt: skip
-
 MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
 SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"

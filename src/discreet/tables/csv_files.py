@@ -24,8 +24,6 @@ from discreet.tables.matching import Piece, Request, columns_to_read
 from discreet.tables.schema import Schema
 from discreet.tables.text_stream import TextStream
 
-__all__ = ["check_header", "text_pieces"]
-
 FIRST_BLOCK = 1 << 20  # bytes that Arrow parses at a time, as long as every record fits
 LONGEST_RECORD = 1 << 26  # bytes beyond which a record is taken for a quote that is never closed
 

@@ -11,8 +11,6 @@ from typing import Any
 from discreet.tables.columns import check_bounds, check_text, check_texts, quoted, repeated
 from discreet.validate import check_fields, choice, flag, number
 
-__all__ = ["About", "FileFormat", "FrozenMapping", "Spent", "Target"]
-
 
 class FrozenMapping(Mapping[str, Any]):
     """A mapping that cannot be changed, and whose order counts.

@@ -47,8 +47,6 @@ from discreet.tables.text_stream import TextStream
 from discreet.tables.toml import to_plain, toml_text
 from discreet.validate import flag
 
-__all__ = ["Layout", "draft", "draft_private", "layout"]
-
 FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed
 _DELIMITERS = (",", ";", "\t", "|")
 

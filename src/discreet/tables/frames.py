@@ -22,8 +22,6 @@ from discreet.tables.columns import quoted, repeated
 from discreet.tables.matching import Request, naming
 from discreet.tables.parts import ArrowPart, Stamp, guarded
 
-__all__ = ["table_part"]
-
 
 def table_part(data: Any) -> ArrowPart:
     """Recognise a table; no record is read."""

@@ -25,8 +25,6 @@ from discreet.core.noise import Noise, from_grid, grid_exponent
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, number
 
-__all__ = ["StabilityHistogram", "noisy_limit", "noisy_vote"]
-
 _MOST_ROWS = 2**32  # a public bound on every count
 _LARGEST_DELTA = 0.01  # the proof needs δ <= 1/2; nobody should want more than this
 

@@ -13,8 +13,6 @@ from discreet.errors import TableError
 from discreet.tables.csv_files import check_header, text_pieces
 from discreet.tables.matching import Piece, Request, check_types, columns_to_read
 
-__all__ = ["DAMAGED", "ArrowPart", "Part", "Stamp", "TextPart", "guarded"]
-
 DAMAGED = "is cut off or damaged. Copy it again."
 
 Made = TypeVar("Made")

@@ -24,8 +24,6 @@ from discreet.tables.frames import table_part
 from discreet.tables.matching import Piece, Request, naming
 from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, guarded
 
-__all__ = ["Source", "file_kind", "opened_parquet", "source"]
-
 FileKind = Literal["text", "parquet", "feather"]
 
 _MAGIC: dict[bytes, FileKind] = {b"PAR1": "parquet", b"ARRO": "feather"}

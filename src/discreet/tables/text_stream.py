@@ -18,8 +18,6 @@ from typing import Any, BinaryIO
 from discreet.errors import TableError
 from discreet.tables.schema import FileFormat
 
-__all__ = ["TextStream"]
-
 LONGEST_HEADER = 1 << 22  # letters after which the end of the first record is not searched for
 
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)

@@ -9,8 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from discreet.tables.columns import KINDS, Column, Numeric, nearest, quoted
 
-__all__ = ["from_plain", "key_text", "to_plain", "toml_text"]
-
 _FILL_IN_BOUNDS = (
     "fill in low and high (public knowledge, e.g. from the codebook), or write "
     'bounds = "private" to spend part of the fit\'s budget on them.'

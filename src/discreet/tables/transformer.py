@@ -15,8 +15,6 @@ from discreet.tables.matching import Request, naming
 from discreet.tables.schema import Schema
 from discreet.tables.sources import Source, source
 
-__all__ = ["TableTransformer"]
-
 
 class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encoder of tables by a schema: every column becomes numbers in [0, 1] by a public rule.

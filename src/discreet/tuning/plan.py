@@ -21,8 +21,6 @@ from discreet.validate import FloatArray, choice, integer, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Plan", "Planned", "plan"]
-
 LARGEST = 200_000
 """Rows that are generated at most."""
 

@@ -19,8 +19,6 @@ from discreet.accounting.conversions import UNIT
 from discreet.accounting.subsampling.pairs import Pair
 from discreet.validate import FloatArray
 
-__all__ = ["DiscreteLoss", "Estimate", "Profile", "compose", "discretise", "estimate"]
-
 TAIL_SHARE = 1e-4
 """Share of δ that each truncation may cost."""
 LONGEST = 2**19

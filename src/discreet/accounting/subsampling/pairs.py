@@ -20,8 +20,6 @@ from discreet.accounting.budget import Relation
 from discreet.accounting.conversions import UNIT
 from discreet.validate import FloatArray
 
-__all__ = ["Pair", "Sampling", "moments_epsilon", "pairs_of"]
-
 Sampling = Literal["poisson", "one_row"]
 Mixture = tuple[tuple[float, float], ...]
 
