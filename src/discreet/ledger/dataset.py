@@ -19,8 +19,7 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger import display, external
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.losses import Limits, Loss, Totals, largest
-from discreet.ledger.settings import Settings
+from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest
 from discreet.ledger.store import Transaction
 from discreet.log import note
 from discreet.validate import positive

@@ -28,6 +28,8 @@ from discreet.tables.columns import (
     repeated,
     strip,
 )
+from discreet.tables.csv_files import TextStream
+from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
 from discreet.tables.hints import (
     IDENTIFIER,
@@ -43,8 +45,6 @@ from discreet.tables.parts import TextPart, guarded
 from discreet.tables.reading import batches
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.sources import Source, source
-from discreet.tables.text_stream import TextStream
-from discreet.tables.toml import to_plain, toml_text
 from discreet.validate import flag
 
 FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed

@@ -32,8 +32,17 @@ from discreet.tables.columns import (
     quoted,
     repeated,
 )
-from discreet.tables.declarations import About, FileFormat, FrozenMapping, Spent, Target
-from discreet.tables.toml import from_plain, key_text, to_plain, toml_text
+from discreet.tables.declarations import (
+    About,
+    FileFormat,
+    FrozenMapping,
+    Spent,
+    Target,
+    from_plain,
+    key_text,
+    to_plain,
+    toml_text,
+)
 from discreet.validate import choice
 
 if TYPE_CHECKING:

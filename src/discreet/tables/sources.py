@@ -20,9 +20,8 @@ from typing import Any, Literal
 from discreet.errors import TableError
 from discreet.tables.cells import arrow
 from discreet.tables.columns import quoted
-from discreet.tables.frames import table_part
 from discreet.tables.matching import Piece, Request, naming
-from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, guarded
+from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, guarded, table_part
 
 FileKind = Literal["text", "parquet", "feather"]
 
