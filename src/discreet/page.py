@@ -12,19 +12,8 @@ _POLICY_WITH_SCRIPT = f"{_POLICY}; script-src 'unsafe-inline'; img-src data:"
 def document(title: str, body: str, *, style: str, script: str = "") -> str:
     """Return a whole HTML page, whose policy lets a browser load nothing from elsewhere.
 
-    Parameters
-    ----------
-    title : str
-        As text; it is escaped here.
-    body : str
-        As HTML: whoever writes it has escaped what came from elsewhere.
-    style, script : str
-        CSS and JavaScript, put into the page as they are. Without a script none may run.
-
-    Returns
-    -------
-    str
-        The page, with a line break at its end.
+    The title is escaped here; whoever writes the body has escaped what came from elsewhere. Style
+    and script are put into the page as they are. Without a script none may run.
     """
     for text, end in ((style, "</style"), (script, "</script")):
         if end in text.lower():

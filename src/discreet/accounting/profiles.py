@@ -33,12 +33,7 @@ MOST = 2**1000
 class Profile:
     """δ(ε) ≤ Σ count·H_√square(ε − shift), in both directions and whatever was released before.
 
-    Attributes
-    ----------
-    shift
-        c, at least 0.
-    terms
-        Pairs (count, μ²); a count may be a fraction.
+    ``shift`` is at least 0; ``terms`` are pairs (count, μ²), where a count may be a fraction.
     """
 
     shift: Fraction

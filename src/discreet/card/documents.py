@@ -60,18 +60,10 @@ _LISTS = ("data_curators", "registry_authors")
 def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a registry record as plain data, valid by the registry's schema.
 
-    Parameters
-    ----------
-    card : Card
-        The privacy card of the model: everything but the answers is taken from it.
-    answers : mapping of str to str
-        Answers to `QUESTIONS`. Name, owner and purpose are the card's by default, the date is
-        today's. Required fields without an answer start with ``FILL IN``.
-
-    Raises
-    ------
-    ValueError
-        For a field that is not asked for, or an answer that the schema does not allow.
+    ``answers`` are those to `QUESTIONS`; everything else is taken from the card. Name, owner and
+    purpose are the card's by default, the date is today's. Required fields without an answer start
+    with ``FILL IN``. A field that is not asked for, or an answer that the schema does not allow, is
+    an error.
     """
     guarantee, facts = card.guarantee, _table(card, "facts")
     if not (guarantee.private and guarantee.secure):

@@ -70,15 +70,7 @@ def _roots(context: Any, bits: int) -> tuple[Any, Any]:
 
 
 class LazyUniform:
-    """A uniform number of which only the leading bits are drawn yet.
-
-    Parameters
-    ----------
-    word : int
-        Its first 64 bits.
-    bits : Bits
-        Source of the next ones.
-    """
+    """A uniform number of which only the leading bits are drawn yet: first 64, more on demand."""
 
     def __init__(self, word: int, bits: Bits) -> None:
         self.word = word

@@ -678,13 +678,7 @@ class PrivateLinearModel(BaseEstimator):
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 
     def plot_trace(self) -> Figure:
-        """Draw the numbers of the trace against the iteration; released numbers only.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Save it with ``figure.savefig("trace.png")``.
-        """
+        """Draw the numbers of the trace against the iteration: a figure of released numbers."""
         return plot_trace(self)
 
     def card(self, **details: Any) -> Card:

@@ -125,18 +125,13 @@ def score_two_classes(
 ) -> TwoClassScores:
     """Measure a classifier of two classes: exactly, or with a budget by a noisy histogram.
 
-    Parameters
-    ----------
-    model, X, y, budget, ledger, groups
-        As in `discreet.estimators.scoring.score_classifier`.
-    size : int, optional
-        Number of rows, or of people if there are groups: public. By default it is counted.
-    threshold : float, optional
-        Probability of the second class above which it is predicted; 0.5 by default.
+    The first arguments are those of `score_classifier`. ``size`` is the public number of rows, or
+    of people, by default counted; ``threshold`` the probability above which the second class is
+    predicted.
 
-    Notes
-    -----
-    *Privacy.* One histogram is released on the whole budget; all measures are computed from it.
+    Privacy
+    -------
+    One histogram is released on the whole budget; all measures are computed from it.
     """
     cut = 0.0
     if threshold is not None:

@@ -157,17 +157,10 @@ class Totals:
 class Limits:
     """A limit in (ε, δ) as the totals of three filters; fixed when a data set is created.
 
-    Parameters
-    ----------
-    budget : Budget
-        The most that all entries together may spend.
-    gaussian_delta, squared_mu
-        Part of δ of the Gaussian DP filter, and its total of μ²; 0 if it has none.
-    zcdp_delta, rho, delta
-        Part of δ for converting ρ of the zCDP filter, its total of ρ, and the part for the δ of
-        entries known by (ε, δ) only.
-    whole_squared_mu, whole_rho
-        μ² and ρ at all of δ, for a first entry that takes the whole limit.
+    ``gaussian_delta`` and ``squared_mu`` are the part of δ of the Gaussian DP filter and its total
+    of μ², 0 if it has none; ``zcdp_delta`` and ``rho`` those of the zCDP filter; ``delta`` is the
+    part for the δ of entries known by (ε, δ) only. ``whole_squared_mu`` and ``whole_rho`` are at
+    all of δ, for a first entry that takes the whole limit.
 
     Privacy
     -------

@@ -59,19 +59,8 @@ def _machine_memory() -> int:
 class FileArray:
     """A one-dimensional array in a file without a name, to which blocks are added.
 
-    Parameters
-    ----------
-    dtype : dtype
-        Type of the entries.
-    folder : path, optional
-        Where the file is. By default the system's folder for temporary files.
-    entries : int
-        Number of entries to reserve space for.
-
-    Raises
-    ------
-    OSError
-        If the disk is full, with the folder and what to do.
+    The file is in ``folder``, by default the system's for temporary files. Space for ``entries`` is
+    reserved. If the disk is full, an `OSError` says so, with the folder and what to do.
     """
 
     def __init__(

@@ -57,10 +57,8 @@ class Numeric(Column):
     """A column of numbers between public bounds; numbers outside are clipped to them.
 
     A cell v becomes (s(v) - s(low)) / (s(high) - s(low)), in [0, 1], where s is the scale. A NaN
-    counts as missing, an infinite number is clipped.
-
-    Without bounds the column is *unbounded*: it becomes s(v) unchanged, and the fit has to spend
-    part of its budget on finding bounds before it can use it.
+    counts as missing, an infinite number is clipped. Without bounds the column becomes s(v)
+    unchanged, and the fit has to spend part of its budget on finding bounds before it can use it.
 
     Parameters
     ----------

@@ -182,17 +182,7 @@ def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class About:
-    """Statements about the data set for its privacy cards; all of it is public.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set.
-    owner : str
-        Person or body that is responsible for it.
-    purpose : str
-        What models of it are for.
-    """
+    """Name, owner and purpose of the data set, for its privacy cards; all of it is public."""
 
     dataset: str = ""
     owner: str = ""

@@ -28,13 +28,6 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     dtype : {"float64", "float32"}
         The type of the numbers.
 
-    Attributes
-    ----------
-    feature_names_in_ : ndarray of str
-        Names of the columns it was fitted with.
-    n_features_in_ : int
-        Their number.
-
     Notes
     -----
     *Privacy.* Nothing is learned from the rows: `fit` looks at the names of the columns and at no
@@ -59,12 +52,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> TableTransformer:
         """Check that the table has the schema's columns; no cell is read.
 
-        Parameters
-        ----------
-        X : table
-            A pandas or polars DataFrame, a pyarrow Table, a dict of arrays, or any other source
-            that ``schema.open`` takes. It may also have the target's column, which is not used.
-        y : ignored
+        X is any source that ``schema.open`` takes. It may also have the target's column, which is
+        not used.
         """
         self._encoder()
         names = self._checked(source(X)) or tuple(self.schema.used)
@@ -73,17 +62,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Encode a table.
-
-        Parameters
-        ----------
-        X : table
-            As in `fit`.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (rows, schema.width)
-        """
+        """Encode a table, of the kinds that `fit` takes, as ``schema.width`` columns."""
         encoder, found = self._encoder(), source(X)
         self._checked(found)
         rows = GrowingRows(self.schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
