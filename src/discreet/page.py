@@ -49,13 +49,6 @@ def table(header: Iterable[object], rows: Iterable[Iterable[object]], *, caption
     return f'<div style="overflow-x:auto"><table>{"".join(parts)}</table></div>'
 
 
-def _cell(value: object) -> str:
-    text = str(value)
-    number = text.strip("-+.0123456789e") == ""
-    side = "" if number else ' style="text-align:left"'
-    return f"<td{side}>{escape(text)}</td>"
-
-
 def note(title: str, text: str, *, more: str = "", alarm: bool = False) -> str:
     """Return a short text for a notebook, and ``more``, which is HTML, to be opened by a click."""
     colour = "#c0392b" if alarm else "#4477aa"

@@ -192,6 +192,12 @@ class PrivateLinearModel(BaseEstimator):
         """Return the row loss that the estimator's settings name."""
         raise NotImplementedError
 
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: sparse input works."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters; keywords of other libraries are refused with what to use instead."""
         names = [name.partition("__")[0] for name in params]
@@ -695,6 +701,9 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Summary:
         """Return the table of coefficients with standard errors, p-values and intervals.
 
+        It is text when printed, HTML in a notebook, and ``to_frame()`` is for pandas. It is made of
+        released numbers: nothing is spent. docs/inference.md explains its columns.
+
         Parameters
         ----------
         level : float
@@ -703,12 +712,6 @@ class PrivateLinearModel(BaseEstimator):
             Whether to add exp(coefficient) and its interval; for logistic models.
         names : sequence of str, optional
             Names of the columns of X, if it was fitted without.
-
-        Returns
-        -------
-        Summary
-            Text when printed, HTML in a notebook, ``to_frame()`` for pandas. It is made of
-            released numbers: nothing is spent. docs/inference.md explains its columns.
         """
         return effects.summary(self, level, odds_ratios=odds_ratios, names=names)
 
@@ -738,18 +741,9 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Figure:
         """Draw the effect of each column on the score, with a band of 95 % of the known noise.
 
-        Parameters
-        ----------
-        names : sequence of str, optional
-            Names of the columns of X, if it was fitted without. Columns called
-            ``column=category`` are drawn as categories of one column.
-        units : mapping, optional
-            Functions that bring numbers in X to a column's own units, by its name.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Save it with ``figure.savefig("effects.png")``. It shows released numbers only.
+        The figure shows released numbers only. ``names`` are those of the columns of X, if it was
+        fitted without; columns called ``column=category`` are drawn as categories of one column.
+        ``units`` are functions that bring numbers in X to a column's own units, by its name.
         """
         return effects.plot_effects(self, names, units)
 

@@ -146,19 +146,10 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self.classes_[self._codes_of(self._margins(self._read_new(X)))]
 
     def rename_classes(self, labels: Sequence[Any]) -> Self:
-        """Give the classes of a fitted model other labels, in the same order.
+        """Give the classes of a fitted model other labels, one per class and in the same order.
 
         A model can be fitted to codes 0, 1, …, which take less memory than texts, and renamed
         afterwards. Labels are public, so nothing is spent.
-
-        Parameters
-        ----------
-        labels : sequence
-            One label per class, in sorted order.
-
-        Returns
-        -------
-        self
         """
         check_is_fitted(self, "coef_")
         new = np.asarray(labels)
@@ -215,12 +206,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return found, codes
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input works, and privacy leaves little score.
-
-        Little on its checks' few dozen rows, that is.
-        """
+        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -506,24 +493,17 @@ _SVM_LOSSES: dict[str, type[Loss]] = {
 class LinearSVC(LinearClassifier):
     """Linear support vector machine under differential privacy.
 
+    Attributes and privacy are those of `LogisticRegression`.
+
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
+    rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
         As in `LogisticRegression`; there is no ``inference`` for it.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not
         smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not convex: only
         solvers such as ``"rrpsgd"`` and ``"agd"`` support it.
-
-    Attributes
-    ----------
-    coef_, intercept_, classes_, guarantee_, trace_, preparation_
-        As in `LogisticRegression`.
-
-    Notes
-    -----
-    **Privacy.** As in `LogisticRegression`.
     """
 
     _: KW_ONLY

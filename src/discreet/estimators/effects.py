@@ -46,18 +46,10 @@ Units = Mapping[str, Callable[[FloatArray], FloatArray]]
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """Effect of one column on the score, around its mean.
+    """Effect of one column on the score, around its mean: one row of values per linear model.
 
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    at : ndarray or tuple of str
-        Numbers in units of X, or categories.
-    values : ndarray of shape (n_models, n_points)
-        The effect, one row per linear model.
-    deviation : ndarray of shape (n_points,), optional
-        Standard deviation of the noise in it; None if the solver does not state its noise.
+    ``at`` has numbers in units of X, or categories. ``deviation`` is the standard deviation of the
+    noise at each point, None if the solver does not state its noise.
     """
 
     name: str

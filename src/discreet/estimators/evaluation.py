@@ -49,21 +49,11 @@ class Calibration:
 class TwoClassScores:
     """Measures of a classifier of two classes; the second class is the positive one.
 
-    Attributes
-    ----------
-    confusion : ClassifierScores
-        Confusion matrix, with accuracy and recalls.
-    auc : float
-        Area under the ROC curve; NaN if a class has no rows.
-    log_loss : float or None
-        Mean log loss, at most ``log_loss_bound``; None for models without probabilities.
-    calibration : tuple of Calibration
-        Predicted against observed, in up to ten groups of rows; empty without probabilities.
-    log_loss_bound : float
-        Largest loss of a row: predicted log odds beyond ±6 count as little more than that if there
-        is noise; exact losses are bounded by about 36.
-    deviations : mapping of str to float
-        Standard deviation of each measure due to noise alone; empty if the counts are exact.
+    ``auc`` is NaN if a class has no rows. ``log_loss`` and ``calibration`` (predicted against
+    observed, in up to ten groups of rows) are None and empty for models without probabilities. A
+    row's loss is at most ``log_loss_bound``: with noise, predicted log odds beyond ±6 count as
+    little more than that; exact losses are bounded by about 36. ``deviations`` are those due to
+    noise alone, by measure; empty if the counts are exact.
     """
 
     confusion: ClassifierScores

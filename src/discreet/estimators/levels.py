@@ -95,9 +95,8 @@ class LevelModel(PrivateLinearModel):
         self.coef_ = np.delete(coefficients[0], own)
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input works."""
+        """Return scikit-learn's tags."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 
