@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -120,6 +121,7 @@ def gaussian_bound(mu: float, fpr: float) -> float:
     return min(1.0, float(ndtr(shifted)) * (1 + _NORMAL))
 
 
+@lru_cache(maxsize=1024)  # a card asks for the same rates several times
 def concentrated_bound(rho: float, fpr: float) -> float:
     """Return the largest true-positive rate under ρ-zCDP.
 
