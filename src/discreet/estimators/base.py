@@ -192,12 +192,6 @@ class PrivateLinearModel(BaseEstimator):
         """Return the row loss that the estimator's settings name."""
         raise NotImplementedError
 
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input works."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def set_params(self, **params: Any) -> Self:
         """Set parameters; keywords of other libraries are refused with what to use instead."""
         names = [name.partition("__")[0] for name in params]

@@ -208,6 +208,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
 

@@ -97,6 +97,7 @@ class LevelModel(PrivateLinearModel):
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 

@@ -145,6 +145,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True
         return tags
 
