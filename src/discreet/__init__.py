@@ -79,38 +79,21 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AGD": "solvers",
-    "Bounds": "preparation",
-    "Budget": "core",
-    "BudgetExceeded": "errors",
-    "Centre": "preparation",
-    "DiscreteTimeSurvival": "estimators",
-    "GammaRegressor": "estimators",
-    "Guarantee": "core",
-    "HuberRegressor": "estimators",
-    "Ledger": "ledger",
-    "LedgerError": "errors",
-    "LinearRegression": "estimators",
-    "LinearSVC": "estimators",
-    "LogisticRegression": "estimators",
-    "Magnitude": "preparation",
-    "ModelFileError": "errors",
-    "NotSupported": "errors",
-    "OrdinalClassifier": "estimators",
-    "PoissonRegressor": "estimators",
-    "PrivacyError": "errors",
-    "PrivacyLeakWarning": "errors",
-    "PrivateImputer": "estimators.transformers",
-    "PrivateScaler": "estimators.transformers",
-    "QuantileRegressor": "estimators",
-    "Radius": "preparation",
-    "Scale": "preparation",
-    "Spread": "preparation",
-    "TableError": "errors",
-    "Whiten": "preparation",
-    "load": "estimators.model_file",
-    "plan": "tuning.plan",
-    "save": "estimators.model_file",
+    name: module
+    for module, names in {
+        "solvers": "AGD",
+        "preparation": "Bounds Centre Magnitude Radius Scale Spread Whiten",
+        "core": "Budget Guarantee",
+        "errors": "BudgetExceeded LedgerError ModelFileError NotSupported "
+        "PrivacyError PrivacyLeakWarning TableError",
+        "estimators": "DiscreteTimeSurvival GammaRegressor HuberRegressor LinearRegression "
+        "LinearSVC LogisticRegression OrdinalClassifier PoissonRegressor QuantileRegressor",
+        "ledger": "Ledger",
+        "estimators.transformers": "PrivateImputer PrivateScaler",
+        "estimators.model_file": "load save",
+        "tuning.plan": "plan",
+    }.items()
+    for name in names.split()
 }
 """Module of each public name. Modules are imported when a name is first used: `import discreet`
 and the command's help must not wait for SciPy."""

@@ -12,8 +12,6 @@ from typing import TextIO
 
 from discreet.log import note
 
-__all__ = ["replacing"]
-
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["note", "unlogged"]
-
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
 _LOG = logging.getLogger("discreet")
 _LOG.addHandler(logging.NullHandler())  # without handlers of its own, a program shows nothing

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["document", "note", "table"]
-
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _POLICY_WITH_SCRIPT = f"{_POLICY}; script-src 'unsafe-inline'; img-src data:"
 
@@ -14,19 +12,8 @@ _POLICY_WITH_SCRIPT = f"{_POLICY}; script-src 'unsafe-inline'; img-src data:"
 def document(title: str, body: str, *, style: str, script: str = "") -> str:
     """Return a whole HTML page, whose policy lets a browser load nothing from elsewhere.
 
-    Parameters
-    ----------
-    title : str
-        As text; it is escaped here.
-    body : str
-        As HTML: whoever writes it has escaped what came from elsewhere.
-    style, script : str
-        CSS and JavaScript, put into the page as they are. Without a script none may run.
-
-    Returns
-    -------
-    str
-        The page, with a line break at its end.
+    The title is escaped here; whoever writes the body has escaped what came from elsewhere. Style
+    and script are put into the page as they are. Without a script none may run.
     """
     for text, end in ((style, "</style"), (script, "</script")):
         if end in text.lower():
@@ -60,13 +47,6 @@ def table(header: Iterable[object], rows: Iterable[Iterable[object]], *, caption
     body = (f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
     parts.append(f"<tbody>{''.join(body)}</tbody>")
     return f'<div style="overflow-x:auto"><table>{"".join(parts)}</table></div>'
-
-
-def _cell(value: object) -> str:
-    text = str(value)
-    number = text.strip("-+.0123456789e") == ""
-    side = "" if number else ' style="text-align:left"'
-    return f"<td{side}>{escape(text)}</td>"
 
 
 def note(title: str, text: str, *, more: str = "", alarm: bool = False) -> str:

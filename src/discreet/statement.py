@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["details", "neighbours", "sentences"]
-
 _MEASURES = {
     "pure": "pure differential privacy: ε adds up",
     "approximate": "(ε, δ)-differential privacy",

@@ -14,20 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "FloatArray",
-    "check_fields",
-    "choice",
-    "display",
-    "flag",
-    "function",
-    "integer",
-    "number",
-    "positive",
-    "square_matrix",
-    "vector",
-]
-
 FloatArray = NDArray[np.float64]
 """The array type of the library."""
 
@@ -42,18 +28,9 @@ def number(
     below: float = math.inf,
     remedy: str = "",
 ) -> float:
-    """Return a finite real number as a float.
+    """Return a finite real number as a float, within closed or open bounds.
 
-    Parameters
-    ----------
-    name : str
-        Name of the argument in the message.
-    value : object
-        The argument.
-    least, most, above, below : float
-        Closed and open bounds.
-    remedy : str
-        A sentence that says what to do.
+    ``remedy`` is a sentence that says what to do.
     """
     found = math.nan
     if isinstance(value, Real) and not isinstance(value, bool):
@@ -144,20 +121,9 @@ def check_fields(
     optional: bool = False,
     **rules: Any,
 ) -> None:
-    """Check fields of a frozen dataclass and store the checked values.
+    """Check fields of a frozen dataclass with a function of this module, and store the results.
 
-    Parameters
-    ----------
-    owner : dataclass
-        Object whose ``__post_init__`` calls this.
-    check : callable
-        A function of this module.
-    *names : str
-        Fields to check.
-    optional : bool
-        Accept None.
-    **rules
-        Passed to ``check``.
+    With ``optional``, None is accepted. ``rules`` are passed to ``check``.
     """
     for name in names:
         value = getattr(owner, name)

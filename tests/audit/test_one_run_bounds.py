@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.one_run import _right
-from discreet.audit.one_run_bounds import (
+from discreet.audit.statistics import (
     _bounds,
     canaries_needed,
     one_run_bound,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from discreet import card as cards
-from discreet.card import nist, registry
+from discreet.card import documents
 from discreet.core import Gaussian, Guarantee, Laplace, Relation
 from discreet.core.guarantee import Use
 from discreet.estimators import LogisticRegression
@@ -70,8 +70,8 @@ def validate(text):
 
 
 def test_an_answered_record_validates_and_says_what_the_card_says(made):
-    record = registry.record(made, ANSWERS)
-    data = validate(registry.yaml_text(record, "A draft."))
+    record = documents.record(made, ANSWERS)
+    data = validate(documents.yaml_text(record, "A draft."))
     assert data["url_slug"] == "readmission-risk"
     assert (data["status"], data["tier"]) == ("Draft", 3)
     basic = data["deployment"]["basic"]
@@ -86,16 +86,16 @@ def test_an_answered_record_validates_and_says_what_the_card_says(made):
     assert data["deployment"]["deployment_model"]["actors"] == ANSWERS["actors"]
     assert "age: in years" in data["deployment"]["dp_variant"]["data_domain"]
     assert "gradients are clipped" in data["deployment"]["implementation"]["mechanisms"]
-    assert registry.OPEN not in registry.yaml_text(record)
+    assert documents.OPEN not in documents.yaml_text(record)
 
 
 def test_yaml_says_what_the_record_says(made):
-    record = registry.record(made, ANSWERS)
-    assert yaml.safe_load(registry.yaml_text(record)) == record
+    record = documents.record(made, ANSWERS)
+    assert yaml.safe_load(documents.yaml_text(record)) == record
 
 
 def test_an_open_record_validates_and_marks_what_is_open(guarantee):
-    data = validate(registry.yaml_text(registry.record(cards.card(guarantee))))
+    data = validate(documents.yaml_text(documents.record(cards.card(guarantee))))
     assert data["tier"] == 2
     found = data["deployment"]["privacy_loss"]["privacy_parameters"]
     assert found == {"epsilon": 1.0, "delta": 1e-6, "rho": 0.01}  # 1e-06 would be read as a text
@@ -109,17 +109,17 @@ def test_an_open_record_validates_and_marks_what_is_open(guarantee):
 def test_every_question_is_a_field_of_the_schema():
     parts = SCHEMA["properties"]["deployment"]["properties"].values()
     fields = {name: field for part in parts for name, field in part["properties"].items()}
-    assert set(registry.QUESTIONS) <= set(fields)
-    for name, question in registry.QUESTIONS.items():
+    assert set(documents.QUESTIONS) <= set(fields)
+    for name, question in documents.QUESTIONS.items():
         assert list(question.choices) == fields[name].get("enum", []), name
     basic = SCHEMA["properties"]["deployment"]["properties"]["basic"]
-    asked = {name for name, question in registry.QUESTIONS.items() if question.required}
+    asked = {name for name, question in documents.QUESTIONS.items() if question.required}
     assert {*basic["required"], "registry_authors"} == asked | {"data_product_type"}
 
 
 def test_pure_promises_have_a_variant_of_their_own(guarantee):
     pure = replace(guarantee, delta=0.0, measure="pure", rho=None, split=())
-    data = validate(registry.yaml_text(registry.record(cards.card(pure))))
+    data = validate(documents.yaml_text(documents.record(cards.card(pure))))
     assert data["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
     assert data["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 1, "delta": 0}
 
@@ -134,20 +134,20 @@ def test_pure_promises_have_a_variant_of_their_own(guarantee):
 )
 def test_answers_that_the_registry_does_not_know_are_refused(made, answers, message):
     with pytest.raises(ValueError, match=message):
-        registry.record(made, answers)
+        documents.record(made, answers)
 
 
 @pytest.mark.parametrize("changes", [{"secure": False}, {"epsilon": float("inf")}])
 def test_what_is_not_private_has_no_record(guarantee, changes):
     with pytest.raises(ValueError, match="promises nothing"):
-        registry.record(cards.card(replace(guarantee, **changes)))
+        documents.record(cards.card(replace(guarantee, **changes)))
 
 
 # -- self-assessment
 
 
 def status(card):
-    return {point.question: point.status for point in nist.points(card)}
+    return {point.question: point.status for point in documents.points(card)}
 
 
 def test_a_good_model_meets_what_a_library_can_meet(made):
@@ -190,11 +190,11 @@ def test_labels_taken_from_the_data_fail(guarantee):
 
 def test_the_assessment_is_a_document(made, guarantee):
     for writer in (cards.text, cards.markdown, cards.html):
-        written = writer(nist.assessment(made))
+        written = writer(documents.assessment(made))
         assert "Self-assessment along NIST SP 800-226: Readmission risk, Visits" in written
         assert "Decision" in written
     laplace = replace(guarantee, mechanisms=(Use(Laplace(1.0), 1),), measure="pure", rho=None)
-    assert "laplace" in cards.text(nist.assessment(cards.card(laplace)))
+    assert "laplace" in cards.text(documents.assessment(cards.card(laplace)))
 
 
 @pytest.mark.browser

@@ -18,7 +18,7 @@ import pytest
 from discreet import Ledger
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError
-from discreet.ledger import events, places, sqlite
+from discreet.ledger import sqlite, store
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")
@@ -93,7 +93,7 @@ def forged(path, seq, change):
                 change(body)
             if previous is not None:
                 body["previous"] = previous
-            event = events.Event.make(body)
+            event = store.Event.make(body)
             previous = event.hash
             connection.execute(
                 "UPDATE ledger_events SET body = ?, hash = ?, entry = ? WHERE seq = ?",
@@ -255,45 +255,45 @@ def test_the_clock_set_back_is_noted_and_changes_nothing(path, visits, monkeypat
 
 
 def test_network_file_systems_are_refused(path, visits, monkeypatch):
-    places.check_folder.cache_clear()
-    monkeypatch.setattr(places, "file_system", lambda _: "nfs4")
+    sqlite.check_folder.cache_clear()
+    monkeypatch.setattr(sqlite, "file_system", lambda _: "nfs4")
     with pytest.raises(LedgerError, match=r"network file system \(nfs4\)"):
         charge(visits)
     with pytest.raises(LedgerError, match="PostgreSQL"):
         Ledger(path.with_name("new")).create("visits")
-    monkeypatch.setattr(places, "file_system", lambda _: "odd")
-    monkeypatch.setattr(places, "locks_hold", lambda _: False)
+    monkeypatch.setattr(sqlite, "file_system", lambda _: "odd")
+    monkeypatch.setattr(sqlite, "locks_hold", lambda _: False)
     with pytest.raises(LedgerError, match="does not hold locks"):
         charge(visits)
     assert visits.entries == 3
 
 
 def test_the_type_of_a_file_system_is_read_from_the_mounts(tmp_path, monkeypatch):
-    places.check_folder.cache_clear()
-    assert places.file_system("/proc") == "proc"
+    sqlite.check_folder.cache_clear()
+    assert sqlite.file_system("/proc") == "proc"
     lines = (
         "1 0 0:1 / / rw - ext4 /dev/a rw\n"
         f"2 1 0:2 / {tmp_path} rw - nfs4 server:/x rw\n"
         f"3 1 0:3 / {tmp_path}/in rw - ext4 /dev/b rw\n"
     )
-    monkeypatch.setattr(places.Path, "read_text", lambda *_: lines)
-    assert places.file_system(str(tmp_path / "deep" / "er")) == "nfs4"
-    assert places.file_system(str(tmp_path / "in")) == "ext4"
-    assert places.file_system(f"{tmp_path}2") == "ext4"
+    monkeypatch.setattr(sqlite.Path, "read_text", lambda *_: lines)
+    assert sqlite.file_system(str(tmp_path / "deep" / "er")) == "nfs4"
+    assert sqlite.file_system(str(tmp_path / "in")) == "ext4"
+    assert sqlite.file_system(f"{tmp_path}2") == "ext4"
 
 
 def test_locks_are_tried(tmp_path, monkeypatch):
     import fcntl
 
-    assert places.locks_hold(str(tmp_path))
+    assert sqlite.locks_hold(str(tmp_path))
     monkeypatch.setattr(fcntl, "fcntl", lambda *_: b"")  # every lock is granted
-    assert not places.locks_hold(str(tmp_path))
+    assert not sqlite.locks_hold(str(tmp_path))
 
     def none(*_):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "fcntl", none)
-    assert not places.locks_hold(str(tmp_path))
+    assert not sqlite.locks_hold(str(tmp_path))
     assert list(tmp_path.glob(".ledger*")) == []
 
 

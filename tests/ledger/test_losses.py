@@ -12,8 +12,7 @@ from scipy.stats import norm
 from discreet.accounting import conversions
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
-from discreet.ledger.losses import Limits, Loss, Totals, largest
-from discreet.ledger.settings import Settings
+from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")

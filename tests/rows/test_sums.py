@@ -370,6 +370,7 @@ def test_bad_arguments_are_refused(small_table):
             as_rows(X, targets)
 
 
+@pytest.mark.process
 def test_numba_is_imported_when_needed():
     code = "import sys, discreet.rows; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -33,8 +33,8 @@ from discreet.tables import (
     draft,
     draft_private,
     estimate,
-    frames,
     matching,
+    parts,
     read,
     source,
 )
@@ -579,7 +579,7 @@ def test_a_table_elsewhere_has_to_be_saved_first() -> None:
 
 def test_frames_of_other_libraries_are_recognised_without_importing_them() -> None:
     names = ("polars", "duckdb", "dask", "pyspark", "pandas")
-    text = Path(frames.__file__).read_text()
+    text = Path(parts.__file__).read_text()
     assert not any(f"import {name}" in text for name in names)
 
 

@@ -17,8 +17,6 @@ from discreet.accounting import conversions
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, number, positive
 
-__all__ = ["Budget", "GDPBudget", "Measure", "PrivacyLoss", "Relation", "ZCDPBudget"]
-
 Measure = Literal["pure", "approximate", "zcdp", "gdp", "profile"]
 """Measure that parts compose in.
 

@@ -22,8 +22,6 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.profiles import Profile, root_up
 from discreet.errors import BudgetExceeded, PrivacyError
 
-__all__ = ["Division", "Remainder", "affordable_selection", "delta_with_gaussian", "divide"]
-
 _UP = 1.0 + 2.0**-46
 """Factor that covers a few dozen roundings of a sum of positive terms."""
 
@@ -151,17 +149,11 @@ class Division:
 def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Division:
     """Divide a budget between a preparation, which gets ``share``, and models.
 
-    Parameters
-    ----------
-    budget : Budget
-        What both together may spend.
-    share : Fraction
-        Strictly between 0 and 1. It is a share of ρ if models compose in zCDP alone, of μ² if they
-        compose in Gaussian DP alone or by a profile, and else of ε: a preparation that is μ-GDP
-        with the μ that (share·ε, δ) allows, and models that keep a little less than (1 − share)·ε.
-    measures : sequence of Measure
-        In which measures the models may compose; for δ = 0 that is pure privacy, whatever is
-        listed. ``"profile"`` stands alone, and gives the models a `Remainder`.
+    The share is between 0 and 1: of ρ if models compose in zCDP alone, of μ² if they compose in
+    Gaussian DP alone or by a profile, and else of ε (a preparation that is μ-GDP with the μ that
+    (share·ε, δ) allows, and models that keep a little less than (1 − share)·ε). ``measures`` are
+    those the models may compose in; for δ = 0 that is pure privacy, whatever is listed.
+    ``"profile"`` stands alone, and gives the models a `Remainder`.
 
     Privacy
     -------

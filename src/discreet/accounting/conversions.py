@@ -27,22 +27,6 @@ from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri_exp
 
 from discreet.validate import choice, number, positive
 
-__all__ = [
-    "Conversion",
-    "bounded_range_from_mu",
-    "delta_from_mu",
-    "delta_from_rho",
-    "epsilon_from_mu",
-    "epsilon_from_rho",
-    "mu_from_bounded_range",
-    "mu_from_epsilon",
-    "mu_from_pure",
-    "rho_from_bounded_range",
-    "rho_from_epsilon",
-    "rho_from_mu",
-    "rho_from_pure",
-]
-
 Conversion = Literal["tight", "published"]
 """``"tight"``: Canonne, Kamath & Steinke 2020. ``"published"``: the older, looser formula that much
 of the literature reports with (Bun & Steinke 2016, Proposition 1.3)."""

@@ -23,16 +23,6 @@ from discreet.accounting.conversions import lower_until
 from discreet.accounting.profiles import Profile
 from discreet.errors import PrivacyError
 
-__all__ = [
-    "ObjectivePerturbation",
-    "curvature_cost",
-    "noise_ratio",
-    "profile",
-    "pure_scale",
-    "ridge_for",
-    "true_epsilon",
-]
-
 ROUNDING = 1e-12
 """Relative slack for the rounding of closed formulas; their error is below 1e-14."""
 
@@ -64,15 +54,10 @@ def profile(
 ) -> Profile:
     """Bound the δ of one release with Gaussian noise at every ε.
 
-    Parameters
-    ----------
-    noise_ratio, curvature_cost, relation
-        s = L/σ, the bound on one row's gradient over the noise's standard deviation; c; neighbours.
-    corners : int
-        m, the loss's ``gradient_corners``.
-    output_mu : float
-        The noise on the output hides the distance to the minimum so far that it is μ-GDP given
-        the exact minimum; 0 if the minimum itself is released.
+    ``noise_ratio`` is s = L/σ, the bound on one row's gradient over the noise's standard deviation,
+    ``curvature_cost`` is c, and ``corners`` is m, the loss's ``gradient_corners``. The noise on the
+    output hides the distance to the minimum so far that it is ``output_mu``-GDP given the exact
+    minimum; 0 if the minimum itself is released.
 
     Privacy
     -------
@@ -200,14 +185,10 @@ def pure_scale(
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """Release of a perturbed minimum, its output noise included.
+    """Release of a perturbed minimum, its output noise included, which alone is (ε, δ)-DP.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        One release alone is (ε, δ)-DP.
-    noise_ratio, curvature_cost, corners, output_mu, relation : optional
-        Those of `profile`, for Gaussian noise: how it composes with other releases. All or none.
+    The other fields are those of `profile`, all or none, for how Gaussian noise composes with other
+    releases.
 
     Privacy
     -------

@@ -22,15 +22,6 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
 from discreet.accounting.conversions import raise_until, round_up
 
-__all__ = [
-    "CountedStep",
-    "Mechanism",
-    "PlannedStep",
-    "Profile",
-    "ProfiledStep",
-    "root_up",
-]
-
 SLACK = 2.0**-50
 """Relative rounding error of a sum, per term (a generous bound)."""
 
@@ -42,12 +33,7 @@ MOST = 2**1000
 class Profile:
     """δ(ε) ≤ Σ count·H_√square(ε − shift), in both directions and whatever was released before.
 
-    Attributes
-    ----------
-    shift
-        c, at least 0.
-    terms
-        Pairs (count, μ²); a count may be a fraction.
+    ``shift`` is at least 0; ``terms`` are pairs (count, μ²), where a count may be a fraction.
     """
 
     shift: Fraction

@@ -22,8 +22,6 @@ from scipy.special import log_ndtr, ndtri
 from discreet.errors import NotSupported, PrivacyError
 from discreet.validate import FloatArray
 
-__all__ = ["TOLERANCE", "check", "event", "insist", "mechanism_event", "recomputed_epsilon"]
-
 Uses = tuple[tuple[Any, int], ...]
 """Mechanisms and the number of uses of each."""
 

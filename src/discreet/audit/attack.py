@@ -31,8 +31,6 @@ from discreet.audit.statistics import (
 )
 from discreet.validate import FloatArray, integer, number, positive
 
-__all__ = ["Attack", "Statistic", "learn", "most_telling", "run", "trials_needed"]
-
 Statistic = Callable[[FloatArray], FloatArray]
 """Map outputs of shape (runs, numbers) to one score per run."""
 

@@ -25,8 +25,6 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, integer
 
-__all__ = ["attacks", "attacks_on_estimator", "audit", "subjects"]
-
 Draw = Callable[[int, int], FloatArray]
 TRACE = "agd: trace"
 

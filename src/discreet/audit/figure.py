@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "draw", "page", "save", "svg"]
-
 FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")
 TITLE = "Privacy audit: promised and measured"
 

@@ -3,7 +3,7 @@
 A large fit cannot be repeated thousands of times, but one table can hold thousands of canaries,
 mutually orthogonal rows, and the guarantee covers the coin of each. After Steinke, Nasr and
 Jagielski, "Privacy auditing with one (1) training run", 2023; the bound on ε is in
-`discreet.audit.one_run_bounds`.
+`discreet.audit.statistics`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,21 @@ from scipy import sparse
 from sklearn.base import clone, is_regressor
 
 from discreet.audit.attack import CURVE_POINTS, epsilon_of_gaussian
-from discreet.audit.one_run_bounds import (
+from discreet.audit.pairs import two_steps
+from discreet.audit.result import Audit, CurvePoint, roc_curve
+from discreet.audit.statistics import (
     LARGEST_EPSILON,
     canaries_needed,
+    mu_bound,
     one_run_bound,
     one_run_sharpness,
     usual_guesses,
 )
-from discreet.audit.pairs import two_steps
-from discreet.audit.result import Audit, CurvePoint, roc_curve
-from discreet.audit.statistics import mu_bound
 from discreet.audit.trials import compares_rows
 from discreet.core import Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import PrivacyLeakWarning
 from discreet.validate import FloatArray, integer, number, positive
-
-__all__ = ["OneRunAudit", "audit_one_run"]
 
 LEAST_NORM = 5.0
 """Least norm of a canary without ``data_norm``: its gradient then exceeds the default clips of the

@@ -12,8 +12,6 @@ from typing import Any
 from discreet.audit.attack import trials_needed
 from discreet.audit.result import SHARP, Audit, Verdict
 
-__all__ = ["HEADINGS", "NUMERIC", "bound_text", "document", "markdown", "row", "summary", "text"]
-
 HEADINGS = (
     "attacked",
     "tables",

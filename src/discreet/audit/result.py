@@ -11,8 +11,6 @@ from typing import Any
 
 from discreet.page import note, table
 
-__all__ = ["Audit", "CurvePoint", "Verdict", "roc_curve"]
-
 SHARP = 2.0
 """An audit is too weak if it would not have refuted this multiple of the stated ε."""
 
@@ -56,8 +54,6 @@ class Audit:
     mu_bound, epsilon_if_gaussian
         Lower bound on μ under the assumption that the mechanism is in Gaussian DP, and the ε at
         this δ that follows from it.
-    confidence
-        Confidence of each of the two bounds.
     trials
         Number of runs, about half of them on each table, including those that chose the event.
     sharpness
@@ -66,13 +62,9 @@ class Audit:
     trials_needed
         For an audit that is too weak: approximate number of trials that would be enough; None if
         more trials of this attack would not help.
-    seconds
-        Duration.
-    event
-        The event behind the bound: its probability is at most ``fpr`` on one table and at least
-        ``tpr`` on the other. None if there is no single event.
-    curve
-        ROC curve on the runs that were not used to choose the event.
+    event, curve
+        The event behind the bound (its probability is at most ``fpr`` on one table and at least
+        ``tpr`` on the other), if there is one, and the ROC curve on runs that did not choose it.
     """
 
     subject: str

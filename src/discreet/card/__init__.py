@@ -1,7 +1,7 @@
 """The privacy card: the guarantee of a model, for a reader who has to decide about it.
 
-`card` collects the contents as plain data; `text`, `markdown` and `html` write them. `registry`
-drafts a record for the public registry of deployments, `nist` a self-assessment.
+`card` collects the contents as plain data; `text`, `markdown` and `html` write them. `documents`
+has a record for the public registry of deployments and a self-assessment.
 """
 
 from discreet.card.contents import Card, card

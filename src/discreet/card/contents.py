@@ -13,8 +13,6 @@ from discreet.card.sections import budget_text, label
 from discreet.core import Guarantee, Relation
 from discreet.statement import neighbours
 
-__all__ = ["Card", "Risk", "card"]
-
 _NOT_PRIVATE = "NOT PRIVATE: computed on the exact rows. It protects nobody."
 
 _TEST_MODE = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."

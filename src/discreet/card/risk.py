@@ -13,22 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from discreet.core import Guarantee, Relation
 from discreet.validate import FloatArray, integer
-
-__all__ = [
-    "RATES",
-    "attack_curve",
-    "attack_success",
-    "group_text",
-    "percent",
-    "rate_in_words",
-    "risk_text",
-]
 
 RATES = (0.001, 0.01, 0.1)
 """The false-positive rates that a card reports."""
@@ -130,6 +121,7 @@ def gaussian_bound(mu: float, fpr: float) -> float:
     return min(1.0, float(ndtr(shifted)) * (1 + _NORMAL))
 
 
+@lru_cache(maxsize=1024)  # a card asks for the same rates several times
 def concentrated_bound(rho: float, fpr: float) -> float:
     """Return the largest true-positive rate under ρ-zCDP.
 

@@ -22,8 +22,6 @@ from discreet.card.descriptions import (
 from discreet.core import Guarantee
 from discreet.statement import neighbours
 
-__all__ = ["LARGE_EPSILON", "Section"]
-
 _MEASURES = {
     "zcdp": "zero-concentrated differential privacy (zCDP)",
     "gdp": "Gaussian differential privacy",
@@ -124,16 +122,19 @@ def warning_texts(
 
 
 def warned(warnings: tuple[str, ...]) -> tuple[Section, ...]:
+    """List the warnings, if there are any."""
     return (Section("warnings", "Warnings", (Bullets(warnings),)),) if warnings else ()
 
 
 def budget_text(epsilon: float, delta: float) -> str:
+    """Return a budget as text, such as (ε = 1, δ = 1e-06)."""
     return f"(ε = {epsilon:.6g}, δ = {delta:.6g})" if delta else f"(ε = {epsilon:.6g}, pure)"
 
 
 def promise(
     guarantee: Guarantee, summary: str, group: str, total: tuple[float, float] | None
 ) -> Section:
+    """State the guarantee and its numbers."""
     holds = guarantee.private and guarantee.secure
     of_fit = "" if total is None else " of the fit alone"
     rows = [
@@ -294,12 +295,14 @@ def _counted(model: Any, ledger: Any, sha256: str | None) -> str:
 
 
 def mechanisms(guarantee: Guarantee) -> Section:
+    """List the mechanisms that ran."""
     rows = summarise_uses(guarantee.mechanisms)
     table = Table(("Mechanism", "Settings", "Uses"), rows, numeric=(2,))
     return Section("run", "Mechanisms", (table if rows else Paragraph("No mechanism was run."),))
 
 
 def public(guarantee: Guarantee, schemas: list[Any]) -> Section:
+    """List what the guarantee does not protect."""
     blocks: list[Block] = [Paragraph("Assumed to be known to everybody, and not protected:")]
     items = [shown(item) for item in guarantee.public]
     for schema in schemas:
@@ -314,11 +317,13 @@ def public(guarantee: Guarantee, schemas: list[Any]) -> Section:
 
 
 def columns(schemas: list[Any]) -> tuple[Section, ...]:
+    """Describe the columns of each schema."""
     blocks = tuple(block for schema in schemas for block in describe_schema(schema))
     return (Section("columns", "Columns of the table", blocks),) if blocks else ()
 
 
 def conditions(guarantee: Guarantee) -> Section:
+    """List the conditions of the guarantee."""
     conditions = list(map(shown, guarantee.conditions))
     if guarantee.private:
         conditions.append(f"noise: {guarantee.numeric}")
@@ -326,6 +331,7 @@ def conditions(guarantee: Guarantee) -> Section:
 
 
 def versions() -> Section:
+    """Name the versions of the software."""
     names = ("discreet", "numpy", "scikit-learn", "dp-accounting")
     every = [f"{name} {_installed(name)}" for name in names]
     every.append(f"Python {platform.python_version()}")

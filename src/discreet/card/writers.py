@@ -13,8 +13,6 @@ from discreet.card.descriptions import Block, Bullets, Paragraph, Table
 from discreet.card.risk import percent
 from discreet.page import document
 
-__all__ = ["framed", "html", "markdown", "text"]
-
 _WIDTH = 88
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~!$])")
 _PER_CENT = re.compile(r"(\d) %")

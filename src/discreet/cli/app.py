@@ -15,12 +15,10 @@ from typing import Annotated, Any
 import typer
 
 import discreet
-from discreet.cli import audit, demo, describe, fit, ledger, plan, predict, schema
+from discreet.cli import audit, demo, describe, fit, ledger, predict, schema
 from discreet.cli.exits import Exit, Problem, as_options, describe_error, watch_outputs
 from discreet.cli.screen import Screen, be_quiet
 from discreet.errors import PrivacyLeakWarning
-
-__all__ = ["GROUP", "run"]
 
 GROUP = "discreet.commands"  # entry points with which other packages register commands
 
@@ -31,7 +29,7 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "evaluate": predict.evaluate,
     "explain": describe.explain,
     "ledger": ledger.app,
-    "plan": plan.plan,
+    "plan": fit.plan,
     "audit": audit.audit,
     "solvers": describe.solvers,
     "demo": demo.demo,

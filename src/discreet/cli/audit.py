@@ -21,8 +21,6 @@ from discreet.core import Relation
 if TYPE_CHECKING:
     from discreet.audit import Attack, Audit
 
-__all__ = ["audit"]
-
 FEWEST, USUAL, MOST = 100, 10_000, 1_000_000  # trials per attack: least, and range of the default
 MINUTES_FOR_ALL = 15.0  # default duration of ``discreet audit all``
 LEAST_SECONDS = 4.0  # of a useful attack, most of which are spent on learning a statistic

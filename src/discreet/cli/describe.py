@@ -21,9 +21,6 @@ from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 
-__all__ = ["explain", "solvers"]
-
-
 Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML", "PDF"])
 _ENDINGS = {
     ".html": Form.HTML, ".htm": Form.HTML, ".md": Form.MARKDOWN, ".txt": Form.TEXT,
@@ -85,7 +82,7 @@ def explain(
     Example: discreet explain visits.json --owner "Data office" --output card.html
     """
     from discreet import card
-    from discreet.card.nist import assessment
+    from discreet.card.documents import assessment
     from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
@@ -150,7 +147,7 @@ def _answers(given: list[str] | None, registry: Path | None) -> dict[str, str]:
 
 def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, str]) -> None:
     """Write a draft of a registry record, and say what is left to fill in."""
-    from discreet.card.registry import OPEN, QUESTIONS, record, yaml_text
+    from discreet.card.documents import OPEN, QUESTIONS, record, yaml_text
     from discreet.files import replacing
 
     first = record(content, answers)  # refuses wrong answers before anything is asked

@@ -11,8 +11,6 @@ from pathlib import Path
 import discreet
 from discreet.errors import LedgerError, ModelFileError, PrivacyError, TableError
 
-__all__ = ["Exit", "Problem", "as_options", "describe_error", "watch_outputs"]
-
 _OPTIONS = (
     "epsilon|delta|relation|solver|alpha|loss|data_norm|class_weight|features|coverage|task|unit|"
     "memory|threshold"

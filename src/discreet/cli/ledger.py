@@ -16,8 +16,6 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 from discreet.core import Budget, Relation
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Count what all releases about a data set spend, and hold them to a limit.",
     no_args_is_help=True,

@@ -22,8 +22,6 @@ from discreet.cli.screen import Screen
 from discreet.core import Budget, Relation
 from discreet.statement import neighbours
 
-__all__ = ["evaluate", "predict"]
-
 _EXACT = (
     "These figures are exact: they are a release about the rows of this table, with no privacy at "
     "all. Show them only if those rows are public, or pass --epsilon to have them with noise."

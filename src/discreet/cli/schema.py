@@ -14,8 +14,6 @@ from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Write and check a schema: the public bounds, categories and target of a table.",
     no_args_is_help=True,

@@ -16,8 +16,6 @@ from rich.progress import Progress, TimeElapsedColumn
 
 import discreet.log  # noqa: F401  # without a --log nothing is shown
 
-__all__ = ["Bar", "Screen", "be_quiet"]
-
 _LOG = logging.getLogger("discreet.command")
 _quiet = False
 

@@ -16,8 +16,6 @@ from discreet.errors import PrivacyError
 if TYPE_CHECKING:
     from discreet.audit import Attack
 
-__all__ = ["DELTA", "EPSILON", "Plan", "plan_for"]
-
 EPSILON, DELTA = 1.0, 1e-5
 """Default guarantee of a solver under attack."""
 

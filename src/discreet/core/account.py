@@ -21,8 +21,6 @@ from discreet.core.filters import Mechanism, PlannedFilter, PlannedStep, Privacy
 from discreet.core.guarantee import Guarantee, Use
 from discreet.errors import BudgetExceeded, PrivacyError
 
-__all__ = ["Account", "Charge", "Chargeable"]
-
 
 class Charge(Protocol):
     """A charge that was written down before anything was read."""
@@ -79,13 +77,8 @@ class Account(Unique):
     def reserve(self, parts: Sequence[tuple[str, float]], measures: Sequence[Measure]) -> Budget:
         """Reserve a part of the budget, once and before anything is opened; returns the rest.
 
-        Parameters
-        ----------
-        parts : sequence of (name, share)
-            The parts of the preparation, each opened with `open_reserved`; for the unit of a share
-            see `discreet.accounting.composition.divide`.
-        measures : sequence of Measure
-            Measures that the models may compose in; they are held to it.
+        ``parts`` are pairs (name, share), each opened with `open_reserved`; for the unit of a share
+        see `discreet.accounting.composition.divide`. The models are held to ``measures``.
         """
         named = tuple((name, Fraction(share)) for name, share in parts)
         if any(not share > 0 for _, share in named):

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from discreet.validate import integer, number
 
-__all__ = ["Bits", "SeededBits", "SystemBits", "permutation", "poisson_index", "uniform_index"]
-
 Index = NDArray[np.intp]
 
 
@@ -62,12 +60,7 @@ class SeededBits:
     """Reproducible bits, for tests: **not private**, whoever knows the seed can subtract the noise.
 
     A pickled or forked copy repeats the stream of the original. Give each task its own stream with
-    :meth:`spawn`.
-
-    Parameters
-    ----------
-    seed : int or numpy.random.SeedSequence
-        Non-negative integer, or an entropy source that was spawned from one.
+    :meth:`spawn`. The seed is an integer of at least 0, or a ``numpy.random.SeedSequence``.
     """
 
     secure: ClassVar[bool] = False

@@ -40,8 +40,6 @@ from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, Sele
 from discreet.errors import NotSupported, PrivacyError
 from discreet.validate import FloatArray, number, positive, vector
 
-__all__ = ["Curator", "NoisyGradient", "NoisyMoment"]
-
 Result = TypeVar("Result")
 
 CLIPS = (1e-100, 1e100)
@@ -339,23 +337,12 @@ class Curator(Unique):
         """Take noisy steps of gradient descent from ``start``; returns the last weights.
 
         w ← w − step·((Σ clipped gradients of a batch + noise)/b + alpha·w), projected to the ball
-        of ``radius`` if there is one.
-
-        Parameters
-        ----------
-        loss, clip
-            The row loss, and the bound on the norm of a row's gradient.
-        start : array of n_parameters numbers
-            Weights to start from; they may depend on all earlier answers.
-        step_sizes : array
-            Step size of each update.
-        mechanism, order
-            ``"pass"``: a fresh random permutation of the rows is cut into n // b batches of
-            exactly b = ``batch_size`` rows, the rest is not used; a `Gaussian` or `L2Norm` is
-            charged once for the whole pass. ``"one_row"``: each update takes one row, drawn
-            uniformly and independently; a `SampledGaussian` is charged once per update.
-        average : bool
-            Return the mean of the weights after each update instead of the last.
+        of ``radius`` if there is one; with ``average``, the mean of the weights after each update.
+        ``start`` may depend on all earlier answers. In the order ``"pass"``, a fresh random
+        permutation of the rows is cut into n // b batches of exactly b = ``batch_size`` rows, the
+        rest is not used, and a `Gaussian` or `L2Norm` is charged once for the whole pass. In the
+        order ``"one_row"``, each update takes one row, drawn uniformly and independently, and a
+        `SampledGaussian` is charged per update.
 
         Privacy
         -------

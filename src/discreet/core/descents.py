@@ -19,8 +19,6 @@ from discreet.core.rows import GridNoise, Rows
 from discreet.errors import PrivacyError
 from discreet.validate import FloatArray, choice, integer
 
-__all__ = ["Order", "check_descent", "descend"]
-
 Order = Literal["one_row", "pass"]
 
 NOISE_VALUES = 2**18

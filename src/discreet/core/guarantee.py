@@ -22,8 +22,6 @@ from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, Perm
 from discreet.page import note
 from discreet.statement import details, sentences
 
-__all__ = ["Guarantee", "Recorded", "Use"]
-
 Numeric = Literal[
     "exact on a public grid, bits from the operating system", "test mode, not private"
 ]

@@ -23,9 +23,6 @@ from discreet.accounting.budget import PrivacyLoss
 from discreet.core.noise import Integers, Noise, from_grid, grid_exponent, on_grid
 from discreet.validate import FloatArray, check_fields, number, positive
 
-__all__ = ["COST", "AdditiveMechanism", "Gaussian", "L2Norm", "Laplace", "pure_loss"]
-
-
 COST: dict[str, Any] = {
     "least": 1e-9,
     "most": 1e9,

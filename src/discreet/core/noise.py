@@ -33,8 +33,6 @@ from discreet.core.quantiles import (
 )
 from discreet.validate import FloatArray, choice, integer, number
 
-__all__ = ["Integers", "Noise", "NoiseKind", "from_grid", "grid_exponent", "on_grid"]
-
 Integers = NDArray[np.int64]
 NoiseKind = Literal["gumbel", "exponential"]
 

@@ -29,16 +29,6 @@ from scipy.special import ndtri, ndtri_exp
 from discreet.core.bits import Bits
 from discreet.validate import FloatArray
 
-__all__ = [
-    "EXPONENTIAL",
-    "GAUSSIAN",
-    "GUMBEL",
-    "LAPLACE",
-    "LazyUniform",
-    "Quantile",
-    "precise_context",
-]
-
 NUMERIC = 6.5e-14  # bound on the error in double precision; two roundings of the caller included
 CONDITION = 1.5  # bound on |dq| / (|dp| / p); the true supremum is 1 / ln 2 = 1.4427
 TINY = 2**24  # below this k (p < 2^-40) a draw is always refined
@@ -80,15 +70,7 @@ def _roots(context: Any, bits: int) -> tuple[Any, Any]:
 
 
 class LazyUniform:
-    """A uniform number of which only the leading bits are drawn yet.
-
-    Parameters
-    ----------
-    word : int
-        Its first 64 bits.
-    bits : Bits
-        Source of the next ones.
-    """
+    """A uniform number of which only the leading bits are drawn yet: first 64, more on demand."""
 
     def __init__(self, word: int, bits: Bits) -> None:
         self.word = word

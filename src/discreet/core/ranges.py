@@ -24,16 +24,6 @@ from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
 from discreet.validate import FloatArray, integer, number
 
-__all__ = [
-    "cell_counts",
-    "edges",
-    "norm_candidates",
-    "refuse_monotone",
-    "select_bounds_from_counts",
-    "select_median_norm",
-    "tail_share",
-]
-
 SENSITIVITY = 1.0
 """Bound on the change of any score by one row, or rows of total weight 1, under either relation."""
 

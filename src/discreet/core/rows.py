@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from discreet.validate import FloatArray
 
-__all__ = ["Counts", "GridNoise", "Path", "Rows", "Sum"]
-
 
 class Sum(Protocol):
     """A sum over rows as computed, and a public bound on its rounding error."""

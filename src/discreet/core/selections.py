@@ -19,14 +19,6 @@ from discreet.core.mechanisms import COST, pure_loss
 from discreet.core.noise import Noise, NoiseKind, grid_exponent, on_grid
 from discreet.validate import FloatArray, check_fields, number, positive
 
-__all__ = [
-    "ExponentialMechanism",
-    "LaplaceNoisyMax",
-    "PermuteAndFlip",
-    "SelectionMechanism",
-    "select_in_groups",
-]
-
 GROUP = 256
 """Candidates that share one draw of noise in the first stage of `select_in_groups`."""
 

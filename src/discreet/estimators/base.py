@@ -29,7 +29,7 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto, coefficients, effects, familiar
+from discreet.estimators import auto, effects, familiar
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
@@ -56,8 +56,6 @@ from discreet.validate import FloatArray, flag, function, integer, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FITS", "PrivateLinearModel"]
 
 _TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 """Tables that are used as they are; scikit-learn converts others."""
@@ -686,13 +684,7 @@ class PrivateLinearModel(BaseEstimator):
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 
     def plot_trace(self) -> Figure:
-        """Draw the numbers of the trace against the iteration; released numbers only.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Save it with ``figure.savefig("trace.png")``.
-        """
+        """Draw the numbers of the trace against the iteration: a figure of released numbers."""
         return plot_trace(self)
 
     def card(self, **details: Any) -> Card:
@@ -709,6 +701,9 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Summary:
         """Return the table of coefficients with standard errors, p-values and intervals.
 
+        It is text when printed, HTML in a notebook, and ``to_frame()`` is for pandas. It is made of
+        released numbers: nothing is spent. docs/inference.md explains its columns.
+
         Parameters
         ----------
         level : float
@@ -717,53 +712,38 @@ class PrivateLinearModel(BaseEstimator):
             Whether to add exp(coefficient) and its interval; for logistic models.
         names : sequence of str, optional
             Names of the columns of X, if it was fitted without.
-
-        Returns
-        -------
-        Summary
-            Text when printed, HTML in a notebook, ``to_frame()`` for pandas. It is made of
-            released numbers: nothing is spent. docs/inference.md explains its columns.
         """
-        return coefficients.summary(self, level, odds_ratios=odds_ratios, names=names)
+        return effects.summary(self, level, odds_ratios=odds_ratios, names=names)
 
     def conf_int(self, level: float = 0.95) -> FloatArray:
         """Return confidence intervals of the coefficients, intercept first, as rows (low, high).
 
         Rows are NaN where an interval cannot be trusted. Several models have one table each.
         """
-        return coefficients.conf_int(self, level)
+        return effects.conf_int(self, level)
 
     @property
     def cov_params_(self) -> FloatArray:
         """Covariance of the coefficients, intercept first; NaN where it cannot be trusted."""
-        return coefficients.cov_params(self)
+        return effects.cov_params(self)
 
     @property
     def standard_errors_(self) -> FloatArray:
         """Standard errors of the coefficients, intercept first; NaN where there are none."""
-        return coefficients.standard_errors(self)
+        return effects.standard_errors(self)
 
     def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
         """Draw the coefficients with their intervals: a forest plot of released numbers."""
-        return coefficients.plot(self, level, names)
+        return effects.plot_coefficients(self, level, names)
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None
     ) -> Figure:
         """Draw the effect of each column on the score, with a band of 95 % of the known noise.
 
-        Parameters
-        ----------
-        names : sequence of str, optional
-            Names of the columns of X, if it was fitted without. Columns called
-            ``column=category`` are drawn as categories of one column.
-        units : mapping, optional
-            Functions that bring numbers in X to a column's own units, by its name.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Save it with ``figure.savefig("effects.png")``. It shows released numbers only.
+        The figure shows released numbers only. ``names`` are those of the columns of X, if it was
+        fitted without; columns called ``column=category`` are drawn as categories of one column.
+        ``units`` are functions that bring numbers in X to a column's own units, by its name.
         """
         return effects.plot_effects(self, names, units)
 

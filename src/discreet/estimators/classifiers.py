@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import coefficients
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
@@ -31,8 +31,6 @@ from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
 from discreet.validate import FloatArray, check_fields, number
-
-__all__ = ["LinearClassifier", "LinearSVC", "Link", "LogisticRegression", "label_codes"]
 
 BEND, LARGEST_BEND = 0.25, 500.0
 """Growth of scores beyond the reach of a link per factor e of their distance from it, and the
@@ -148,19 +146,10 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self.classes_[self._codes_of(self._margins(self._read_new(X)))]
 
     def rename_classes(self, labels: Sequence[Any]) -> Self:
-        """Give the classes of a fitted model other labels, in the same order.
+        """Give the classes of a fitted model other labels, one per class and in the same order.
 
         A model can be fitted to codes 0, 1, …, which take less memory than texts, and renamed
         afterwards. Labels are public, so nothing is spent.
-
-        Parameters
-        ----------
-        labels : sequence
-            One label per class, in sorted order.
-
-        Returns
-        -------
-        self
         """
         check_is_fitted(self, "coef_")
         new = np.asarray(labels)
@@ -217,10 +206,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return found, codes
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input works, and privacy leaves little score.
-
-        Little on its checks' few dozen rows, that is.
-        """
+        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
@@ -486,7 +472,7 @@ class LogisticRegression(LinearClassifier):
             raise NotSupported("intervals of probabilities are for models of two classes.")
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
-        found = coefficients.intervals(self, table, scores, level, 0.0)
+        found = effects.intervals(self, table, scores, level, 0.0)
         return found._replace(low=expit(found.low), high=expit(found.high))
 
     @by_blocks
@@ -508,24 +494,17 @@ _SVM_LOSSES: dict[str, type[Loss]] = {
 class LinearSVC(LinearClassifier):
     """Linear support vector machine under differential privacy.
 
+    Attributes and privacy are those of `LogisticRegression`.
+
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
+    rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
         As in `LogisticRegression`; there is no ``inference`` for it.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not
         smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not convex: only
         solvers such as ``"rrpsgd"`` and ``"agd"`` support it.
-
-    Attributes
-    ----------
-    coef_, intercept_, classes_, guarantee_, trace_, preparation_
-        As in `LogisticRegression`.
-
-    Notes
-    -----
-    **Privacy.** As in `LogisticRegression`.
     """
 
     _: KW_ONLY

@@ -20,8 +20,6 @@ from discreet.estimators.scoring import ClassifierScores, ScoreHistogram, score_
 from discreet.ledger import Dataset
 from discreet.validate import FloatArray
 
-__all__ = ["Calibration", "TwoClassScores", "score_edges", "score_two_classes"]
-
 LARGEST_LOGIT = 6.0
 """Bins are even in the log odds up to here, a probability of 0.9975; beyond is one bin."""
 
@@ -51,21 +49,11 @@ class Calibration:
 class TwoClassScores:
     """Measures of a classifier of two classes; the second class is the positive one.
 
-    Attributes
-    ----------
-    confusion : ClassifierScores
-        Confusion matrix, with accuracy and recalls.
-    auc : float
-        Area under the ROC curve; NaN if a class has no rows.
-    log_loss : float or None
-        Mean log loss, at most ``log_loss_bound``; None for models without probabilities.
-    calibration : tuple of Calibration
-        Predicted against observed, in up to ten groups of rows; empty without probabilities.
-    log_loss_bound : float
-        Largest loss of a row: predicted log odds beyond ±6 count as little more than that if there
-        is noise; exact losses are bounded by about 36.
-    deviations : mapping of str to float
-        Standard deviation of each measure due to noise alone; empty if the counts are exact.
+    ``auc`` is NaN if a class has no rows. ``log_loss`` and ``calibration`` (predicted against
+    observed, in up to ten groups of rows) are None and empty for models without probabilities. A
+    row's loss is at most ``log_loss_bound``: with noise, predicted log odds beyond ±6 count as
+    little more than that; exact losses are bounded by about 36. ``deviations`` are those due to
+    noise alone, by measure; empty if the counts are exact.
     """
 
     confusion: ClassifierScores
@@ -127,18 +115,13 @@ def score_two_classes(
 ) -> TwoClassScores:
     """Measure a classifier of two classes: exactly, or with a budget by a noisy histogram.
 
-    Parameters
-    ----------
-    model, X, y, budget, ledger, groups
-        As in `discreet.estimators.scoring.score_classifier`.
-    size : int, optional
-        Number of rows, or of people if there are groups: public. By default it is counted.
-    threshold : float, optional
-        Probability of the second class above which it is predicted; 0.5 by default.
+    The first arguments are those of `score_classifier`. ``size`` is the public number of rows, or
+    of people, by default counted; ``threshold`` the probability above which the second class is
+    predicted.
 
-    Notes
-    -----
-    *Privacy.* One histogram is released on the whole budget; all measures are computed from it.
+    Privacy
+    -------
+    One histogram is released on the whole budget; all measures are computed from it.
     """
     cut = 0.0
     if threshold is not None:

@@ -22,8 +22,6 @@ from sklearn.utils import get_tags
 
 from discreet.errors import PrivacyLeakWarning
 
-__all__ = ["UNCHOSEN", "familiar", "refuse", "warn_of_callers", "warn_of_unchosen"]
-
 Estimator = TypeVar("Estimator", bound=type)
 
 UNCHOSEN: Final = float("1.0")

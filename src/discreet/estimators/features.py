@@ -18,8 +18,6 @@ from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
 from discreet.preparation.steps import Bounds, Step
 from discreet.validate import choice, display, number
 
-__all__ = ["KINDS", "NumericColumn", "Plan", "choose", "declared", "signal"]
-
 KINDS = ("auto", "linear", "additive", "kernel")
 """Values of ``features``."""
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from discreet import engines
 from discreet.validate import FloatArray
 
-__all__ = ["Rule", "by_blocks", "check_size", "check_table", "check_target"]
-
 Rule = Callable[[NDArray[Any]], FloatArray]
 """A function that can be pickled, from targets as given to those of a model."""
 

@@ -35,8 +35,6 @@ from discreet.preparation import Step
 from discreet.solvers import Solution
 from discreet.validate import FloatArray, choice, integer
 
-__all__ = ["DiscreteTimeSurvival", "LevelModel", "OrdinalClassifier", "PersonPeriods"]
-
 MOST_LEVELS = 200
 """Thresholds or periods of a model: each may be a column."""
 
@@ -97,7 +95,7 @@ class LevelModel(PrivateLinearModel):
         self.coef_ = np.delete(coefficients[0], own)
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input works."""
+        """Return scikit-learn's tags."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

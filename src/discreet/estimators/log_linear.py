@@ -20,8 +20,6 @@ from discreet.objectives import L2, Gamma, Loss, Poisson
 from discreet.objectives.compile import KernelModule
 from discreet.validate import FloatArray, number
 
-__all__ = ["GammaRegressor", "LogLinearRegressor", "PoissonRegressor"]
-
 FORMULAS = KernelModule("discreet.objectives.kernels")
 
 
@@ -56,10 +54,6 @@ class LogLinearRegressor(LinearRegressor):
             rest of the row. The mean of the target is then ``exposure * exp(X @ coef_ +
             intercept_)``, ``target_bounds`` are those of target over exposure, and `predict`
             returns the rate of an exposure of 1.
-
-        Returns
-        -------
-        self
         """
         if exposure is None:
             return self._fit(X, y, groups, sample_weight)
@@ -207,26 +201,16 @@ class GammaRegressor(LogLinearRegressor):
     """Gamma regression of positive amounts under differential privacy.
 
     Minimises half the mean gamma deviance plus ``alpha/2·‖w‖²`` (intercept included), with slopes
-    clipped at ``threshold``.
+    clipped at ``threshold``. The loss depends on target over exposure alone, so all exposures count
+    the same. Attributes and privacy are those of `PoissonRegressor`.
 
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+    rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
         A target of more than 1 + threshold times its mean counts as that much.
-
-    Attributes
-    ----------
-    coef_, intercept_, features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, \
-preparation_
-        As in `PoissonRegressor`.
-
-    Notes
-    -----
-    **Privacy.** As in `PoissonRegressor`. The loss depends on target over exposure alone, so all
-    exposures count the same.
     """
 
     _: KW_ONLY

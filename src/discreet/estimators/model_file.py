@@ -45,8 +45,6 @@ from discreet.preparation import (
 from discreet.preparation.features import from_plain, to_plain
 from discreet.solvers import Solver, resolve
 
-__all__ = ["StoredSolver", "load", "save"]
-
 FORMAT = "discreet model"
 VERSION = 1
 LARGEST = 2**30
@@ -183,21 +181,16 @@ class StoredSolver(Solver):
 
 
 def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file.
+    """Write a fitted estimator, or a pipeline of a `TableTransformer` and one, to a file.
 
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        A fitted estimator of discreet, or a `Pipeline` of a `TableTransformer` and one.
-    path : path
-        A file there is replaced, as a whole or not at all.
+    A file there is replaced, as a whole or not at all.
 
     Notes
     -----
     *Privacy.* The file holds the model (weights and other releases that were paid for), its
     settings, the schema and the guarantee; all of it is covered by the guarantee or public. It does
-    not hold rows, the trace, seeds, ledgers or callbacks. A model that is not private is saved
-    with a warning in the file. If a ledger counted the fit, the file's SHA-256 is noted there.
+    not hold rows, the trace, seeds, ledgers or callbacks. A model that is not private is saved with
+    a warning in the file. If a ledger counted the fit, the file's SHA-256 is noted there.
     """
     table, estimator = None, model
     if isinstance(model, Pipeline):

@@ -19,38 +19,18 @@ from discreet.rows import RowWeights, Units, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
-__all__ = ["ClassWeights", "Exposure", "People", "check_class_weight"]
-
-_FRAMES = 200
-"""Callers that are looked at for groups that did not arrive."""
-
 
 @dataclass(frozen=True, eq=False)
 class People:
     """Units of a table's rows, and public factors of the rows' weights.
 
-    Attributes
-    ----------
-    size : int
-        Number of units: public.
-    units : Units or None
-        Whose row each row is; None if each row is a unit.
-    rows_per_unit : int
-        k: a unit of fewer than k rows counts in proportion to them.
-    factors : ndarray or None
-        Public numbers from 0 to 1 that the rows' weights are multiplied by.
-    unit, plural : str
-        The unit of privacy, as `Guarantee.unit` states it, and the noun for several.
-    drawn : bool
-        True if these are rows of which one was drawn for each unit.
-    even : bool
-        True if every unit counts once.
-    public : tuple of str
-        Public numbers of the rows that the guarantee names.
-    nominal : ndarray or None
-        Weights of rows that are cut where a unit has more than 1 of them; None for 1/max(m, k).
-    condition : str
-        Statement of the weights of a unit's rows, where it is not that of ``rows_per_unit``.
+    ``size`` is the public number of units; ``units`` says whose row each row is, None if each row
+    is a unit. A unit of fewer than ``rows_per_unit`` rows counts in proportion to them. Weights of
+    rows are multiplied by ``factors``, public numbers from 0 to 1; ``nominal`` has those that are
+    cut where a unit has more than 1 of them, None for 1/max(m, k). ``drawn`` is True if one row was
+    drawn for each unit, ``even`` if every unit counts once. ``unit``, ``public`` and ``condition``
+    (of the weights of a unit's rows, where it is not that of ``rows_per_unit``) are for the
+    guarantee.
     """
 
     size: int

@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
-from discreet.estimators import coefficients
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
@@ -22,8 +22,6 @@ from discreet.inference import Intervals
 from discreet.objectives import L2, Huber, Loss, Pinball, SmoothPinball, Squared
 from discreet.solvers import resolve
 from discreet.validate import FloatArray, number
-
-__all__ = ["HuberRegressor", "LinearRegression", "LinearRegressor", "QuantileRegressor"]
 
 
 def _in_units(
@@ -49,21 +47,10 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
 
         Parameters
         ----------
-        X : array, CSR matrix, DataFrame or table in blocks of shape (n_samples, n_features)
-            Numbers only, without NaN. Float32, float64 and CSR are used as they are. A Dask array
-            or dataframe stays on its workers (docs/scale.md), and so does a Spark dataframe that
-            was opened with `discreet.engines.spark.open`.
+        X, groups, sample_weight
+            As in `LogisticRegression.fit`.
         y : array of shape (n_samples,)
             Target; values outside ``target_bounds`` are clipped to them.
-        groups : sequence of ids, optional
-            Whose row each row is: any hashable values of one kind, none missing. The guarantee is
-            then for one person with all of their rows, and each person counts once.
-        sample_weight : array of shape (n_samples,), optional
-            Public numbers of at least 0: what each row counts, relative to the largest.
-
-        Returns
-        -------
-        self
         """
         return self._fit(X, y, groups, sample_weight)
 
@@ -112,27 +99,15 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
     def predict_interval(self, X: Any, level: float = 0.95, *, target: bool = True) -> Intervals:
         """Return intervals for new targets, or for their mean, at the rows of X.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            New rows.
-        level : float
-            Probability that an interval should hold what it is for.
-        target : bool
-            True for the target of a new row (a prediction interval, with normal residuals), False
-            for its mean.
-
-        Returns
-        -------
-        Intervals
-            ``low`` and ``high``, clipped to ``target_bounds``, and the variances by source. NaN
-            where a coefficient that is used has no interval.
+        With ``target`` they are for the target of a new row (prediction intervals, with normal
+        residuals), else for its mean. ``low`` and ``high`` are clipped to ``target_bounds``, and
+        NaN where a coefficient that is used has no interval; the variances are by source.
         """
         check_is_fitted(self, "coef_")
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
         residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
-        found = coefficients.intervals(self, table, scores, level, residual)
+        found = effects.intervals(self, table, scores, level, residual)
         return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
@@ -168,10 +143,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         return scale, centre
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: sparse input works, and privacy leaves little score.
-
-        Little on its checks' few dozen rows, that is.
-        """
+        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True
@@ -231,26 +203,17 @@ class HuberRegressor(LinearRegressor):
     """Robust regression with the Huber loss under differential privacy.
 
     Minimises the mean Huber loss plus ``alpha/2·‖w‖²`` (intercept included), on a target scaled to
-    [-1, 1].
+    [-1, 1]. Attributes and privacy are those of `LinearRegression`.
 
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, inference, random_state, ledger, progress, verbose, target_bounds
+rows_per_unit, features, numeric, inference, random_state, ledger, progress, verbose, \
+target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if
         given, else in the target's own.
-
-    Attributes
-    ----------
-    coef_, intercept_, features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, \
-preparation_
-        As in `LinearRegression`.
-
-    Notes
-    -----
-    **Privacy.** As in `LinearRegression`.
     """
 
     _has_intervals: ClassVar[bool] = True
@@ -270,24 +233,15 @@ class QuantileRegressor(LinearRegressor):
     Minimises the mean pinball loss plus ``alpha/2·‖w‖²`` (intercept included), on a target scaled
     to [-1, 1]. Its kink is smoothed over ±0.02 for ``"auto"`` and solvers that need a smooth loss:
     it is then the quantile of targets blurred by ±1/100 of the width of ``target_bounds``.
+    Attributes and privacy are those of `LinearRegression`.
 
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+    rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.
-
-    Attributes
-    ----------
-    coef_, intercept_, features_, prepared_coef_, prepared_intercept_, guarantee_, trace_, \
-preparation_
-        As in `LinearRegression`.
-
-    Notes
-    -----
-    **Privacy.** As in `LinearRegression`.
     """
 
     _: KW_ONLY

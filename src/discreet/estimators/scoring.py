@@ -132,20 +132,11 @@ def score_classifier(
 class ScoreHistogram:
     """Counts of rows by true class and by bin of the score, for a model of two classes.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_bins,)
-        A score that represents each bin, increasing.
-    edges : ndarray of shape (n_bins + 1,)
-        Ends of the bins; the first is -inf and the last inf, unless each bin is one score.
-    counts : ndarray of shape (2, n_bins)
-        With noise they may be negative, and are not clipped: sums of them are unbiased.
-    size : int
-        Number of rows, or of people: public.
-    scale : float
-        Scale of the Laplace noise in each count; 0 if they are exact.
-    guarantee : Guarantee or None
-        None if the counts are exact.
+    ``points`` has a score that represents each bin, increasing; ``edges`` the ends of the bins (the
+    first is -inf and the last inf, unless each bin is one score). Noisy counts, of shape (2,
+    n_bins), may be negative and are not clipped: sums of them are unbiased. ``size`` is the public
+    number of rows, or of people; ``scale`` that of the Laplace noise in each count, 0 if they are
+    exact (then there is no guarantee).
     """
 
     points: FloatArray

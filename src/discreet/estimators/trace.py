@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from discreet.estimators.base import PrivateLinearModel
 
-__all__ = ["Bar", "Trace", "plot_trace"]
-
 SHOWN = 12
 """Entries of a trace that a notebook shows: the first half and the last of them."""
 
@@ -123,16 +121,8 @@ def _changes(values: list[Any]) -> bool:
 class Bar:
     """A bar of the share of the budget that is spent, for a terminal or a notebook.
 
-    Parameters
-    ----------
-    title : str
-        Name of what is fitted.
-    n_models : int
-        Number of models that share the budget.
-    prepared : float
-        Share of the budget that was spent before the models.
-    stream : text file, optional
-        Standard error if not given. If no person watches it, one line is written at the end.
+    ``prepared`` is the share that was spent before the models. If no person watches the stream,
+    which is standard error by default, one line is written at the end.
     """
 
     def __init__(

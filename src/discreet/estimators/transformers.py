@@ -34,8 +34,6 @@ from discreet.preparation import Bounds, Centre
 from discreet.rows import RowWeights, as_rows
 from discreet.validate import FloatArray, flag, number
 
-__all__ = ["PrivateImputer", "PrivateScaler"]
-
 COVERAGE = 0.98
 """Share of a column's values that privately chosen bounds should hold."""
 
@@ -71,17 +69,8 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn from the rows, within the budget.
 
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_samples, n_features)
-            Numbers; NaN marks missing ones, where they are allowed.
-        y : ignored
-        groups : sequence of ids, optional
-            Whose row each row is: the guarantee is then for one person with all of their rows.
-
-        Returns
-        -------
-        self
+        NaN marks missing numbers, where they are allowed; y is ignored. With ``groups``, which say
+        whose row each row is, the guarantee is for one person with all of their rows.
         """
         budget = Budget(self.epsilon, self.delta, self.relation)
         if self.ledger is not None:

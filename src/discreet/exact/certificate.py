@@ -16,8 +16,6 @@ from discreet.objectives import Loss, Problem
 from discreet.rows import BLOCK_ROWS, Rows, certificate_allowance
 from discreet.validate import FloatArray
 
-__all__ = ["PerturbedObjective", "Point", "certifiable_norm", "certify"]
-
 
 class Point(NamedTuple):
     """Weights of twice the working precision: ``weights + rest``."""

@@ -22,8 +22,6 @@ from discreet.rows import UNIT_ROUNDOFF, Rows, descent_error
 from discreet.rows.bounds import CONTRACTION_ROUNDING, UNDERFLOW
 from discreet.validate import FloatArray
 
-__all__ = ["GradientDescent", "PermutationPasses", "check_evaluated", "smoothness_of"]
-
 SLACK = 1 + 2.0**-20
 """Factor above bounds on norms that is far more than what computing them rounds."""
 

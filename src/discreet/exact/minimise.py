@@ -26,16 +26,6 @@ from discreet.objectives import Huber, HuberHinge, Loss, Problem, Squared
 from discreet.rows import UNIT_ROUNDOFF, Rows, one_thread
 from discreet.validate import FloatArray, display
 
-__all__ = [
-    "SCIPY_METHODS",
-    "MeanObjective",
-    "Optimizer",
-    "check_optimizer",
-    "mean_target",
-    "minimise",
-    "nonprivate_minimum",
-]
-
 SCIPY_METHODS = (
     *("L-BFGS-B", "BFGS", "CG", "Newton-CG", "TNC", "SLSQP", "trust-ncg", "trust-krylov"),
     *("trust-exact", "dogleg", "trust-constr", "Nelder-Mead", "Powell", "COBYLA"),

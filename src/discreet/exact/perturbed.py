@@ -36,16 +36,6 @@ from discreet.objectives import Loss, Problem
 from discreet.rows import UNIT_ROUNDOFF, Rows
 from discreet.validate import FloatArray
 
-__all__ = [
-    "SMALLEST_BOUND",
-    "Constants",
-    "Headroom",
-    "Perturbation",
-    "PerturbedMinimum",
-    "check_corners",
-    "curvature_of",
-]
-
 SLACK = 1 + 2.0**-40
 """Factor above the bound on a row's gradient, so that no rounding makes a clip act."""
 

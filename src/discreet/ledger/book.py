@@ -14,12 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from discreet.errors import LedgerError
-from discreet.ledger.events import Event, Signer, now
-from discreet.ledger.places import Mark
-from discreet.ledger.sqlite import MemoryStore, SqliteStore
-from discreet.ledger.store import Store, Transaction
-
-__all__ = ["Book", "checked_text"]
+from discreet.ledger.sqlite import Mark, MemoryStore, SqliteStore
+from discreet.ledger.store import Event, PostgresStore, Signer, Store, Transaction, now
 
 _HERE: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
 """Books in the memory of this process, by key."""
@@ -52,16 +48,8 @@ def _version() -> str:
 class Book:
     """Store, chain and writer of a ledger; what `Ledger` and `Dataset` share.
 
-    Parameters
-    ----------
-    location : str, optional
-        Path of an SQLite file or a ``postgresql://`` address; None for the memory of this process.
-    who : str, optional
-        Name in the entries; by default that of the user.
-    signing_key : str, optional
-        PEM file of the Ed25519 key that signs the events.
-    elsewhere : bool
-        True for the shadow of a ledger in another process's memory, which refuses everything.
+    The arguments are those of `Ledger`. ``elsewhere`` is True for the shadow of a ledger in another
+    process's memory, which refuses everything.
     """
 
     def __init__(
@@ -84,8 +72,6 @@ class Book:
             if not elsewhere:
                 _HERE[self.key] = self
         elif location.startswith(("postgresql://", "postgres://")):
-            from discreet.ledger.postgres import PostgresStore
-
             self.store = PostgresStore(location)
         else:
             self.store = SqliteStore(location)

@@ -19,16 +19,13 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger import display, external
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.losses import Limits, Loss, Totals, largest
-from discreet.ledger.settings import Settings
+from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest
 from discreet.ledger.store import Transaction
 from discreet.log import note
 from discreet.validate import positive
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Charge", "Dataset", "check_dataset"]
 
 _USUAL_DELTA = 1e-6
 """δ at which a loss is shown if the limit has none."""

@@ -9,8 +9,6 @@ from typing import Any
 from discreet.ledger.losses import Loss
 from discreet.validate import integer, number, positive
 
-__all__ = ["loss_of"]
-
 
 def loss_of(
     *,
@@ -23,23 +21,12 @@ def loss_of(
     event: Any = None,
     times: int = 1,
 ) -> Loss:
-    """Return the loss of a release; exactly one of its descriptions is given.
+    """Return the loss of ``times`` releases; exactly one of their descriptions is given.
 
-    Parameters
-    ----------
-    gaussian, laplace : float, optional
-        Standard deviation of Gaussian noise, or scale of Laplace noise.
-    sensitivity : float
-        Largest change of the value by one unit: in L2 norm for Gaussian, in L1 norm for Laplace
-        noise.
-    rho : float, optional
-        ρ of a zCDP release.
-    epsilon, delta : float
-        A release known by (ε, δ); δ is also where an ``event`` is evaluated.
-    event : DpEvent, optional
-        An event of dp-accounting, with noise relative to the sensitivity.
-    times : int
-        Number of such releases.
+    That is the standard deviation of Gaussian noise or the scale of Laplace noise (``sensitivity``
+    is the largest change of the value by one unit, in L2 or L1 norm), ρ of zCDP, (ε, δ), or an
+    event of dp-accounting with noise relative to the sensitivity, which is evaluated at δ if it
+    must be.
     """
     descriptions = {
         "gaussian": gaussian, "laplace": laplace, "rho": rho, "epsilon": epsilon, "event": event,

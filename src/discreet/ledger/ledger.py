@@ -11,12 +11,9 @@ from discreet.accounting.budget import Budget, Relation
 from discreet.errors import LedgerError
 from discreet.ledger.book import Book, checked_text
 from discreet.ledger.dataset import Dataset
-from discreet.ledger.losses import Limits, Totals
-from discreet.ledger.settings import Settings
+from discreet.ledger.losses import Limits, Settings, Totals
 from discreet.ledger.verify import Verification, verify
 from discreet.validate import integer
-
-__all__ = ["Ledger"]
 
 
 class Ledger:

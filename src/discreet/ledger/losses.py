@@ -1,10 +1,10 @@
-"""Costs of releases, their totals, and the limit that the totals are held to.
+"""Costs of releases, their totals, the limit they are held to, and the settings of a data set.
 
 A limit in (ε, δ) is kept by three filters at once: sums of ε and δ, Gaussian DP (the sum of μ²) and
 zCDP (the sum of ρ, with the δ of each entry added up apart). An entry is admitted if *one* filter
 admits everything so far and the entry. Which one it is may depend on results, which costs a part of
-δ for each way of counting. The very first entry,
-which cannot depend on results, may also take the whole limit. Proof: docs/proofs/ledger.md.
+δ for each way of counting. The very first entry, which cannot depend on results, may also take the
+whole limit. Proof: docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
 
 from discreet.accounting import conversions
-from discreet.accounting.budget import Budget, Measure
+from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
 from discreet.validate import choice, number
-
-__all__ = ["Limits", "Loss", "Totals", "largest"]
 
 _MEASURES = ("pure", "approximate", "zcdp", "gdp")
 _MOST = Fraction(10) ** 50
@@ -159,17 +157,10 @@ class Totals:
 class Limits:
     """A limit in (ε, δ) as the totals of three filters; fixed when a data set is created.
 
-    Parameters
-    ----------
-    budget : Budget
-        The most that all entries together may spend.
-    gaussian_delta, squared_mu
-        Part of δ of the Gaussian DP filter, and its total of μ²; 0 if it has none.
-    zcdp_delta, rho, delta
-        Part of δ for converting ρ of the zCDP filter, its total of ρ, and the part for the δ of
-        entries known by (ε, δ) only.
-    whole_squared_mu, whole_rho
-        μ² and ρ at all of δ, for a first entry that takes the whole limit.
+    ``gaussian_delta`` and ``squared_mu`` are the part of δ of the Gaussian DP filter and its total
+    of μ², 0 if it has none; ``zcdp_delta`` and ``rho`` those of the zCDP filter; ``delta`` is the
+    part for the δ of entries known by (ε, δ) only. ``whole_squared_mu`` and ``whole_rho`` are at
+    all of δ, for a first entry that takes the whole limit.
 
     Privacy
     -------
@@ -283,3 +274,71 @@ def largest(fits: Callable[[Loss], bool], measure: Measure, budget: Budget) -> f
     unit = 10.0 ** (math.floor(math.log10(low)) - 3)
     rounded = float(f"{math.floor(low / unit * (1 + 1e-12)) * unit:.4g}")
     return rounded if at(rounded) else float(f"{rounded - unit:.4g}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings that a data set was created with; they never change.
+
+    ``unit`` is what neighbouring data sets differ in under ``relation``. ``rows_per_unit`` bounds
+    the rows of a unit, if the creator stated a bound. In a ``divided`` data set each unit lies in
+    one block, as the creator stated.
+    """
+
+    limits: Limits | None
+    relation: Relation
+    unit: str
+    rows_per_unit: int | None
+    divided: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for the event that creates the data set."""
+        return {
+            "limit": None if self.limits is None else self.limits.to_dict(),
+            "relation": str(self.relation),
+            "unit": self.unit,
+            "rows_per_unit": self.rows_per_unit,
+            "divided": self.divided,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Settings:
+        """Read what `to_dict` wrote."""
+        return cls(
+            None if data["limit"] is None else Limits.from_dict(data["limit"]),
+            Relation(data["relation"]),
+            data["unit"],
+            data["rows_per_unit"],
+            data["divided"],
+        )
+
+    def group(self, relation: Relation, unit: str) -> int:
+        """Return the number of steps of an entry's relation in one of the data set's.
+
+        Privacy
+        -------
+        A fit with groups protects whatever its ids name: the data set's unit, by the caller's word.
+        One unit of at most k rows, added or removed, is k rows added or removed; one unit replaced
+        is one removed and one added. A row-level promise for replaced rows says nothing about
+        another number of rows, and none for added rows: both are refused.
+        """
+        steps = 1
+        if unit == "person" and self.unit != "row":
+            unit = self.unit  # the groups of a fit are the data set's units
+        if unit != self.unit:
+            if unit != "row" or self.rows_per_unit is None:
+                raise PrivacyError(
+                    f"The limit of this data set is for one {self.unit}, and this release protects "
+                    f"one {unit}. If every {self.unit} has at most k rows, create the data set "
+                    "with rows_per_unit=k: then row-level releases count for k rows."
+                )
+            steps = self.rows_per_unit
+        if relation is not self.relation or unit != self.unit:
+            if relation is not Relation.ADD_REMOVE:
+                raise PrivacyError(
+                    f"The limit of this data set is under {str(self.relation)!r} for one "
+                    f"{self.unit}; a release under {str(relation)!r} for one {unit} does not "
+                    "bound that. Fit with relation='add_remove'."
+                )
+            steps *= self.relation.rows_changed
+        return steps

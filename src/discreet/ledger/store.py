@@ -1,19 +1,23 @@
-"""Storage of a ledger: what a database must offer, and the statements that all of them share.
+"""Storage of a ledger: its events, the statements that all databases share, and PostgreSQL.
 
 A store begins transactions. A writing transaction excludes all others until it is durable, so what
-it checked still holds when it is committed.
+it checked still holds when it is committed. Everything that ever happens to a ledger is an event
+that is appended and never changed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from discreet.errors import LedgerError
-from discreet.ledger.events import GENESIS, Event
-
-__all__ = ["FORMAT", "SCHEMA", "Store", "Transaction"]
 
 FORMAT = 1
 """Version of the tables; a newer one is refused."""
@@ -45,10 +49,7 @@ class Store(Protocol):
     def begin(self, *, write: bool = False) -> AbstractContextManager[Transaction]:
         """Run a block as one transaction; leaving it well means durable, leaving it else nothing.
 
-        Raises
-        ------
-        LedgerError
-            For every failure of the database.
+        Every failure of the database is a `LedgerError`.
         """
 
 
@@ -156,3 +157,177 @@ class Transaction:
     def _one(self, statement: str, *values: Any) -> Event | None:
         found = self._run(statement, values)
         return Event(*found[0]) if found else None
+
+
+GENESIS = hashlib.sha256(b"discreet ledger, format 1").hexdigest()
+"""Hash before the first event."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event as it is stored: its number, its text, the hash of that, and a signature.
+
+    The text is JSON with sorted keys and has the hash of the event before it, so no event can be
+    altered, removed or moved without breaking the chain after it.
+    """
+
+    seq: int
+    text: str
+    hash: str
+    signature: str | None = None
+
+    @classmethod
+    def make(cls, body: dict[str, Any], signer: Signer | None = None) -> Event:
+        """Make the event of a body, which has its number and the hash of the event before."""
+        if signer is not None:
+            body = body | {"signer": signer.public}
+        text = json.dumps(
+            body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+        )
+        found = _hash(text)
+        return cls(body["seq"], text, found, None if signer is None else signer.sign(found))
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """Content of the event; raises if text and hash do not match."""
+        if _hash(self.text) != self.hash:
+            raise LedgerError(
+                f"Event {self.seq} of this ledger was altered: its text does not match its hash. "
+                "Nothing was charged. Run `discreet ledger verify`, and restore a backup."
+            )
+        content: dict[str, Any] = json.loads(self.text)
+        return content
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("ascii", "backslashreplace")).hexdigest()
+
+
+def now() -> str:
+    """Return the time as ISO 8601 text, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+class Signer:
+    """An Ed25519 key that signs the hashes of events, from a PEM file without a password.
+
+    For example one made by ``openssl genpkey -algorithm ed25519``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            from cryptography.hazmat.primitives import serialization
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        except ImportError as error:
+            raise ImportError(_NEEDED) from error
+        with open(path, "rb") as stream:
+            key = serialization.load_pem_private_key(stream.read(), password=None)
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ValueError(f"{os.fspath(path)} is not an Ed25519 key.")
+        self._key = key
+        self.public = key.public_key().public_bytes_raw().hex()
+
+    def sign(self, digest: str) -> str:
+        """Return the signature of a hash."""
+        signature: bytes = self._key.sign(digest.encode("ascii"))
+        return signature.hex()
+
+
+def signed_by(event: Event, public: str) -> bool:
+    """Return True if the event has a valid signature of this public key (hexadecimal)."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError as error:
+        raise ImportError(_NEEDED) from error
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(event.signature or ""), event.hash.encode("ascii"))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+_NEEDED = 'signatures need the package cryptography: pip install "discreet[sign]".'
+
+
+_SETTINGS = (
+    "SET LOCAL synchronous_commit = on",
+    "SET LOCAL lock_timeout = '60s'",
+    "SET LOCAL idle_in_transaction_session_timeout = '60s'",
+    "SET LOCAL client_encoding = 'UTF8'",
+)
+_CREATION = 7204839116  # key of the advisory lock under which tables are made
+
+
+class PostgresStore:
+    """A ledger on a PostgreSQL server, for teams.
+
+    Writing transactions lock one row of ``ledger_meta`` first, so they follow one another. A client
+    that is killed or cut off loses its transaction and the lock; what was committed stays. Every
+    transaction has a connection of its own, so a server that was restarted is found again.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise ImportError(
+                'a ledger on PostgreSQL needs psycopg: pip install "discreet[postgres]".'
+            ) from error
+        self._psycopg: Any = psycopg
+        self._address = address
+        parts = urlsplit(address)
+        self.name = f"postgresql://{parts.hostname or ''}{parts.path}"
+
+    def create(self, identity: str) -> None:
+        """Make the tables if there are none."""
+        with self._connected() as run:
+            run("SELECT pg_advisory_xact_lock(?)", (_CREATION,))
+            if not run("SELECT to_regclass('ledger_meta') IS NOT NULL", ())[0][0]:
+                Transaction(run).start(identity)
+
+    @contextmanager
+    def begin(self, *, write: bool = False) -> Iterator[Transaction]:
+        """Run a block as one transaction."""
+        with self._connected() as run:
+            if write:
+                if run("SHOW fsync", ())[0][0] != "on":
+                    raise LedgerError(
+                        f"{self.name} runs with fsync=off and could forget what was spent after a "
+                        "crash. Turn fsync on; nothing was charged."
+                    )
+                run("SELECT value FROM ledger_meta WHERE key = 'format' FOR UPDATE", ())
+            else:
+                run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
+            yield Transaction(run)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """Connect, run the block as a transaction, and commit."""
+        errors = self._psycopg.errors
+        try:
+            with self._psycopg.connect(
+                self._address, connect_timeout=10, application_name="discreet ledger"
+            ) as connection:
+
+                def run(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+                    cursor = connection.execute(statement.replace("?", "%s"), tuple(values))
+                    return cursor.fetchall() if cursor.description else []
+
+                for setting in _SETTINGS:
+                    run(setting, ())
+                yield run
+        except errors.UndefinedTable as error:
+            raise LedgerError(
+                f"{self.name}: there is no ledger in this database. Make it with `discreet ledger "
+                "create` or Ledger.create."
+            ) from error
+        except self._psycopg.Error as error:
+            first = (
+                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            )
+            raise LedgerError(
+                f"{self.name}: {first}. Nothing was released; if the connection broke while an "
+                "entry was written, it may count."
+            ) from error

@@ -11,12 +11,8 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Relation
 from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
-from discreet.ledger.events import GENESIS, Event, signed_by
-from discreet.ledger.losses import Limits, Loss, Totals
-from discreet.ledger.settings import Settings
-from discreet.ledger.store import Transaction
-
-__all__ = ["Verification", "verify"]
+from discreet.ledger.losses import Limits, Loss, Settings, Totals
+from discreet.ledger.store import GENESIS, Event, Transaction, signed_by
 
 
 @dataclass(frozen=True)

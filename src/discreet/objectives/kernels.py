@@ -47,18 +47,12 @@ def exp(x):
     k = x * 1.4426950408889634 + 6755399441055744.0 - 6755399441055744.0  # rounds to an integer
     r = x - k * 6.93145751953125e-1 - k * 1.42860682030941723212e-6
     s = 1.6059043836821613e-10
-    s = s * r + 2.08767569878681e-09
-    s = s * r + 2.505210838544172e-08
-    s = s * r + 2.755731922398589e-07
-    s = s * r + 2.7557319223985893e-06
-    s = s * r + 2.48015873015873e-05
-    s = s * r + 1.984126984126984e-04
-    s = s * r + 1.388888888888889e-03
-    s = s * r + 8.333333333333333e-03
-    s = s * r + 4.1666666666666664e-02
-    s = s * r + 1.6666666666666666e-01
-    s = s * r + 0.5
-    s = s * r + 1.0
+    s = (s * r + 2.08767569878681e-09) * r + 2.505210838544172e-08
+    s = (s * r + 2.755731922398589e-07) * r + 2.7557319223985893e-06
+    s = (s * r + 2.48015873015873e-05) * r + 1.984126984126984e-04
+    s = (s * r + 1.388888888888889e-03) * r + 8.333333333333333e-03
+    s = (s * r + 4.1666666666666664e-02) * r + 1.6666666666666666e-01
+    s = (s * r + 0.5) * r + 1.0
     s = s * r + 1.0
     return s * _from_bits((np.int64(np.int32(k)) + 1023) << 52)
 
@@ -101,22 +95,14 @@ def softplus(z):
     ratio = small / (2.0 + small)
     square = ratio * ratio
     series = 1.0 / 33.0
-    series = series * square + 1.0 / 31.0
-    series = series * square + 1.0 / 29.0
-    series = series * square + 1.0 / 27.0
-    series = series * square + 1.0 / 25.0
-    series = series * square + 1.0 / 23.0
-    series = series * square + 1.0 / 21.0
-    series = series * square + 1.0 / 19.0
-    series = series * square + 1.0 / 17.0
-    series = series * square + 1.0 / 15.0
-    series = series * square + 1.0 / 13.0
-    series = series * square + 1.0 / 11.0
-    series = series * square + 1.0 / 9.0
-    series = series * square + 1.0 / 7.0
-    series = series * square + 1.0 / 5.0
-    series = series * square + 1.0 / 3.0
-    series = series * square + 1.0
+    series = (series * square + 1.0 / 31.0) * square + 1.0 / 29.0
+    series = (series * square + 1.0 / 27.0) * square + 1.0 / 25.0
+    series = (series * square + 1.0 / 23.0) * square + 1.0 / 21.0
+    series = (series * square + 1.0 / 19.0) * square + 1.0 / 17.0
+    series = (series * square + 1.0 / 15.0) * square + 1.0 / 13.0
+    series = (series * square + 1.0 / 11.0) * square + 1.0 / 9.0
+    series = (series * square + 1.0 / 7.0) * square + 1.0 / 5.0
+    series = (series * square + 1.0 / 3.0) * square + 1.0
     result = (z if z > 0.0 else 0.0) + 2.0 * ratio * series
     return result if z == z else z
 

@@ -38,8 +38,6 @@ from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, choice, integer, number
 
-__all__ = ["AGD", "Iteration"]
-
 
 @dataclass(frozen=True)
 class Iteration(TraceEntry):

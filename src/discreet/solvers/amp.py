@@ -40,8 +40,6 @@ from discreet.solvers.base import part_of
 from discreet.solvers.objpert import MinimumSolver
 from discreet.validate import check_fields, choice, number
 
-__all__ = ["AMP", "AMPHF"]
-
 LARGEST_COST = 0.99
 """ε₁ − ε₃ is kept below 1, as the paper's theorem asks and its section V-A does."""
 

@@ -20,20 +20,6 @@ from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
 from discreet.validate import FloatArray
 
-__all__ = [
-    "ChoicePlan",
-    "Plan",
-    "Progress",
-    "Recorder",
-    "Solution",
-    "Solver",
-    "TraceEntry",
-    "check_row_norm",
-    "nearest",
-    "part_of",
-    "true_budget",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TraceEntry:

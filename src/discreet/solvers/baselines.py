@@ -17,8 +17,6 @@ from discreet.objectives import Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, integer, number
 
-__all__ = ["Majority", "NonPrivate"]
-
 
 class Baseline(Solver):
     """A computation on exact rows whose result is released as it is."""

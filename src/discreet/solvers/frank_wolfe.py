@@ -43,8 +43,6 @@ from discreet.solvers.base import (
 )
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
-__all__ = ["CornerStep", "FrankWolfe"]
-
 MOST_ITERATIONS = 1000
 """The default number of steps does not exceed this, whatever the budget."""
 

@@ -24,8 +24,6 @@ from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
-__all__ = ["LaplaceSGD", "Pass"]
-
 
 @dataclass(frozen=True)
 class Pass(TraceEntry):

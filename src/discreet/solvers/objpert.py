@@ -42,8 +42,6 @@ from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
 from discreet.validate import check_fields, choice, flag, number
 
-__all__ = ["Minimum", "MinimumPlan", "MinimumSolver", "ObjPert"]
-
 LARGEST_SHARE = 0.3
 """The rule for the penalty spends no larger share of the models' ε on curvature."""
 

@@ -21,8 +21,6 @@ from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
 from discreet.validate import check_fields, choice, flag, integer, number
 
-__all__ = ["Descent", "OutPert", "descent_length", "mechanism_for", "published_budget"]
-
 MOST_ITERATIONS = 10_000
 """Cap on the T of the theorems, which grows without bound with ε."""
 

@@ -34,8 +34,6 @@ from discreet.solvers.base import (
 from discreet.solvers.outpert import descent_length, mechanism_for, published_budget
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
-__all__ = ["Passes", "PermutationSGD"]
-
 
 @dataclass(frozen=True)
 class Passes(TraceEntry):

@@ -26,8 +26,6 @@ from discreet.objectives import Problem
 from discreet.solvers.base import ChoicePlan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import FloatArray, check_fields, choice, integer, number
 
-__all__ = ["Generation", "PrivGene"]
-
 FEWEST, MOST = 20, 100
 """Bounds on the default number of generations."""
 

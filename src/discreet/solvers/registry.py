@@ -34,8 +34,6 @@ from discreet.solvers.rrpsgd import RRPSGD
 from discreet.solvers.sgd import SGD
 from discreet.solvers.shrunk_gd import ShrunkGD
 
-__all__ = ["AUTO", "Auto", "Description", "describe", "names", "resolve"]
-
 GROUP = "discreet.solvers"
 """The entry point group that third parties register in."""
 

@@ -26,8 +26,6 @@ from discreet.objectives import Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
-__all__ = ["RRPSGD", "Rounds"]
-
 MOST_ROUNDS = 200_000
 """Rounds planned by default at most."""
 

@@ -35,8 +35,6 @@ from discreet.solvers.base import Plan, Recorder, Solution, Solver, part_of, tru
 from discreet.solvers.gd import GradientStep
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
-__all__ = ["SGD", "BatchPlan"]
-
 LONGEST = {"classification": 4.0, "regression": 1.0}
 """Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
 only their direction counts; predictions of a target within ±1 would be far off."""

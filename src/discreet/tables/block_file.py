@@ -21,8 +21,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.validate import display
 
-__all__ = ["FileArray", "memory_limit"]
-
 DEFAULT_SHARE = 4  # the default limit is the machine's memory divided by this
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -61,19 +59,8 @@ def _machine_memory() -> int:
 class FileArray:
     """A one-dimensional array in a file without a name, to which blocks are added.
 
-    Parameters
-    ----------
-    dtype : dtype
-        Type of the entries.
-    folder : path, optional
-        Where the file is. By default the system's folder for temporary files.
-    entries : int
-        Number of entries to reserve space for.
-
-    Raises
-    ------
-    OSError
-        If the disk is full, with the folder and what to do.
+    The file is in ``folder``, by default the system's for temporary files. Space for ``entries`` is
+    reserved. If the disk is full, an `OSError` says so, with the folder and what to do.
     """
 
     def __init__(

@@ -22,10 +22,6 @@ import numpy as np
 
 from discreet.validate import FloatArray, check_fields, choice, display, flag, integer, number
 
-__all__ = [
-    "KINDS", "Boolean", "Categorical", "Column", "Hashed", "Ignored", "Numeric", "Ordinal",
-]  # fmt: skip
-
 MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
 SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
@@ -61,10 +57,8 @@ class Numeric(Column):
     """A column of numbers between public bounds; numbers outside are clipped to them.
 
     A cell v becomes (s(v) - s(low)) / (s(high) - s(low)), in [0, 1], where s is the scale. A NaN
-    counts as missing, an infinite number is clipped.
-
-    Without bounds the column is *unbounded*: it becomes s(v) unchanged, and the fit has to spend
-    part of its budget on finding bounds before it can use it.
+    counts as missing, an infinite number is clipped. Without bounds the column becomes s(v)
+    unchanged, and the fit has to spend part of its budget on finding bounds before it can use it.
 
     Parameters
     ----------

@@ -28,6 +28,8 @@ from discreet.tables.columns import (
     repeated,
     strip,
 )
+from discreet.tables.csv_files import TextStream
+from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
 from discreet.tables.hints import (
     IDENTIFIER,
@@ -43,11 +45,7 @@ from discreet.tables.parts import TextPart, guarded
 from discreet.tables.reading import batches
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.sources import Source, source
-from discreet.tables.text_stream import TextStream
-from discreet.tables.toml import to_plain, toml_text
 from discreet.validate import flag
-
-__all__ = ["Layout", "draft", "draft_private", "layout"]
 
 FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed
 _DELIMITERS = (",", ";", "\t", "|")
@@ -296,15 +294,14 @@ def draft(
 ) -> str:
     """Write the text of a schema file, with gaps to fill in from a codebook.
 
+    The text is TOML. `Schema.from_toml` refuses it, and lists what to fill in, until that is done.
+
     Parameters
     ----------
     path : path or table
-        A text file (CSV and its relatives, also packed) or Parquet, a folder of such files, or any
-        other source that ``schema.open`` takes.
-    target : str, optional
-        The column to predict.
-    unit : str, optional
-        The column that says whose row a row is.
+        A source that ``schema.open`` takes.
+    target, unit : str, optional
+        The column to predict, and the one that says whose row a row is.
     names_only : bool
         Read the names of the columns and nothing else, and leave their kinds to fill in.
     delimiter : str, optional
@@ -325,17 +322,12 @@ def draft(
     prefixes : mapping of str to int, optional
         Columns of codes that are grouped by this many first letters.
 
-    Returns
-    -------
-    str
-        TOML. `Schema.from_toml` refuses it, and lists what to fill in, until that is done.
-
     Privacy
     -------
     No bound and no category is taken from the rows, but the first line of a text file becomes
     public if it is taken for names. Types come from the metadata of a Parquet file. The kinds of a
-    text file's columns are guessed from its first records, which the text says; with
-    ``names_only`` no record is read.
+    text file's columns are guessed from its first records, which the text says; with ``names_only``
+    no record is read.
     """
     hints = given_hints(kinds, prefixes)
     form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header}
@@ -434,17 +426,16 @@ def draft_private(
     chosen privately among round ones so that about ``coverage`` of them are kept, and categories
     are those that many rows share. The file is read twice, in blocks; with a unit once more.
 
+    The schema's ``spent`` states the cost, which the privacy card of a model adds to that of the
+    fit. Every cell is acceptable to the schema: cells may be missing, unlisted texts go to
+    "(other)", unlisted or missing labels to the commonest class. Columns without a frequent
+    category are ignored. A warning says if the budget is too small for ``coverage`` or for any use,
+    by public numbers.
+
     Parameters
     ----------
-    path : path or table
-        A text file (CSV and its relatives, also packed) or Parquet, a folder of such files, or any
-        other source that ``schema.open`` takes.
-    epsilon, delta : float
+    epsilon, delta, relation
         The budget of all of it. ``delta`` must be positive, well below 1/n.
-    relation : {"add_remove", "replace_one"}
-        Relation of neighbouring data sets.
-    target : str, optional
-        The column to predict.
     unit : str, optional
         The column that says whose row a row is: the guarantee is then for one person with all of
         their rows, of which one, drawn at random, is used.
@@ -456,38 +447,21 @@ def draft_private(
     coverage : float
         Share of a column's numbers that its bounds should keep as they are; less if the budget
         demands it (`discreet.core.ranges.tail_share`).
-    ledger : Dataset, optional
-        Counts this together with fits on the same people.
-    progress : callable, optional
-        Called with the share of the work that is done, between 0 and 1.
-    random_state : int, RandomState or None
-        Fixes the noise, for tests: the result is then not private.
-    delimiter, encoding, names, missing, kinds, prefixes
+    ledger, progress, random_state
+        As in an estimator; ``progress`` is called with the share of the work that is done.
+    path, target, delimiter, encoding, names, missing, kinds, prefixes
         As in `draft`. The names of columns are public: those of identifiers are ignored and those
         of codes have categories, without a vote.
     header : bool
         As in `draft`, but a text file without ``names`` needs it: the first line becomes public if
         it holds the names, and only the caller knows that.
 
-    Returns
-    -------
-    Schema
-        With ``spent``: keep it with the schema, so that the privacy card of a model can add it to
-        the fit's own guarantee. Every cell is acceptable to it: cells may be missing, unlisted
-        texts go to "(other)", unlisted or missing labels to the commonest class. Columns without
-        a frequent category are ignored.
-
-    Warns
-    -----
-    UserWarning
-        If the budget is too small for ``coverage`` or for any use at all, by public numbers.
-
     Privacy
     -------
     (ε, δ)-DP, by adding up. Names and types of columns, the number of rows, and that the file can
     be read (records of one length, valid text) are treated as public. The budget is opened, and
-    each question charged, before the cells it is about are read.
-    Proofs: docs/proofs/ranges.md, docs/proofs/histogram.md.
+    each question charged, before the cells it is about are read. Proofs: docs/proofs/ranges.md,
+    docs/proofs/histogram.md.
     """
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")

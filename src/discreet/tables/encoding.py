@@ -24,8 +24,6 @@ from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
 from discreet.tables.columns import Boolean, Categorical, Hashed, Numeric, Ordinal
 from discreet.tables.schema import Schema
 
-__all__ = ["Encoder", "GrowingArray", "GrowingRows", "moved"]
-
 LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 
 # Entries of one group: the column that each row fills, and the number (arrays, or scalars).

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from discreet.tables.draft import Layout
     from discreet.tables.sources import Source
 
-__all__ = ["Estimate", "Task"]
-
 Task = Literal["classes", "numbers"]
 
 Progress: TypeAlias = Callable[[float], None] | None

@@ -10,8 +10,6 @@ from typing import Any, Literal, TypeAlias
 from discreet.tables.columns import KINDS, nearest
 from discreet.validate import display, integer
 
-__all__ = ["Hint", "Kind", "given_hints", "is_code", "is_identifier", "may_be_unit"]
-
 Kind: TypeAlias = Literal["numeric", "categorical", "boolean", "ignored", "hashed"]
 
 IDENTIFIER = "its name is that of an identifier"

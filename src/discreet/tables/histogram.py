@@ -25,8 +25,6 @@ from discreet.core.noise import Noise, from_grid, grid_exponent
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, number
 
-__all__ = ["StabilityHistogram", "noisy_limit", "noisy_vote"]
-
 _MOST_ROWS = 2**32  # a public bound on every count
 _LARGEST_DELTA = 0.01  # the proof needs δ <= 1/2; nobody should want more than this
 
@@ -114,14 +112,8 @@ class StabilityHistogram:
     ) -> dict[str, float]:
         """Release the texts that reach the threshold and their noisy counts, sorted.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            The distinct texts of a column that at least one row holds.
-        counts : ndarray of int
-            Number of rows that hold each, at least 1.
-        noise : Noise
-            Source of the noise.
+        ``texts`` are the distinct texts of a column that at least one row holds, ``counts`` the
+        number of rows that hold each.
 
         Privacy
         -------
@@ -144,20 +136,9 @@ class StabilityHistogram:
 def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
     """Draw the most distinct texts that a column may hold before it is given up.
 
-    Parameters
-    ----------
-    limit : int
-        The public limit that noise is added to.
-    mechanism : Laplace
-        Used once; the caller charges for it before the texts are read.
-    noise : Noise
-        Source of the noise.
-
-    Returns
-    -------
-    int
-        Give the column up, and release nothing else of it, once it holds more texts than this. The
-        number itself must stay inside.
+    ``limit`` is the public limit that noise is added to. Give the column up, and release nothing
+    else of it, once it holds more texts than the result, which must stay inside. The mechanism is
+    used once; the caller charges for it before the texts are read.
 
     Privacy
     -------
@@ -182,24 +163,14 @@ def noisy_vote(
 ) -> bool:
     """Decide by a noisy vote between two groups of cells, such as numbers and other texts.
 
-    Parameters
-    ----------
-    margin : int
-        Number of cells in the first group, less those in the second; other cells do not vote.
-    n_rows : int
-        The number of rows, which is public.
-    mechanism : Laplace
-        Used once; the caller charges for it before the cells are read.
-    relation : Relation
-        One row added or removed moves the margin by 1, one replaced by 2.
-    noise : Noise
-        Source of the noise.
-    above : float
-        The first group wins if it leads by more than this, a public number.
+    ``margin`` is the number of cells in the first group, less those in the second; other cells do
+    not vote. The first group wins if it leads by more than ``above``, a public number. The
+    mechanism is used once; the caller charges for it before the cells are read.
 
     Privacy
     -------
-    One Laplace release of a number of sensitivity 1 or 2. Proof: docs/proofs/histogram.md.
+    One Laplace release of a number of sensitivity 1, or 2 if one row is replaced. Proof:
+    docs/proofs/histogram.md.
     """
     noisy, _ = mechanism.release(
         np.array([float(margin)]),

@@ -16,8 +16,6 @@ from discreet.core.bits import Bits
 from discreet.errors import TableError
 from discreet.tables.cells import arrow, as_number, plain_array
 
-__all__ = ["IdCodes", "OneRowEach"]
-
 
 class IdCodes:
     """Numbers of ids in the order of their first appearance; ``markers`` mean a missing cell.

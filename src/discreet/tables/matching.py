@@ -17,8 +17,6 @@ from discreet.tables.cells import arrow, without_markers
 from discreet.tables.columns import quoted, repeated
 from discreet.tables.schema import Schema
 
-__all__ = ["Piece", "Request", "check_types", "columns_to_read", "naming"]
-
 BLOCK_CELLS = 1 << 23  # cells, read or encoded, of a block of records
 MOST_ROWS, FEWEST_ROWS = 1 << 16, 1 << 8
 

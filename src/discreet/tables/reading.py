@@ -79,43 +79,20 @@ def read(
     progress: Progress = None,
     ids: IdCodes | None = None,
 ) -> Encoded:
-    """Read a file and encode it by a schema.
+    """Encode a source into memory, with y as indices in ``schema.target.labels``.
 
     Memory stays near the size of the encoded table: records are encoded block by block, straight
-    into the arrays that are returned.
+    into the arrays that are returned. That every record fits the schema is assumed to be public: a
+    source is read as a whole or refused with a message that shows no cell.
 
     Parameters
     ----------
-    path : path or table
-        A text file (also packed by gzip, xz or bzip2), Parquet or Feather, recognised by its first
-        bytes, not by its name; or any other source that ``schema.open`` takes.
-    schema : Schema
-        Content of the file, and its encoding.
-    dtype : {"float32", "float64"}
-        Type of the encoded numbers.
-    sparse : bool or "auto"
-        Return X as a CSR matrix; "auto": if that is smaller, which depends on the schema alone.
+    path, schema, dtype, sparse, progress
+        As in `Schema.open`.
     target : bool
         Read the target and the unit. If False, the file may lack them, and y and groups are None.
-    progress : callable, optional
-        Called with the share of the file that was read, between 0 and 1.
     ids : IdCodes, optional
         Takes the ids of the unit's column.
-
-    Returns
-    -------
-    Encoded
-
-    Raises
-    ------
-    TableError
-        If the file does not match the schema.
-
-    Notes
-    -----
-    *Privacy.* X and y are the rows: hand them to an estimator, show them to nobody. Their width
-    and bounds are the schema's. That every record fits the schema is assumed to be public: a file
-    is read as a whole or refused with a message that shows no cell.
     """
     encoder = Encoder(schema, sparse, dtype)
     request = Request(schema, target, unit=target)
@@ -167,29 +144,13 @@ def batches(
     drafting: bool = False,
     unit: bool = False,
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield the records of a source block by block, not encoded.
+    """Yield the records of a source block by block, not encoded: Arrow arrays by column.
 
-    Parameters
-    ----------
-    path, schema, target, progress
-        As in `read`.
-    drafting : bool
-        True if the schema is still to be written, so that advice must not refer to it.
-    unit : bool
-        Yield the unit's cells too.
-
-    Yields
-    ------
-    dict of str to pyarrow.Array
-        The cells of each column that the schema does not ignore, and of the target if asked for.
-        Cells of text files are texts without the spaces around them; those of other sources keep
-        their types. Missing cells are null. Texts that repeat may be dictionaries.
-
-    Raises
-    ------
-    TableError
-        If the source does not match the schema in its form or its columns. Cells are checked when
-        they are encoded.
+    Columns are those that the schema does not ignore, the target if asked for, and with ``unit``
+    the unit. Cells of text files are texts without the spaces around them; those of other sources
+    keep their types. Missing cells are null. Texts that repeat may be dictionaries. A source that
+    does not match the schema in its form or its columns is refused; while ``drafting``, advice must
+    not refer to the schema.
     """
     request = Request(schema, target, drafting=drafting, unit=unit)
     with closing(source(path).pieces(request)) as pieces:

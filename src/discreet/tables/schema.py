@@ -32,8 +32,17 @@ from discreet.tables.columns import (
     quoted,
     repeated,
 )
-from discreet.tables.declarations import About, FileFormat, FrozenMapping, Spent, Target
-from discreet.tables.toml import from_plain, key_text, to_plain, toml_text
+from discreet.tables.declarations import (
+    About,
+    FileFormat,
+    FrozenMapping,
+    Spent,
+    Target,
+    from_plain,
+    key_text,
+    to_plain,
+    toml_text,
+)
 from discreet.validate import choice
 
 if TYPE_CHECKING:
@@ -230,12 +239,8 @@ class Schema:
         """Return the same schema with one of its columns as the target.
 
         Texts become classes, and a number keeps its bounds (on the linear scale). A cell that is
-        missing or not listed is refused in a target.
-
-        Parameters
-        ----------
-        name : str
-            The column. If the schema has another target, that column is ignored from now on.
+        missing or not listed is refused in a target. If the schema has another target, that column
+        is ignored from now on.
         """
         if self.target is not None and self.target.column == name:
             return self
@@ -246,13 +251,7 @@ class Schema:
         )
 
     def with_unit(self, name: str) -> Schema:
-        """Return the same schema with one of its columns as the unit.
-
-        Parameters
-        ----------
-        name : str
-            The column. If the schema has another unit, that column is ignored from now on.
-        """
+        """Return the same schema with one of its columns as the unit; an old one is ignored."""
         if self.unit == name:
             return self
         columns, file = self._without(name, self.unit, "was the unit")
@@ -289,9 +288,11 @@ class Schema:
         sparse: bool | Literal["auto"] = "auto",
         progress: Callable[[float], None] | None = None,
     ) -> Encoded:
-        """Encode a table of any kind and size for ``fit``.
+        """Encode a table of any kind and size for ``fit``: X, y and groups, in this order.
 
-        Records are read and encoded block by block, so a source may be larger than memory.
+        Records are read and encoded block by block, so a source may be larger than memory. y has
+        the target's labels or numbers, groups the person of each row; they are None if the schema
+        has no target or unit.
 
         Parameters
         ----------
@@ -312,19 +313,6 @@ class Schema:
             Return X as a CSR matrix; "auto": if that is smaller (``is_wide``).
         progress : callable, optional
             Called with the share of the source that was read, between 0 and 1.
-
-        Returns
-        -------
-        Encoded
-            X; y with the target's labels or numbers (None if the schema has no target); groups with
-            the person of each row (None if it has no unit). ``fit`` takes all three in this order.
-
-        Raises
-        ------
-        TableError
-            If the source does not match the schema, or changed while it was read.
-        OSError
-            If there is no space for the file.
 
         Notes
         -----
@@ -360,15 +348,9 @@ class Schema:
         source, dtype, sparse, progress
             As in `open`.
         extra : sequence of str
-            Columns to hand through as they are, such as an identifier. They need not be in the
-            schema.
+            Columns to hand through as Arrow arrays, such as an identifier; any of the source.
         target : bool
             Read the target too. If False, the source may lack it, and y is None.
-
-        Yields
-        ------
-        EncodedBlock
-            X, y and ``extra`` (Arrow arrays by name) of some records, in the source's order.
         """
         from discreet.tables.reading import blocks
 
@@ -398,20 +380,10 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], name: str = "schema") -> Schema:
-        """Make a schema from plain data.
+        """Make a schema from plain data, as `to_dict` returns it; ``name`` is shown in an error.
 
-        Parameters
-        ----------
-        data : mapping
-            As `to_dict` returns it.
-        name : str
-            Name of the schema in an error, that of its file for example.
-
-        Raises
-        ------
-        TableError
-            Lists everything that is wrong: who fills in forty bounds should not have to run forty
-            times.
+        The `TableError` lists everything that is wrong: who fills in forty bounds should not have
+        to run forty times.
         """
         _check_version(data, name)
         known = ("unit", "extra", "about", "file", "target", "columns", "spent")

@@ -20,11 +20,8 @@ from typing import Any, Literal
 from discreet.errors import TableError
 from discreet.tables.cells import arrow
 from discreet.tables.columns import quoted
-from discreet.tables.frames import table_part
 from discreet.tables.matching import Piece, Request, naming
-from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, guarded
-
-__all__ = ["Source", "file_kind", "opened_parquet", "source"]
+from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, guarded, table_part
 
 FileKind = Literal["text", "parquet", "feather"]
 
@@ -90,11 +87,8 @@ class Source:
     ) -> Generator[Piece, None, None]:
         """Yield the records of all parts, block by block.
 
-        Raises
-        ------
-        TableError
-            If a part does not match the schema in its form or its columns, or has changed. Cells
-            are checked when they are encoded.
+        A part that does not match the schema in its form or its columns, or has changed, is
+        refused. Cells are checked when they are encoded.
         """
         _check_files(self.files)
         self.check(request)
@@ -123,25 +117,7 @@ def _check_files(stamps: Iterable[Stamp]) -> None:
 
 
 def source(data: Any) -> Source:
-    """Recognise a source of records; no record is read.
-
-    Parameters
-    ----------
-    data : path, list of paths, or table
-        A file (text, also packed; Parquet; Feather), a folder of such files, a pattern like
-        ``"visits/*.parquet"``, or a list of these. Or a table: pandas, polars (also lazy), pyarrow
-        (Table, RecordBatch, RecordBatchReader, Dataset), a DuckDB relation, dask, a dict of arrays,
-        or anything with ``__arrow_c_stream__``.
-
-    Returns
-    -------
-    Source
-
-    Raises
-    ------
-    TableError
-        If there is no such file, or the object is not a table.
-    """
+    """Recognise a source of records, any that `Schema.open` takes; no record is read."""
     arrow()
     if isinstance(data, Source):
         return data

@@ -15,8 +15,6 @@ from discreet.tables.matching import Request, naming
 from discreet.tables.schema import Schema
 from discreet.tables.sources import Source, source
 
-__all__ = ["TableTransformer"]
-
 
 class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encoder of tables by a schema: every column becomes numbers in [0, 1] by a public rule.
@@ -29,13 +27,6 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Return a CSR array; "auto": if it is smaller (``schema.is_wide``).
     dtype : {"float64", "float32"}
         The type of the numbers.
-
-    Attributes
-    ----------
-    feature_names_in_ : ndarray of str
-        Names of the columns it was fitted with.
-    n_features_in_ : int
-        Their number.
 
     Notes
     -----
@@ -61,12 +52,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> TableTransformer:
         """Check that the table has the schema's columns; no cell is read.
 
-        Parameters
-        ----------
-        X : table
-            A pandas or polars DataFrame, a pyarrow Table, a dict of arrays, or any other source
-            that ``schema.open`` takes. It may also have the target's column, which is not used.
-        y : ignored
+        X is any source that ``schema.open`` takes. It may also have the target's column, which is
+        not used.
         """
         self._encoder()
         names = self._checked(source(X)) or tuple(self.schema.used)
@@ -75,17 +62,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Encode a table.
-
-        Parameters
-        ----------
-        X : table
-            As in `fit`.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (rows, schema.width)
-        """
+        """Encode a table, of the kinds that `fit` takes, as ``schema.width`` columns."""
         encoder, found = self._encoder(), source(X)
         self._checked(found)
         rows = GrowingRows(self.schema.width, sparse=encoder.sparse, dtype=encoder.dtype)

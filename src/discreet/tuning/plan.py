@@ -21,8 +21,6 @@ from discreet.validate import FloatArray, choice, integer, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Plan", "Planned", "plan"]
-
 LARGEST = 200_000
 """Rows that are generated at most."""
 
@@ -37,21 +35,13 @@ TASKS = {"classification": "accuracy", "regression": "R²"}
 
 @dataclass(frozen=True)
 class Planned:
-    """Simulated accuracy and interval widths of one ε.
+    """Simulated accuracy and interval widths of one ε, and its μ in Gaussian DP.
 
-    Attributes
-    ----------
-    epsilon, mu : float
-        The budget, and its μ in Gaussian DP.
-    score, best_score : float
-        Accuracy or R² of a default fit on new rows, and that of the true coefficients.
-    width, plain_width : float
-        Mean width of 95 % intervals for a column of standard deviation 1, with ``inference=True``
-        and without privacy; NaN where none is given.
-    noise : float
-        Share of the privacy noise in the variance of coefficients.
-    refused : float
-        Share of coefficients without an interval.
+    ``score`` is the accuracy or R² of a default fit on new rows, ``best_score`` that of the true
+    coefficients. ``width`` and ``plain_width`` are mean widths of 95 % intervals for a column of
+    standard deviation 1, with ``inference=True`` and without privacy; NaN where none is given.
+    ``noise`` is the share of the privacy noise in the variance of coefficients, ``refused`` that of
+    coefficients without an interval.
     """
 
     epsilon: float

@@ -35,8 +35,6 @@ from discreet.rows import Units
 from discreet.solvers import GD, Solver, resolve
 from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
 
-__all__ = ["GRIDS", "Plan", "Tuned", "TunedGuarantee", "check_tunable", "solver_grid", "tune"]
-
 Setting = dict[str, Any]
 _Messages = list[tuple[str, type[Warning]]]
 

@@ -19,8 +19,6 @@ from discreet.accounting.conversions import UNIT
 from discreet.accounting.subsampling.pairs import Pair
 from discreet.validate import FloatArray
 
-__all__ = ["DiscreteLoss", "Estimate", "Profile", "compose", "discretise", "estimate"]
-
 TAIL_SHARE = 1e-4
 """Share of δ that each truncation may cost."""
 LONGEST = 2**19
@@ -38,18 +36,9 @@ POINTS = 2**12
 class Estimate:
     """Estimate, by a plain quadrature, of where the composed loss decides δ; chooses grids only.
 
-    Attributes
-    ----------
-    theta
-        The tilt.
-    epsilon
-        The ε that moments give.
-    centre, spread
-        Mean and standard deviation of the tilted composed loss.
-    quantile
-        A loss that the composed one exceeds with a probability far below δ.
-    low, high
-        The range of one step's loss that matters.
+    The tilt θ, the ε that moments give, mean and standard deviation of the tilted composed loss, a
+    loss that the composed one exceeds with a probability far below δ, and the range of one step's
+    loss that matters.
     """
 
     theta: float
@@ -211,20 +200,10 @@ def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class DiscreteLoss:
-    """A privacy loss with values on a grid.
+    """A privacy loss on a grid: P's mass at each loss (start + k)·interval.
 
-    Attributes
-    ----------
-    interval
-        Spacing of the grid.
-    start
-        The first loss is start · interval.
-    masses
-        P's mass at each loss.
-    errors
-        Bounds on the rounding errors of the masses.
-    infinite
-        P's mass at losses beyond the grid, counted as infinite.
+    ``errors`` bound the rounding errors of the masses; ``infinite`` is P's mass at losses beyond
+    the grid, counted as infinite.
     """
 
     interval: float

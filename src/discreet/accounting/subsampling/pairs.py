@@ -20,8 +20,6 @@ from discreet.accounting.budget import Relation
 from discreet.accounting.conversions import UNIT
 from discreet.validate import FloatArray
 
-__all__ = ["Pair", "Sampling", "moments_epsilon", "pairs_of"]
-
 Sampling = Literal["poisson", "one_row"]
 Mixture = tuple[tuple[float, float], ...]
 
@@ -35,19 +33,11 @@ LARGEST_SHIFT = 4000.0
 
 @dataclass(frozen=True)
 class Pair:
-    """Two mixtures of N(mean, σ²), each given as (weight, mean), with increasing loss.
+    """Two mixtures P and Q of N(mean, σ²), each given as (weight, mean), with increasing loss.
 
-    Attributes
-    ----------
-    sigma
-        Standard deviation of every part.
-    first, second
-        P and Q.
-    position
-        The inverse of the loss: where it reaches a value (-inf or inf if it never does).
-    mirrored
-        Only the part with positive loss counts; the rest is its mirror image: P's mass at loss −l
-        is Q's at l, and what remains of both has loss 0.
+    ``position`` is the inverse of the loss: where it reaches a value (-inf or inf if it never
+    does). If ``mirrored``, only the part with positive loss counts; the rest is its mirror image:
+    P's mass at loss −l is Q's at l, and what remains of both has loss 0.
     """
 
     sigma: float
