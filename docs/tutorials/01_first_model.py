@@ -107,8 +107,8 @@ plt.show()
 # %%
 # Keep it
 # -------
-# A model file is JSON. It holds the model, its guarantee and its trace, and nothing else about the
-# rows (:doc:`/model-file`).
+# A model file is JSON. It holds the model, its settings and its guarantee: all of it may be
+# published (:doc:`/model-file`).
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The documentation site: every page, public name and term has its place; the checker finds faults.
+"""The documentation site: every page and public name has its place; the checker finds faults.
 
 ``make docs`` builds the site, runs the tutorials and checks the result; these tests are its cheap
 part.
@@ -77,45 +77,6 @@ def test_the_api_reference_lists_nothing_twice():
         r"^   ([\w.]+)$", "\n".join(p.read_text("utf-8") for p in (DOCS / "api").glob("*.md")), re.M
     )
     assert len(names) == len(set(names))
-
-
-# Words of the field, as the pages write them, and the glossary's entry for each.
-TERMS = {
-    "accountant": "accountant", "add/remove": "add/remove", "affine map": "affine map",
-    "amplification": "amplification by sampling", "attacker": "attacker", "audit": "audit",
-    "baseline": "baseline", "block": "block", "budget": "budget", "calibration": "calibration",
-    "canar(?:y|ies)": "canary", "certificate": "certificate", "clip(?:s|ped|ping)?": "clipping",
-    "compos(?:e|ition)": "composition", "confusion matri": "confusion matrix",
-    "curator": "curator", "δ": "delta, δ", "differential privacy": "differential privacy",
-    "DP-SGD": "dp-sgd", "ε": "epsilon, ε", "exponential mechanism": "exponential mechanism",
-    "false-positive rate": "false-positive rate", "filter": "filter", "Gaussian DP": "gaussian dp",
-    "group privacy": "group privacy", "guarantee": "guarantee", "Laplace": "laplace mechanism",
-    "ledger": "ledger", "mechanism": "mechanism", "membership inference": "membership inference",
-    "μ": "mu, μ", "neighbour(?:s|ing)": "neighbouring data sets",
-    "noise multiplier": "noise multiplier", "norm": "norm",
-    "objective perturbation": "objective perturbation", "out-of-core": "out-of-core",
-    "output perturbation": "output perturbation", "post-processing": "post-processing",
-    "preparation": "preparation", "privacy card": "privacy card", "privacy loss": "privacy loss",
-    "profile": "privacy profile", "privacy unit": "privacy unit",
-    "private selection": "private selection", "public": "public", "pure": "pure",
-    "relation": "relation", "release": "release", "Rényi": "rényi dp", "replace": "replace-one",
-    "ρ": "rho, ρ", "schema": "schema", "sensitivity": "sensitivity", "softmax": "softmax",
-    "solver": "solver", "test mode": "test mode", "trace": "trace",
-    "trade-off": "trade-off curve", "true-positive rate": "true-positive rate",
-    "trust boundary": "trust boundary", "tuning": "tuning", "whiten": "whitening", "zCDP": "zcdp",
-}  # fmt: skip
-
-
-def test_the_glossary_has_every_term_that_pages_use():
-    glossary = DOCS / "glossary.md"
-    headings = re.findall(r"^## (.+)$", glossary.read_text("utf-8"), re.MULTILINE)
-    assert headings == sorted(headings, key=lambda text: text.lower().replace("é", "e"))
-    entry = {heading.lower() for heading in headings}
-    pages = [path for path in (*PAGES, *TUTORIALS) if path != glossary]
-    text = "\n".join(path.read_text("utf-8") for path in pages)
-    unused = [term for term in TERMS if not re.search(term, text, re.IGNORECASE)]
-    assert unused == []
-    assert [name for name in TERMS.values() if name not in entry] == []
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)

@@ -40,8 +40,54 @@ def test_effects_add_up_to_the_score_but_for_a_constant(model):
     )
     rest = model.decision_function(X) - total
     assert np.ptp(rest) < 0.02 * np.ptp(total)  # interpolation between the points of a curve
-    for effect in (job, height, age):
-        assert effect.values.mean() == pytest.approx(0.0, abs=1e-9)
+    assert height.values.mean() == pytest.approx(0.0, abs=1e-9)
+    assert job.values[0][JOB].mean() == pytest.approx(0.0, abs=0.1)  # over the rows, by noisy means
+    assert np.interp(AGE, age.at, age.values[0]).mean() == pytest.approx(0.0, abs=0.1)
+    assert job.expected.all()
+    assert age.expected.all()
+
+
+@pytest.fixture(scope="module")
+def sparse():
+    """Return a model of ages from 0 to 160, of which rows have half, and jobs that nobody has."""
+    wide = np.column_stack([X[:, :4], np.zeros((N, 2))])
+    return LogisticRegression(3.0, 1e-6, classes=[False, True], numeric={0: (0, 160)}).fit(wide, Y)
+
+
+EMPTY = [*NAMES[:4], "job=priest", "job=(other)"]
+
+
+def test_points_without_rows_are_not_expected(sparse):
+    """The noisy means say where rows are.
+
+    Three features without rows decide; each exceeds 5 deviations with a chance of 2.9e-7, so a
+    false alarm has one of 9e-7.
+    """
+    job, age = effects(sparse, EMPTY)
+    assert job.expected.tolist() == [True, True, True, False, False]
+    assert age.expected[(age.at > 25) & (age.at < 75)].all()
+    assert not age.expected[-1]
+    assert job.deviation[:3].max() < 0.2 * job.deviation[3:].min()
+
+
+def test_figures_are_not_stretched_by_points_without_rows(sparse):
+    figure = sparse.plot_effects(EMPTY)
+    assert "gray: too few rows to tell" in figure.get_suptitle()
+    job, age = effects(sparse, EMPTY)
+    for panel, effect in zip(figure.axes, (job, age), strict=True):
+        low, high = panel.get_ylim()
+        shown = effect.values[0][effect.expected]
+        assert low < shown.min() < shown.max() < high
+        reach = np.abs(shown).max() + 1.96 * effect.deviation[effect.expected].max()
+        assert high - low <= 2.2 * reach
+    assert np.isnan(figure.axes[1].lines[-1].get_ydata()[-1])
+
+
+def test_without_released_means_all_points_are_shown():
+    model = fitted(solver="objpert", data_norm=3.0)
+    job, *_ = effects(model, NAMES)
+    assert job.expected.all()
+    assert job.values.mean() == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_curve_is_that_of_the_data(model):

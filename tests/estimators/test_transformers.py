@@ -19,6 +19,7 @@ from discreet import (
     PrivateImputer,
     PrivateScaler,
     card,
+    save,
 )
 from discreet.core import Curator
 from discreet.estimators import transformers
@@ -213,3 +214,12 @@ def test_the_card_of_a_pipeline_counts_its_scaler(table):
     assert made.total == (1.5, 2e-6)
     assert "This model and the steps before it are together (ε = 1.5" in made.summary
     assert "PrivateScaler" in str(made)
+
+
+@pytest.mark.parametrize("step", [PrivateScaler(epsilon=1.0), PrivateImputer(epsilon=1.0)])
+def test_a_model_file_does_not_lose_the_cost_of_a_transformer(table, step, tmp_path):
+    model = LogisticRegression(epsilon=1.0, classes=[0, 1])
+    pipeline = make_pipeline(step, model).fit(table, table[:, 2].astype(int))
+    with pytest.raises(TypeError, match=f"{type(step).__name__} cannot be saved.*one guarantee"):
+        save(pipeline, tmp_path / "model.json")
+    assert not (tmp_path / "model.json").exists()

@@ -14,6 +14,7 @@ from dp_accounting.dp_event import PoissonSampledDpEvent, ZCDpEvent
 from discreet import Ledger, LogisticRegression, load, save
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
+from discreet.ledger.losses import Loss
 from discreet.solvers import GD
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
@@ -292,6 +293,43 @@ def test_releases_made_elsewhere(visits):
         with pytest.raises(ValueError, match=r"exactly one|gaussian"):
             visits.add(**wrong)
     assert visits.entries == 7
+
+
+def test_after_a_release_known_by_epsilon_and_delta_only_fits_go_on_by_sums(place, visits):
+    charge(visits, Budget(1.0, 1e-7, "add_remove"), "approximate")
+    known = visits.summary()
+    assert known["remaining"] == 0  # at the limit's δ
+    assert known["at_smaller_delta"] == {"epsilon": 2.0, "delta": 1e-8}
+    assert repr(visits).endswith("up to ε = 2 at δ = 1e-08, and none at δ = 1e-06")
+    small = Budget(1.0, 1e-8, "add_remove")
+    assert visits.fits_left(small) == 2
+    charge(visits, small, "gdp")
+    assert visits.records()[-1]["measure"] == "approximate"
+    assert visits.spent == 2.0
+    assert visits.preview(small)["spent"] == 3.0
+    charge(visits, small, "zcdp")
+    with pytest.raises(BudgetExceeded):
+        charge(visits, Budget(1e-3, 1e-8, "add_remove"), "gdp")
+    assert repr(visits).endswith("no other fit is possible")
+    assert Ledger(place).verify().ok
+
+
+def test_a_loss_is_entered_as_epsilon_and_delta_only_if_it_implies_them():
+    budget = Budget(1.0, 1e-6, "add_remove")
+    loss = Loss.of(budget, "gdp")
+    assert loss.forms(budget, 1) == (loss, Loss.of(budget, "approximate"))
+    more = Loss("gdp", loss.total * Fraction(1001, 1000))
+    assert more.forms(budget, 1) == (more,)
+    assert loss.forms(budget, 2) == (loss.grouped(2),)
+    pure = Budget(1.0, 0.0, "add_remove")
+    assert Loss.of(pure, "pure").forms(pure, 1) == (Loss.of(pure, "pure"),)
+
+
+def test_a_first_release_that_takes_too_much_delta_is_the_last(visits):
+    with pytest.warns(UserWarning, match="δ = 1.25e-07 is set aside .* nothing can follow"):
+        charge(visits, Budget(1.0, 1e-6, "add_remove"), "approximate")
+    assert visits.remaining == 0
+    assert "took δ = 1e-06, and 1.25e-07 is set aside for them" in repr(visits)
 
 
 def test_what_was_released_is_entered_beyond_the_limit(place, visits):

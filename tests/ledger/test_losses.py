@@ -237,7 +237,7 @@ def test_the_largest_epsilon_fits_and_a_larger_one_does_not(measure):
     spent = sum_of([Loss.of(FIT, "gdp")] * 5)
     delta = {"approximate": 1e-8, "pure": 0.0}.get(measure, 1e-6)
     asked = Budget(2.9, delta, "add_remove")
-    found = largest(lambda loss: limits.admits(spent, loss), measure, asked)
+    found = largest(lambda b: limits.admits(spent, Loss.of(b, measure)), asked)
     if measure == "pure":  # by its ρ, as the earlier entries are not pure
         assert found > 0
     fits = Loss.of(Budget(found, delta, "add_remove"), measure)
@@ -245,7 +245,7 @@ def test_the_largest_epsilon_fits_and_a_larger_one_does_not(measure):
     more = Loss.of(Budget(found * 1.002, delta, "add_remove"), measure)
     assert not limits.admits(spent, more)
     _, full = admitted(limits, LOSSES["gdp"])
-    assert largest(lambda loss: limits.admits(full, loss), measure, asked) < 0.4
+    assert largest(lambda b: limits.admits(full, Loss.of(b, measure)), asked) < 0.4
 
 
 @pytest.mark.parametrize(

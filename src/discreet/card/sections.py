@@ -276,7 +276,10 @@ def _history(model: Any, ledger: Any, sha256: str | None) -> Iterator[tuple[str,
     delta = f"{limit['delta']:.6g}"
     yield f"So far: all {known['entries']:,} releases of the data set", (spent, delta)
     yield "Limit of the data set", (f"{limit['epsilon']:.6g}", delta)
-    yield "Remaining: largest ε of the next fit", (f"{known['remaining']:g}", "")
+    left, at = known["remaining"], known.get("at_smaller_delta")
+    if at is not None:
+        left, delta = at["epsilon"], f"{at['delta']:.6g}"
+    yield "Remaining: largest ε of the next fit", (f"{left:g}", delta)
 
 
 def _counted(model: Any, ledger: Any, sha256: str | None) -> str:

@@ -2,8 +2,11 @@
 
 The effect of a column is its part of the score: a curve for a column with splines, a line for a
 number, one value per category for one-hot columns. Effects are shown around their mean, since only
-differences within a column matter, with the noise that the solver is known to have. All of it is
-computed from the released model.
+differences within a column matter. All of it is computed from the released model.
+
+A category or a part of a curve that no row has gets whatever weight the noise gives it. A default
+fit releases noisy means of the features, which say where rows are. The mean of an effect is then
+that over the rows, and a figure leaves out where rows are too few to be noticed.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import NotSupported
@@ -22,6 +26,7 @@ from discreet.inference import Coefficients, Intervals, Summary, score_intervals
 from discreet.inference.summary import forest_plot
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
+from discreet.preparation.whitening import FittedCentre
 from discreet.statement import neighbours
 from discreet.validate import FloatArray
 
@@ -37,6 +42,9 @@ POINTS = 101
 BAND = 1.96
 """Standard deviations of the noise on either side of an effect: 95 % of the noise."""
 
+LEAST = 5.0
+"""Standard deviations of the noise in it that a mean must exceed, to say that there are rows."""
+
 MOST_LABELS = 20
 """Categories of one panel that are labelled."""
 
@@ -49,13 +57,15 @@ class Effect:
     """Effect of one column on the score, around its mean: one row of values per linear model.
 
     ``at`` has numbers in units of X, or categories. ``deviation`` is the standard deviation of the
-    noise at each point, None if the solver does not state its noise.
+    noise at each point, None if the solver does not state its noise. ``expected`` is False where
+    the released means show no rows, or too few: the effect means nothing there.
     """
 
     name: str
     at: FloatArray | tuple[str, ...]
     values: FloatArray
     deviation: FloatArray | None
+    expected: NDArray[np.bool_]
 
 
 def effects(model: PrivateLinearModel, names: Sequence[str] | None = None) -> tuple[Effect, ...]:
@@ -131,7 +141,7 @@ def _of_group(
     at = np.linspace(0.0, 1.0, POINTS)
     basis = np.zeros((POINTS, wide))
     basis[:, feature] = at
-    return _effect(model, name, _raw(model, column, at), basis)
+    return _effect(model, name, _raw(model, column, at), basis, line=True)
 
 
 def _raw(model: PrivateLinearModel, column: int, values: FloatArray) -> FloatArray:
@@ -143,26 +153,64 @@ def _raw(model: PrivateLinearModel, column: int, values: FloatArray) -> FloatArr
     return bounds.low[j] + values * (bounds.high[j] - bounds.low[j])
 
 
+def _released_means(model: PrivateLinearModel) -> FloatArray | None:
+    """Return noisy means of the features, 0 where noise could have made them; None if unknown."""
+    steps = model.preparation_
+    first = next((k for k, step in enumerate(steps) if isinstance(step, FittedCentre)), None)
+    if first is None:
+        return None
+    centre = steps[first]
+    before = unclipped_map(steps[:first], len(centre.mean))
+    if not before.is_diagonal:
+        return None
+    means = np.where(centre.mean > LEAST * centre.deviation, centre.mean, 0.0) / before.linear
+    width = model.features_.width(int(model.n_features_in_))
+    if (levels := len(means) - width) > 0:
+        means = np.delete(means, range(_first_level(model), _first_level(model) + levels))
+    return means
+
+
+def _first_level(model: PrivateLinearModel) -> int:
+    """Return the place of the levels of an ordinal model among its features."""
+    made = model.features_.expansion
+    return int(model.n_features_in_) - (0 if made is None else len(made.columns))
+
+
 def _effect(
-    model: PrivateLinearModel, name: str, at: FloatArray | tuple[str, ...], basis: FloatArray
+    model: PrivateLinearModel,
+    name: str,
+    at: FloatArray | tuple[str, ...],
+    basis: FloatArray,
+    *,
+    line: bool = False,
 ) -> Effect:
     """Return the effect of features given at some points, around its mean, and its noise.
+
+    The features of categories and curves are shares of a row, so their means are shares of all
+    rows. A point is expected if most of its share is in features that rows have. The effect of a
+    ``line`` holds beyond the rows, too.
 
     Weights w of prepared rows are carried to Lᵀw. With independent noise of standard deviation s
     in each entry of w, the noise in c·Lᵀw has the deviation s·‖L·c‖.
     """
-    centred = basis - basis.mean(axis=0)
+    means = None if line else _released_means(model)
+    own = np.zeros(basis.shape[1]) if means is None else np.where(basis.any(axis=0), means, 0.0)
+    expected = np.ones(len(basis), dtype=bool)
+    middle = basis.mean(axis=0)
+    if own.any():
+        shares = basis.sum(axis=1)
+        expected = basis @ (own > 0.0) >= 0.5 * shares
+        middle = own / own.sum() if shares.all() else own  # some rows have none of the features
+    centred = basis - middle
     deviation = None
     if model.deviation_ is not None:
         prepared = centred
         if (levels := model.prepared_coef_.shape[1] - basis.shape[1]) > 0:  # not columns of X
-            made = model.features_.expansion
-            first = int(model.n_features_in_) - (0 if made is None else len(made.columns))
-            prepared = np.insert(centred, [first] * levels, 0.0, axis=1)
+            prepared = np.insert(centred, [_first_level(model)] * levels, 0.0, axis=1)
         linear = unclipped_map(model.preparation_, prepared.shape[1]).linear
         moved = prepared * linear if linear.ndim == 1 else prepared @ linear.T
         deviation = model.deviation_ * np.linalg.norm(moved, axis=1)
-    return Effect(name, at, np.atleast_2d(model.coef_) @ centred.T, deviation)
+    return Effect(name, at, np.atleast_2d(model.coef_) @ centred.T, deviation, expected)
 
 
 def plot_effects(
@@ -187,13 +235,16 @@ def plot_effects(
         panel.set_axis_off()
     if shown:
         panels[0].legend(fontsize=7)
+    nowhere = ""
+    if not all(effect.expected.all() for effect in found):
+        nowhere = "; gray: too few rows to tell"
     noise = (
         "bands: 95 % of the noise"
         if model.deviation_ is not None
         else f"the noise of solver {model.solver_!r} is not stated"
     )
     figure.suptitle(
-        f"Effects on the score at ε = {model.guarantee_.epsilon:g} ({noise})", fontsize=10
+        f"Effects on the score at ε = {model.guarantee_.epsilon:g} ({noise}{nowhere})", fontsize=10
     )
     return figure
 
@@ -208,21 +259,48 @@ def _draw(
     panel.axhline(0.0, color="0.7", lw=0.8)
     panel.tick_params(labelsize=7)
     panel.xaxis.get_offset_text().set_fontsize(7)
-    band = None if effect.deviation is None else BAND * effect.deviation
+    band = np.zeros(len(effect.expected)) if effect.deviation is None else BAND * effect.deviation
+    known = effect.expected
+    names = labels or [None] * len(effect.values)
+    _limit(panel, effect.values[:, known], band[known])
     if isinstance(effect.at, tuple):
         places = np.arange(len(effect.at))
-        for k, values in enumerate(effect.values):
-            label = labels[k] if labels else None
-            panel.errorbar(places, values, yerr=band, fmt="o", ms=3, lw=1, label=label)
-        some = places[:: math.ceil(len(places) / MOST_LABELS)]
+        for values, label in zip(effect.values, names, strict=True):
+            panel.errorbar(
+                places[known], values[known], yerr=band[known], fmt="o", ms=3, lw=1, label=label
+            )
+        some = places if len(places) <= MOST_LABELS else places[known]
+        some = some[:: math.ceil(len(some) / MOST_LABELS)]
         short = [effect.at[k] if len(effect.at[k]) <= 14 else f"{effect.at[k][:13]}…" for k in some]
         panel.set_xticks(some, short, rotation=60, ha="right", fontsize=6)
+        panel.set_xlim(-0.5, len(places) - 0.5)
+        for place in places[~known]:
+            panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0)
         return
     at = effect.at if units is None else units(effect.at)
-    for k, values in enumerate(effect.values):
-        (line,) = panel.plot(at, values, lw=1.5, label=labels[k] if labels else None)
-        if band is not None:
-            panel.fill_between(at, values - band, values + band, color=line.get_color(), alpha=0.2)
+    for first, last in _runs(~known):
+        panel.axvspan(at[first], at[last], color="0.93", lw=0)
+    for values, label in zip(effect.values, names, strict=True):
+        shown = np.where(known, values, np.nan)
+        (line,) = panel.plot(at, shown, lw=1.5, label=label)
+        if effect.deviation is not None:
+            colour = line.get_color()
+            panel.fill_between(at, shown - band, shown + band, color=colour, alpha=0.2)
+    panel.set_xlim(at[0], at[-1])
+
+
+def _limit(panel: Axes, values: FloatArray, band: FloatArray) -> None:
+    """Set the vertical limits to effects and their bands, with a margin."""
+    low, high = float((values - band).min()), float((values + band).max())
+    margin = 0.05 * (high - low) or 1.0
+    panel.set_ylim(low - margin, high + margin)
+
+
+def _runs(marks: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the first and last index of each run of True, with the neighbours that end it."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], marks, [False]])))
+    last = len(marks) - 1
+    return [(max(int(a) - 1, 0), min(int(b), last)) for a, b in edges.reshape(-1, 2)]
 
 
 NOT_MEASURED = (

@@ -538,6 +538,13 @@ def _table(pipeline: Pipeline) -> _Table:
     from discreet.tables.transformer import TableTransformer
 
     first = pipeline.steps[0][1]
+    paid = [type(step).__name__ for _, step in pipeline.steps[:-1] if hasattr(step, "guarantee_")]
+    if paid:
+        raise TypeError(
+            f"a pipeline with {' and '.join(paid)} cannot be saved: a model file states one "
+            "guarantee, and these steps have their own. Leave them out, as solver='auto' centres "
+            "and scales rows within the model's budget, or keep the pipeline with joblib.dump."
+        )
     if len(pipeline.steps) != 2 or not isinstance(first, TableTransformer):
         raise TypeError(
             "only a Pipeline of two steps, a TableTransformer and a model, can be saved; save the "

@@ -9,7 +9,7 @@ it does only if no filter was ever charged. Proof: docs/proofs/ledger.md.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -164,11 +164,13 @@ class Dataset:
     @property
     def remaining(self) -> float:
         """Largest ε of one more fit at the limit's δ that composes in Gaussian DP, or 0."""
-        limit, unit = self._limits().budget, self._unit_of_fits
-        if unit != self.unit:  # such fits have to be under add/remove
-            limit = replace(limit, relation=Relation.ADD_REMOVE)
-        group = self.settings.group(limit.relation, unit)
-        return self._largest("pure" if limit.pure else "gdp", limit, group)
+        return self._largest(self._next_fit())
+
+    def _next_fit(self) -> Budget:
+        """Return the limit under the relation of fits: of rows of a unit, add/remove."""
+        limit = self._limits().budget
+        same = self._unit_of_fits == self.unit
+        return limit if same else replace(limit, relation=Relation.ADD_REMOVE)
 
     def epsilon(self, delta: float) -> float:
         """Return the ε of all releases at a δ of choice; the largest of all blocks."""
@@ -186,16 +188,20 @@ class Dataset:
     def fits_left(self, budget: Budget, measure: Measure | None = None, *, most: int = 9999) -> int:
         """Return how many releases of this budget are left, at most ``most``."""
         limits = self._limits()
-        group = self.settings.group(budget.relation, self._unit_of_fits)
-        loss = Loss.of(budget, measure or ("pure" if budget.pure else "gdp")).grouped(group)
-        counts = []
-        for totals in self.totals_by_block().values():
-            count = 0
-            while count < most and limits.admits(totals, loss):
-                totals = totals.plus(loss)
-                count += 1
-            counts.append(count)
-        return min(counts, default=0)
+        forms = self._forms(budget, measure)
+        every = list(self.totals_by_block().values())
+        count = 0
+        while every and count < most and (loss := limits.admitted(every, forms)) is not None:
+            every = [totals.plus(loss) for totals in every]
+            count += 1
+        return count
+
+    def _forms(
+        self, budget: Budget, measure: Measure | None = None, group: int | None = None
+    ) -> tuple[Loss, ...]:
+        """Return the ways to enter a release, by default a fit that composes in Gaussian DP."""
+        group = group or self.settings.group(budget.relation, self._unit_of_fits)
+        return Loss.of(budget, measure or ("pure" if budget.pure else "gdp")).forms(budget, group)
 
     def preview(self, budget: Budget, measure: Measure | None = None) -> dict[str, Any]:
         """Return what would be spent and left after a release of this budget, and how many fit."""
@@ -203,27 +209,38 @@ class Dataset:
         count = self.fits_left(budget, measure)
         if not count:
             return {"fits_left": 0, "spent": None, "remaining": None}
-        group = self.settings.group(budget.relation, self._unit_of_fits)
-        loss = Loss.of(budget, measure or ("pure" if budget.pure else "gdp")).grouped(group)
-        after = [totals.plus(loss) for totals in self.totals_by_block().values()]
-        next_measure: Measure = "pure" if limit.pure else "gdp"
-        left = largest(
-            lambda more: all(limits.admits(totals, more.grouped(group)) for totals in after),
-            next_measure,
-            replace(limit, relation=budget.relation),
-        )
+        before = tuple(self.totals_by_block().values())
+        loss = limits.admitted(before, self._forms(budget, measure))
+        after = before if loss is None else tuple(totals.plus(loss) for totals in before)
         spent = max(limits.spent(totals) for totals in after)
+        left = self._largest(replace(limit, relation=budget.relation), totals=after)
         return {"fits_left": count, "spent": display.finite(spent), "remaining": left}
 
-    def _largest(self, measure: Measure, budget: Budget, group: int = 1) -> float:
-        """Find the largest ε of a release that would be admitted now."""
-        every = self.totals_by_block().values()
+    def _largest(
+        self,
+        budget: Budget,
+        measure: Measure | None = None,
+        group: int | None = None,
+        totals: Sequence[Totals] | None = None,
+    ) -> float:
+        """Find the largest ε of a release that would be admitted now, or after these totals."""
+        every = tuple(self.totals_by_block().values()) if totals is None else totals
         limits = self._limits()
         return largest(
-            lambda loss: all(limits.admits(t, loss.grouped(group)) for t in every),
-            measure,
-            budget,
+            lambda b: limits.admitted(every, self._forms(b, measure, group)) is not None, budget
         )
+
+    def _explained(self) -> dict[str, Any]:
+        """Return why no fit at the limit's δ is left, and what fits at a smaller δ, if any."""
+        limits = self._limits()
+        taken = max((t.delta for t in self.totals_by_block().values()), default=Fraction(0))
+        known: dict[str, Any] = {"delta_taken": float(taken), "delta_share": float(limits.delta)}
+        if taken < limits.delta:
+            half = float(f"{float(limits.delta - taken) / 2:.0e}")  # leaves some for another
+            at = replace(self._next_fit(), delta=half)
+            if (most := self._largest(at)) > 0:
+                known["at_smaller_delta"] = {"epsilon": most, "delta": half}
+        return known
 
     # ---- charges
 
@@ -291,7 +308,7 @@ class Dataset:
         self, kind: str, loss: Loss, budget: Budget, unit: str, *, entered: bool = False
     ) -> int:
         group = self.settings.group(budget.relation, unit)
-        charged = loss.grouped(group)
+        forms = loss.forms(budget, group)
         details = {name: display.plain(value) for name, value in self.details.items()}
         with self.book.begin(write=True) as transaction:
             state = transaction.state(self.name)
@@ -304,12 +321,15 @@ class Dataset:
                     "in dataset.in_blocks('2026-01')."
                 )
             totals = {b: _totals(transaction, state, self.name, b) for b in self.blocks}
-            after = {block: found.plus(charged) for block, found in totals.items()}
             limits = settings.limits if kind == "reserve" else None
-            if limits is None or all(limits.admits(found, charged) for found in totals.values()):
+            charged = forms[0] if limits is None else limits.admitted(totals.values(), forms)
+            if charged is not None:
+                after = {block: found.plus(charged) for block, found in totals.items()}
+                if limits is not None and charged.delta > limits.delta:
+                    self._warn_of_last(charged, limits)
                 content = {
                     "blocks": list(self.blocks),
-                    "loss": loss.to_dict(),
+                    "loss": (loss if charged == forms[0] else charged).to_dict(),
                     "charged": charged.to_dict(),
                     "group": group,
                     "relation": str(budget.relation),
@@ -325,6 +345,18 @@ class Dataset:
                     transaction.point(self.name, block, state[self.name, block][0], event.seq)
                 return event.seq
         raise BudgetExceeded(self._refusal(loss, budget, group, totals))
+
+    def _warn_of_last(self, charged: Loss, limits: Limits) -> None:
+        """Warn, before it is written, that a first entry takes δ that nothing can follow."""
+        if charged.total >= limits.budget.epsilon:
+            return  # the whole limit, in ε as well
+        warnings.warn(
+            f"This release takes δ = {float(charged.delta):.3g}. Of the limit of {self.name!r}, "
+            f"δ = {float(limits.delta):.3g} is set aside for releases known by (ε, δ) only: it "
+            "is admitted as the first one, and nothing can follow. With a delta of at most half "
+            "of that, the rest of ε stays usable.",
+            stacklevel=2,
+        )
 
     def _refusal(self, loss: Loss, budget: Budget, group: int, totals: Mapping[str, Totals]) -> str:
         limits = self._limits()
@@ -342,7 +374,7 @@ class Dataset:
                 f" Its solver has a δ of its own, for which {left:.3g} is left: use a smaller "
                 "delta, or a solver that composes in Gaussian DP or zCDP."
             )
-        most = self._largest(loss.measure, budget, group)
+        most = self._largest(budget, loss.measure, group)
         if most > 0:
             text += f" The largest ε that still fits, at the same δ, is {most:g}."
         else:
@@ -410,6 +442,7 @@ class Dataset:
         }
         if limit is not None:
             known |= {"spent": display.finite(self.spent), "remaining": self.remaining}
+            known |= {} if known["remaining"] else self._explained()
         if settings.divided:
             every = self.totals_by_block()
             known["blocks"] = {

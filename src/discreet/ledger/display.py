@@ -99,6 +99,22 @@ def text(known: dict[str, Any]) -> str:
     spent = "more than the limit" if known["spent"] is None else f"ε = {known['spent']:.4g}"
     return (
         f"{head}, {spent} spent of ε = {limit['epsilon']:g} at δ = {limit['delta']:g} "
-        f"(per {known['unit']}, {known['relation']}); the next fit may have up to "
-        f"ε = {known['remaining']:g}"
+        f"(per {known['unit']}, {known['relation']}); {following(known)}"
     )
+
+
+def following(known: dict[str, Any]) -> str:
+    """Write what the next fit may have, or why there is none."""
+    if known["remaining"] > 0:
+        return f"the next fit may have up to ε = {known['remaining']:g}"
+    if (at := known.get("at_smaller_delta")) is not None:
+        return (
+            f"the next fit may have up to ε = {at['epsilon']:g} at δ = {at['delta']:g}, and none "
+            f"at δ = {known['limit']['delta']:g}"
+        )
+    if known["delta_taken"] > known["delta_share"]:
+        return (
+            f"no other fit is possible: releases known by (ε, δ) only took "
+            f"δ = {known['delta_taken']:.3g}, and {known['delta_share']:.3g} is set aside for them"
+        )
+    return "no other fit is possible"

@@ -10,7 +10,7 @@ whole limit. Proof: docs/proofs/ledger.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -48,6 +48,17 @@ class Loss:
         """Return the loss of a release that spends a whole budget in a measure."""
         delta = Fraction(budget.delta) if measure == "approximate" else Fraction(0)
         return cls(measure, budget.total(measure), delta)
+
+    def forms(self, budget: Budget, group: int) -> tuple[Loss, ...]:
+        """Return the ways to enter a release that keeps ``budget``, for ``group`` rows.
+
+        Besides its own measure that is (ε, δ), which adds up with others known by (ε, δ) only.
+        """
+        own = (self.grouped(group),)
+        if group > 1 or budget.pure or self.measure not in ("gdp", "zcdp"):
+            return own
+        implied = self.total <= budget.total(self.measure)
+        return (*own, Loss.of(budget, "approximate")) if implied else own
 
     def grouped(self, size: int) -> Loss:
         """Return the loss for ``size`` differing rows where this one is for one (group privacy).
@@ -198,6 +209,11 @@ class Limits:
         """Return True if an entry may follow those before."""
         return self.holds(before.plus(loss)) or (before.entries == 0 and self._whole(loss))
 
+    def admitted(self, before: Iterable[Totals], forms: Iterable[Loss]) -> Loss | None:
+        """Return the first way to count an entry that may follow all of these totals, or None."""
+        every = tuple(before)
+        return next((f for f in forms if all(self.admits(totals, f) for totals in every)), None)
+
     def _whole(self, loss: Loss) -> bool:
         """Return True if one release alone keeps the limit."""
         if loss.measure == "approximate":
@@ -254,14 +270,14 @@ def _down(exact: Fraction) -> float:
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
 
 
-def largest(fits: Callable[[Loss], bool], measure: Measure, budget: Budget) -> float:
-    """Find the largest ε, rounded down to four digits, of a release that fits, or 0.
+def largest(fits: Callable[[Budget], bool], budget: Budget) -> float:
+    """Find the largest ε, rounded down to four digits, of a budget that fits, or 0.
 
-    The release composes in ``measure`` and has the δ and relation of ``budget``.
+    Its δ and relation are those of ``budget``.
     """
 
     def at(epsilon: float) -> bool:
-        return epsilon > 0 and fits(Loss.of(replace(budget, epsilon=epsilon), measure))
+        return epsilon > 0 and fits(replace(budget, epsilon=epsilon))
 
     low, high = 0.0, budget.epsilon
     while at(high) and high < 1e6:

@@ -16,11 +16,12 @@ scikit-learn                  discreet
 ``C``                         ``alpha = 1 / (n * C)``, as the loss is a mean and not a sum
 ``penalty``, ``l1_ratio``     L2 only; for sparse weights ``solver="frank-wolfe"``
 ``fit_intercept``             the same; the intercept is part of the penalty
-``class_weight``              a dict; ``"balanced"`` is paid for by the budget
-``solver``                    ``"auto"``, or the name of a private method (:doc:`/solvers`)
+``class_weight``              the same; ``"balanced"`` is paid for by the budget
+``solver``                    ``solver="auto"``, or another private method (:doc:`/solvers`)
 ``tol``, ``max_iter``         settings of a solver object, such as ``GD(iterations=100)``
 ``warm_start``, ``n_jobs``    (none)
-``random_state``              for tests only: noise that can be predicted protects nobody
+``verbose``                   the same: a bar of passes and spent budget
+``random_state``              the same, for tests only: predictable noise protects nobody
 ``sample_weight`` of ``fit``  the same, as public numbers
 (none)                        ``groups`` of ``fit``: whose row each row is (:doc:`/units`)
 ============================  ====================================================================

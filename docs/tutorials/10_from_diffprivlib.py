@@ -18,7 +18,7 @@ diffprivlib           discreet
 ``fit_intercept``     ``fit_intercept``
 ``tol``               (none): a certificate decides whether a minimum is good enough
 ``max_iter``          (none)
-``verbose``           ``progress``, a function
+``verbose``           ``verbose``, a bar; ``progress`` takes a function
 ``warm_start``        (none)
 ``n_jobs``            (none)
 ``random_state``      ``random_state``, for tests only: such a fit is not private, and says so
