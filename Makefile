@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
-	bench-speed docs lock release clean
+	bench-speed bench-guard bench-guard-update docs lock release clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -17,6 +17,8 @@ help:
 	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
 	@echo "make bench        run the quick form of every experiment and make a page of the results"
 	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
+	@echo "make bench-guard  fail if scores, seconds or memory of a small suite got worse (5 minutes)"
+	@echo "make bench-guard-update  write what bench-guard compares with: bench/results/guard.parquet"
 	@echo "make lock         write requirements.lock: versions and hashes of all dependencies"
 	@echo "make release      build, check, materials and checksums in out/release (REPOSITORY=https://…)"
 	@echo "make docs         build the documentation into out/docs: runs all tutorials, checks all links"
@@ -94,6 +96,12 @@ bench: .venv/.bench
 
 bench-speed: .venv/.bench
 	$(BIN)/python -m discreet_bench.speed
+
+bench-guard: .venv/.bench
+	OMP_NUM_THREADS=1 $(BIN)/python -m discreet_bench.guard
+
+bench-guard-update: .venv/.bench
+	OMP_NUM_THREADS=1 $(BIN)/python -m discreet_bench.guard --update
 
 lock: .venv/.release
 	$(BIN)/uv pip compile pyproject.toml --extra cli --extra report --universal --upgrade \

@@ -283,7 +283,12 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
     }
 
 
-def compare(before: pd.DataFrame, after: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
+def compare(
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    measure: str = "accuracy",
+    overlap: float | None = None,
+) -> pd.DataFrame:
     """Compare two files of runs, line by line.
 
     Parameters
@@ -292,6 +297,8 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, measure: str = "accuracy"
         Runs. Grids count with their best setting; several settings of another line are averaged.
     measure : str
         One of `discreet_bench.runs.MEASURES`.
+    overlap : float, optional
+        Test rows per training row, 0 if repeats share no rows. Default: that of splits.
 
     Returns
     -------
@@ -306,13 +313,14 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, measure: str = "accuracy"
         the line. Of lines that did not change, one in twenty at most is expected to be called
         better or worse.
     """
+    overlap = _overlap(measure) if overlap is None else overlap
     keys = [*PROBLEM, "line"]
     sides = [_per_repeat(best_settings(runs, measure), measure) for runs in (before, after)]
     both = sides[0].merge(
         sides[1], how="outer", on=[*keys, "n", "repeat", "seed"], suffixes=("_before", "_after")
     )
     rows = [
-        dict(zip(keys, key, strict=True)) | _change(group, measure)
+        dict(zip(keys, key, strict=True)) | _change(group, measure, overlap)
         for key, group in both.groupby(keys, dropna=False)
     ]
     return pd.DataFrame(rows, columns=[*keys, *_CHANGE])
@@ -323,11 +331,11 @@ _CHANGE = (
 )  # fmt: skip
 
 
-def _change(group: pd.DataFrame, measure: str) -> dict[str, object]:
+def _change(group: pd.DataFrame, measure: str, overlap: float) -> dict[str, object]:
     first, second = (group[f"value_{side}"].to_numpy() for side in ("before", "after"))
     shared = int((np.isfinite(first) & np.isfinite(second)).sum())
     pairs = shared > 1 or (shared == 1 and len(group) == 1)
-    found = paired(first, second, _overlap(measure)) if pairs else apart(first, second)
+    found = paired(first, second, overlap) if pairs else apart(first, second)
     in_before, in_after = (group[f"failed_{side}"].notna().any() for side in ("before", "after"))
     if not in_after or not in_before:
         verdict = "new" if in_after else "gone"

@@ -16,16 +16,32 @@ import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from discreet_bench.datasets.sources import cache_folder
 
-__all__ = ["RIVALS", "Rival", "folder", "install", "python_of", "ready"]
+__all__ = ["RIVALS", "Library", "Rival", "folder", "install", "python_of", "ready"]
 
 PIP_SECONDS = 3600
 """Time limit of pip; torch is large."""
 
 _SCRIPTS = Path(__file__).parent / "scripts"
+
+
+class Library(Protocol):
+    """Anything that is installed from packages into an environment of its own."""
+
+    @property
+    def name(self) -> str:
+        """Name of the environment."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Requirements for pip, with ranges of versions."""
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules that must be importable afterwards."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +153,12 @@ def folder() -> Path:
     return cache_folder() / "rivals"
 
 
-def python_of(rival: Rival) -> Path:
+def python_of(rival: Library) -> Path:
     """Return the path of the library's Python, whether it exists yet or not."""
     return _python(folder() / _name(rival))
 
 
-def ready(rival: Rival) -> str | None:
+def ready(rival: Library) -> str | None:
     """Return why a library cannot be used here, or None if it can; starts nothing."""
     if python_of(rival).exists():
         return None
@@ -152,7 +168,7 @@ def ready(rival: Rival) -> str | None:
     )
 
 
-def install(rival: Rival) -> str | None:
+def install(rival: Library) -> str | None:
     """Install a library in an environment of its own, unless it is there.
 
     Returns why that could not be done, or None. A failure leaves nothing behind.
@@ -206,7 +222,7 @@ def _move(made: Path, target: Path) -> None:
             raise
 
 
-def _name(rival: Rival) -> str:
+def _name(rival: Library) -> str:
     wanted = "\n".join((*rival.packages, sys.version.split()[0], sys.platform))
     return f"{rival.name}-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
 
