@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from discreet_bench.problem import Problem, Result
 from discreet_bench.rivals.environments import RIVALS, Rival, python_of, ready
 
-__all__ = ["DENSE_BYTES", "Answer", "Claim", "RivalSolver", "fit"]
+__all__ = ["DENSE_BYTES", "Answer", "Claim", "RivalSolver", "fit", "recomputed_epsilon"]
 
 DENSE_BYTES = 4 << 30
 """Sparse rows are refused if they take more than this as a dense array."""
@@ -27,7 +29,7 @@ _WORKER = Path(__file__).parent / "scripts" / "worker.py"
 
 @dataclass(frozen=True)
 class Claim:
-    """Privacy claim of a library, not checked here.
+    """Privacy claim of a library; `recomputed_epsilon` checks what can be checked.
 
     Attributes
     ----------
@@ -37,12 +39,46 @@ class Claim:
         ``"add_remove"``, ``"replace_one"``, or None.
     words
         The claim in a sentence, with its conditions.
+    mechanisms
+        Noise multiplier, sampling rate and number of uses of each Gaussian mechanism of the fit, if
+        these are all that it used.
     """
 
     epsilon: float | None
     delta: float | None
     relation: str | None
     words: str
+    mechanisms: Sequence[Sequence[float]] = ()
+
+
+@lru_cache(maxsize=64)
+def _epsilon(mechanisms: tuple[tuple[float, ...], ...], delta: float, grid: float) -> float:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    whole = pld.identity(value_discretization_interval=grid)
+    for noise, rate, count in mechanisms:
+        if rate < 1:
+            step = pld.from_gaussian_mechanism(
+                noise, sampling_prob=rate, value_discretization_interval=grid
+            )
+            part = step.self_compose(int(count))
+        else:  # exact: one Gaussian of this noise
+            part = pld.from_gaussian_mechanism(
+                noise / count**0.5, value_discretization_interval=grid
+            )
+        whole = whole.compose(part)
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+def recomputed_epsilon(claim: Claim) -> float:
+    """Bound the ε of a claim's mechanisms at its δ with dp-accounting, for one row more or less.
+
+    NaN if the library used something besides Gaussian noise, for which there is no event.
+    """
+    if not claim.mechanisms or claim.epsilon is None or not claim.delta:
+        return float("nan")
+    mechanisms = tuple(tuple(float(each) for each in use) for use in claim.mechanisms)
+    return _epsilon(mechanisms, claim.delta, 1e-4 * min(1.0, claim.epsilon))
 
 
 @dataclass(frozen=True)
@@ -89,6 +125,7 @@ def fit(
     intercept: bool = True,
     seed: int | None = None,
     classes: int | None = None,
+    groups: Sequence[tuple[int, int]] = (),
     timeout: float = 600.0,
 ) -> Answer:
     """Fit a library's model on training rows and score test rows.
@@ -118,6 +155,8 @@ def fit(
         Makes the fit repeatable and its noise known: for measurements only.
     classes : int, optional
         K, if some class may have no training row.
+    groups : sequence of pairs
+        First and last column (exclusive) of each list of categories that is one-hot encoded.
     timeout : float
         Seconds for the whole process.
 
@@ -156,6 +195,7 @@ def fit(
         "bounds": limits.tolist(),
         "max_norm": max_norm,
         "intercept": intercept,
+        "groups": [list(group) for group in groups],
     }
     arrays = {"X_train": _dense(X_train), "y_train": y, "X_test": _dense(X_test)}
     return _ask(known, arrays, request, timeout)

@@ -8,7 +8,9 @@ Only numpy is needed beside the library. SCRIPT is a file with
 - ``settings(request, n, d)``, what will be set, as plain data;
 - ``fit(X, y, request, settings)``, the fitted model, which is what is timed;
 - ``probabilities(model, X)``, an array with a column for each of the returned codes;
-- ``claim(request, model)``, what the library says of its privacy.
+- ``claim(request, model)``, what the library says of its privacy, and under ``mechanisms`` the
+  Gaussian mechanisms that it used, if these are all: triples of noise multiplier, sampling rate and
+  number of uses.
 """
 
 import importlib.util
