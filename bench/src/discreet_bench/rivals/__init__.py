@@ -10,9 +10,16 @@ discreet_bench.rivals`` compares them with the default.
 """
 
 from discreet_bench.rivals.environments import RIVALS, Rival, folder, install, ready
-from discreet_bench.rivals.solver import Answer, Claim, RivalSolver, fit, recomputed_epsilon
+from discreet_bench.rivals.solver import (
+    Answer,
+    Claim,
+    RivalSolver,
+    fit,
+    fit_budgets,
+    recomputed_epsilon,
+)
 
 __all__ = [
-    "RIVALS", "Answer", "Claim", "Rival", "RivalSolver", "fit", "folder", "install", "ready",
-    "recomputed_epsilon",
+    "RIVALS", "Answer", "Claim", "Rival", "RivalSolver", "fit", "fit_budgets", "folder", "install",
+    "ready", "recomputed_epsilon",
 ]  # fmt: skip

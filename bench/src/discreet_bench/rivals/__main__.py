@@ -35,7 +35,7 @@ from discreet_bench.records import (
     write,
 )
 from discreet_bench.rivals.environments import RIVALS, install
-from discreet_bench.rivals.solver import fit, recomputed_epsilon
+from discreet_bench.rivals.solver import fit_budgets, recomputed_epsilon
 from discreet_bench.tabular import Tabular, tabular
 
 __all__ = ["EPSILONS", "METHODS", "TABLES", "Run", "main", "measure", "tables"]
@@ -93,54 +93,62 @@ def _scored(run: Run, y: NDArray[np.int64], chances: NDArray[np.float64]) -> Run
     )
 
 
-def _default(run: Run, data: Tabular, split: Split) -> Run:
+def _default(runs: Sequence[Run], data: Tabular, split: Split) -> Iterator[Run]:
     """Fit the default, which knows the bounds of numeric columns as DP-EBM does."""
-    model = LogisticRegression(
-        run.epsilon, run.delta, relation=run.relation, classes=[0, 1], numeric=data.numeric
-    )
-    start = time.perf_counter()
-    model.fit(split.X, split.y)
-    seconds = time.perf_counter() - start
-    recomputed = check(model.guarantee_, run.epsilon, run.delta)
-    run = replace(
-        run, seconds=seconds, claimed=float(model.guarantee_.epsilon), recomputed=recomputed
-    )
-    return _scored(run, split.y_test, model.predict_proba(split.X_test))
+    for run in runs:
+        model = LogisticRegression(
+            run.epsilon, run.delta, relation=run.relation, classes=[0, 1], numeric=data.numeric
+        )
+        start = time.perf_counter()
+        model.fit(split.X, split.y)
+        seconds = time.perf_counter() - start
+        recomputed = check(model.guarantee_, run.epsilon, run.delta)
+        claimed = float(model.guarantee_.epsilon)
+        found = replace(run, seconds=seconds, claimed=claimed, recomputed=recomputed)
+        yield _scored(found, split.y_test, model.predict_proba(split.X_test))
 
 
-def _majority(run: Run, data: Tabular, split: Split) -> Run:
+def _majority(runs: Sequence[Run], data: Tabular, split: Split) -> Iterator[Run]:
     share = np.full((len(split.y_test), 2), split.y.mean())
-    return _scored(replace(run, seconds=0.0), split.y_test, share)
+    for run in runs:
+        yield _scored(replace(run, seconds=0.0), split.y_test, share)
 
 
-def _rival(run: Run, data: Tabular, split: Split) -> Run:
+def _rival(runs: Sequence[Run], data: Tabular, split: Split) -> Iterator[Run]:
     """Fit another library in its own process; a refusal becomes the run's problem."""
-    private = RIVALS[run.method].private
+    method, relation = runs[0].method, runs[0].relation
     try:
-        answer = fit(
-            run.method,
+        answers = fit_budgets(
+            method,
             split.X,
             split.y,
             split.X_test,
-            epsilon=run.epsilon if private else 1.0,
-            delta=run.delta,
-            relation=run.relation or RELATIONS[0],
+            epsilons=[run.epsilon if RIVALS[method].private else 1.0 for run in runs],
+            delta=runs[0].delta,
+            relation=relation or RELATIONS[0],
             bounds=np.tile([0.0, 1.0], (split.X.shape[1], 1)),
             max_norm=data.max_norm,
             groups=data.groups,
             classes=2,
-            seed=run.seed,
+            seed=runs[0].seed,
+            timeout=3600.0,
         )
     except (RuntimeError, TimeoutError) as error:
-        return replace(run, problem=str(error).splitlines()[0])
-    claimed = answer.claim.epsilon
-    run = replace(
-        run,
-        seconds=answer.seconds,
-        claimed=math.nan if claimed is None else claimed,
-        recomputed=recomputed_epsilon(answer.claim),
-    )
-    return _scored(run, split.y_test, answer.scores)
+        if len(runs) == 1:
+            yield replace(runs[0], problem=str(error).splitlines()[0])
+        else:  # one refused: find out which
+            for run in runs:
+                yield from _rival([run], data, split)
+        return
+    for run, answer in zip(runs, answers, strict=True):
+        claimed = answer.claim.epsilon
+        found = replace(
+            run,
+            seconds=answer.seconds,
+            claimed=math.nan if claimed is None else claimed,
+            recomputed=recomputed_epsilon(answer.claim),
+        )
+        yield _scored(found, split.y_test, answer.scores)
 
 
 def measure(
@@ -150,17 +158,19 @@ def measure(
     data = tabular(name)
     if sp.issparse(data.X):
         data = replace(data, X=data.X.toarray())
+    ways: dict[str, Callable[..., Iterator[Run]]] = {OWN: _default, "majority": _majority}
+    nothing = (math.nan,) * 5
     for seed in range(seeds):
         split = Split.of(data, seed)
         delta = len(split.y) ** -2.0
         for method, relation in METHODS:
-            for epsilon in epsilons if relation else (math.inf,):
-                nothing = (math.nan,) * 5
-                run = Run(name, method, relation, epsilon, seed, delta, *nothing)
-                if method not in methods or run.key in done:
-                    continue
-                ways: dict[str, Callable[..., Run]] = {OWN: _default, "majority": _majority}
-                yield ways.get(method, _rival)(run, data, split)
+            runs = [
+                Run(name, method, relation, epsilon, seed, delta, *nothing)
+                for epsilon in (epsilons if relation else (math.inf,))
+            ]
+            missing = [run for run in runs if run.key not in done]
+            if method in methods and missing:
+                yield from ways.get(method, _rival)(missing, data, split)
 
 
 def _cells(runs: Sequence[Run], key: tuple[str, str], score: str, digits: int) -> list[str]:

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from discreet_bench.problem import Problem, Result
 from discreet_bench.rivals.environments import RIVALS, Rival, python_of, ready
 
-__all__ = ["DENSE_BYTES", "Answer", "Claim", "RivalSolver", "fit", "recomputed_epsilon"]
+__all__ = [
+    "DENSE_BYTES",
+    "Answer",
+    "Claim",
+    "RivalSolver",
+    "fit",
+    "fit_budgets",
+    "recomputed_epsilon",
+]
 
 DENSE_BYTES = 4 << 30
 """Sparse rows are refused if they take more than this as a dense array."""
@@ -110,12 +118,19 @@ class Answer:
 
 
 def fit(
+    rival: Rival | str, X_train: Any, y_train: Any, X_test: Any, *, epsilon: float, **settings: Any
+) -> Answer:
+    """Fit a library's model on training rows and score test rows, as `fit_budgets` does."""
+    return fit_budgets(rival, X_train, y_train, X_test, epsilons=[epsilon], **settings)[0]
+
+
+def fit_budgets(
     rival: Rival | str,
     X_train: Any,
     y_train: Any,
     X_test: Any,
     *,
-    epsilon: float,
+    epsilons: Sequence[float],
     delta: float,
     relation: str,
     bounds: Any,
@@ -127,8 +142,8 @@ def fit(
     classes: int | None = None,
     groups: Sequence[tuple[int, int]] = (),
     timeout: float = 600.0,
-) -> Answer:
-    """Fit a library's model on training rows and score test rows.
+) -> list[Answer]:
+    """Fit a library's model once per ε, all in one process, and score test rows.
 
     Parameters
     ----------
@@ -138,8 +153,8 @@ def fit(
         Rows. Sparse ones are made dense, up to `DENSE_BYTES`.
     y_train : array
         Codes 0, …, K - 1.
-    epsilon, delta, relation
-        The budget that the library is given.
+    epsilons, delta, relation
+        The budgets that the library is given.
     bounds : array of shape (d, 2)
         Public bounds of the columns.
     loss : str
@@ -163,7 +178,7 @@ def fit(
     Raises
     ------
     RuntimeError
-        If the library is not installed or its fit failed.
+        If the library is not installed or a fit failed.
     TimeoutError
         If it took too long.
     ValueError
@@ -173,7 +188,7 @@ def fit(
     y = np.asarray(y_train, dtype=np.int64)
     n_classes = int(y.max()) + 1 if classes is None else classes
     limits = np.asarray(bounds, dtype=np.float64)
-    problem = {"epsilon": epsilon, "delta": delta, "relation": relation, "loss": loss}
+    problem = {"delta": delta, "relation": relation, "loss": loss}
     refused = known.refusal({**problem, "n_classes": n_classes})
     if refused is not None:
         raise ValueError(refused)
@@ -198,24 +213,26 @@ def fit(
         "groups": [list(group) for group in groups],
     }
     arrays = {"X_train": _dense(X_train), "y_train": y, "X_test": _dense(X_test)}
-    return _ask(known, arrays, request, timeout)
+    return _ask(known, arrays, [{**request, "epsilon": each} for each in epsilons], timeout)
 
 
 def _ask(
-    rival: Rival, arrays: dict[str, NDArray[Any]], request: dict[str, Any], timeout: float
-) -> Answer:
+    rival: Rival, arrays: dict[str, NDArray[Any]], requests: list[dict[str, Any]], timeout: float
+) -> list[Answer]:
     with tempfile.TemporaryDirectory(prefix="discreet-rival-") as name:
         place = Path(name)
         for key, array in arrays.items():
             np.save(place / f"{key}.npy", array)
-            request[key] = str(place / f"{key}.npy")
-        request |= {"scores": str(place / "scores.npy"), "answer": str(place / "answer.json")}
-        (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        files = {key: str(place / f"{key}.npy") for key in arrays}
+        for j, request in enumerate(requests):
+            out = {"scores": str(place / f"scores-{j}.npy"), "answer": str(place / f"{j}.json")}
+            text = json.dumps({**request, **files, **out})
+            (place / f"request-{j}.json").write_text(text, encoding="utf-8")
         # -I: only the library's own environment, nothing from here
         command = [str(python_of(rival)), "-I", str(_WORKER), str(rival.script)]
         try:
             done = subprocess.run(
-                [*command, str(place / "request.json")],
+                [*command, *(str(place / f"request-{j}.json") for j in range(len(requests)))],
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -231,13 +248,19 @@ def _ask(
             said = done.stderr.strip().splitlines()
             last = said[-1] if said else f"it ended with code {done.returncode} and no message"
             raise RuntimeError(f"{rival.name} failed: {last}")
-        answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
-        scores = np.load(place / "scores.npy")
-    expected = (arrays["X_test"].shape[0], request["classes"])
+        expected = (arrays["X_test"].shape[0], requests[0]["classes"])
+        return [
+            _answer(rival, place / f"{j}.json", np.load(place / f"scores-{j}.npy"), expected)
+            for j in range(len(requests))
+        ]
+
+
+def _answer(rival: Rival, path: Path, scores: NDArray[Any], expected: tuple[int, int]) -> Answer:
     if scores.shape != expected or not np.isfinite(scores).all():
         raise RuntimeError(
             f"{rival.name} gave scores of shape {scores.shape} for {expected}, or not all finite."
         )
+    answer = json.loads(path.read_text(encoding="utf-8"))
     peak = answer["peak_mb"]
     return Answer(
         scores=scores,
