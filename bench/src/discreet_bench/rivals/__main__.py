@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -213,18 +214,20 @@ def tables(runs: Sequence[Run], score: str, digits: int) -> str:
 
 def losses(runs: Sequence[Run], score: str, digits: int) -> tuple[int, int, str]:
     """Return the cells where the default is best, all cells, and a list of the others."""
-    cells = [(t, r, e) for t in TABLES for r in RELATIONS for e in EPSILONS]
+    own = {(r.table, r.relation, r.epsilon) for r in runs if r.method == OWN}
+    cells = [c for c in product(TABLES, RELATIONS, EPSILONS) if c in own]
     others = []
     for name, relation, epsilon in cells:
         found = [r for r in runs if (r.table, r.epsilon) == (name, epsilon)]
         best = _best(found, relation, epsilon, score)
-        if best in (OWN, ""):
+        if best == OWN:
             continue
-        own, rival = (
+        mine, theirs = (
             {r.seed: getattr(r, score) for r in found if (r.method, r.relation) == (m, relation)}
             for m in (OWN, best)
         )
-        gap = mean_and_deviation((rival[s] - own[s] for s in own.keys() & rival.keys()), digits)
+        leads = (theirs[s] - mine[s] for s in mine.keys() & theirs.keys())
+        gap = mean_and_deviation(leads, digits)
         label = METHODS[best, relation]
         others.append(f"- {name}, ε = {epsilon:g}, {WORDS[relation]}: {label} leads by {gap}.")
     return len(cells) - len(others), len(cells), "\n".join(others)
