@@ -1,16 +1,24 @@
 """Other libraries: environments, calls, and the benchmark's solvers for them."""
 
+import math
+import runpy
 import sys
 import threading
+import types
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+from dp_accounting.rdp import RdpAccountant
 
+from discreet.accounting.conversions import epsilon_from_mu
 from discreet_bench import rivals
 from discreet_bench.rivals import RIVALS, Rival, environments, solver
+from discreet_bench.rivals import __main__ as comparison
+from discreet_bench.tabular import Tabular
 
 SCRIPT = """
 import os, sys, time, warnings
@@ -181,6 +189,91 @@ def test_a_rival_that_is_not_installed_is_named(rows, cache):
         rivals.fit("opacus", *rows, **problem())
 
 
+def test_several_budgets_are_fitted_in_one_process(fake, rows):
+    line = "return np.array([os.getpid(), request['epsilon']])"
+    answers = rivals.fit_budgets(
+        fake(line), *rows, epsilons=[0.5, 2.0], delta=1e-6, relation="add_remove",
+        bounds=[[0.0, 1.0]] * 3,
+    )  # fmt: skip
+    assert [answer.scores[0, 1] for answer in answers] == [0.5, 2.0]
+    assert [answer.claim.epsilon for answer in answers] == [0.5, 2.0]
+    assert answers[0].scores[0, 0] == answers[1].scores[0, 0]
+
+
+# -- claims
+
+
+def test_a_claim_of_gaussian_mechanisms_is_recomputed():
+    claim = rivals.Claim(1.0, 1e-6, "add_remove", "", [(8.0, 1.0, 1), (16.0, 1.0, 100)])
+    exact = epsilon_from_mu(math.sqrt(1 / 64 + 100 / 256), 1e-6)
+    assert rivals.recomputed_epsilon(claim) == pytest.approx(exact, rel=0.01)
+
+
+def test_a_claim_of_sampled_steps_is_recomputed():
+    claim = rivals.Claim(1.0, 1e-5, "add_remove", "", [(1.5, 0.05, 200)])
+    accountant = RdpAccountant()
+    accountant.compose(PoissonSampledDpEvent(0.05, GaussianDpEvent(1.5)), 200)
+    bound = accountant.get_epsilon(1e-5)
+    assert 0.75 * bound < rivals.recomputed_epsilon(claim) < bound
+
+
+def test_a_claim_without_gaussian_mechanisms_cannot_be_recomputed():
+    assert np.isnan(rivals.recomputed_epsilon(rivals.Claim(1.0, 0.0, "replace_one", "")))
+    assert np.isnan(rivals.recomputed_epsilon(rivals.Claim(None, None, None, "")))
+
+
+def test_categories_are_one_column_for_dp_ebm(monkeypatch):
+    library = types.ModuleType("interpret.privacy")
+    library.DPExplainableBoostingClassifier = None
+    monkeypatch.setitem(sys.modules, "interpret", types.ModuleType("interpret"))
+    monkeypatch.setitem(sys.modules, "interpret.privacy", library)
+    script = runpy.run_path(str(RIVALS["dp-ebm"].script))
+    X = np.array([[0.3, 1, 0, 0, 0.7, 0, 1], [0.4, 0, 0, 1, 0.8, 0, 0]])
+    table, kinds, single = script["columns"](X, [[1, 4], [5, 7]])
+    np.testing.assert_array_equal(table, [[0.3, 0.7, 1, 2], [0.4, 0.8, 3, 0]])
+    assert kinds == ["continuous", "continuous", "nominal", "nominal"]
+    assert single.tolist() == [0, 4]
+
+
+# -- the comparison
+
+
+def made(method, epsilon, accuracy, relation="add_remove", seeds=3, problem=""):
+    return [
+        comparison.Run("adult", method, relation, epsilon, seed, 1e-9, accuracy + seed, 0.5, 1.0,
+                       epsilon, 0.9 * epsilon, problem)
+        for seed in range(seeds)
+    ]  # fmt: skip
+
+
+def test_a_cell_in_which_a_rival_leads_is_listed():
+    runs = [*made("discreet", 1.0, 80.0), *made("opacus", 1.0, 79.0), *made("dp-ebm", 1.0, 83.0)]
+    won, cells, others = comparison.losses(runs, "accuracy", 2)
+    assert (won, cells) == (0, 1)
+    assert others == "- adult, ε = 1, add/remove: DP-EBM leads by 3.00 ± 0.00."
+    table = comparison.tables(runs, "accuracy", 2)
+    assert "| adult | add/remove | DP-EBM | – | – | **84.00 ± 1.00** | – |" in table
+    assert "| adult | add/remove | discreet | – | – | 81.00 ± 1.00 | – |" in table
+
+
+def test_a_refused_budget_is_shown_and_the_others_are_measured(fake, monkeypatch):
+    rival = fake("1 / (request['epsilon'] > 0.2)")
+    monkeypatch.setitem(RIVALS, "opacus", rival)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 3)).astype(np.float32)
+    small = Tabular("adult", X, (X[:, 0] > 0.6).astype(int))
+    monkeypatch.setattr(comparison, "tabular", lambda name: small)
+    done = {comparison.Run("adult", "opacus", "add_remove", 3.0, 0, *[0.0] * 6).key}
+    runs = list(comparison.measure("adult", 1, [0.1, 1.0, 3.0], ["opacus", "majority"], done))
+    assert [(run.method, run.epsilon) for run in runs] == [
+        ("opacus", 0.1), ("opacus", 1.0), ("majority", np.inf),
+    ]  # fmt: skip
+    assert runs[0].problem == "fake failed: ZeroDivisionError: division by zero"
+    assert runs[1].problem == ""
+    assert runs[1].accuracy == runs[2].accuracy
+    assert "| refused |" in comparison.tables(runs, "accuracy", 2)
+
+
 # -- which problems a library takes
 
 
@@ -215,7 +308,7 @@ def test_problems_that_a_library_takes(name, changes):
 
 
 def test_every_library_has_its_script():
-    assert set(RIVALS) == {"diffprivlib", "opacus", "dp-ebm", "scikit-learn"}
+    assert set(RIVALS) == {"diffprivlib", "opacus", "dp-ebm", "scikit-learn", "gradient-boosting"}
     assert all(rival.script.is_file() for rival in RIVALS.values())
 
 

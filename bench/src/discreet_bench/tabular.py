@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.tables import Categorical
 from discreet_bench.datasets import load
 from discreet_bench.datasets.catalogue import schema
 
@@ -76,7 +78,8 @@ class Tabular:
 
     ``bounds`` are public bounds of a numeric target; ``test`` is the number of last rows that the
     publisher keeps for testing, 0 if rows are split at random. ``numeric`` has the numeric columns
-    that have public bounds, as estimators take them.
+    that have public bounds, as estimators take them. ``groups`` are the first and last encoded
+    column (exclusive) of each list of categories: a row fills at most one of them with 1.
     """
 
     name: str
@@ -85,6 +88,13 @@ class Tabular:
     bounds: tuple[float, float] | None = None
     test: int = 0
     numeric: Mapping[int, Any] | None = None
+    groups: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def max_norm(self) -> float:
+        """Public bound on the norm of a row, where every column is between 0 and 1."""
+        spare = sum(stop - start - 1 for start, stop in self.groups)
+        return float(np.sqrt(self.X.shape[1] - spare))
 
 
 def _folder(name: str) -> Path:
@@ -102,6 +112,13 @@ def _one_hot(codes: NDArray[Any], levels: int) -> NDArray[np.float32]:
     return np.eye(levels, dtype=np.float32)[codes]
 
 
+def _spans(columns: Sequence[NDArray[Any]]) -> tuple[tuple[int, int], ...]:
+    """Return first and last column of each array of several columns, side by side."""
+    ends = np.cumsum([column.shape[1] for column in columns]).tolist()
+    pairs = zip([0, *ends[:-1]], ends, strict=True)
+    return tuple((start, stop) for start, stop in pairs if stop - start > 1)
+
+
 def _folktables(name: str, target: str) -> Tabular:
     folder = _folder("folktables")
     levels = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -112,7 +129,8 @@ def _folktables(name: str, target: str) -> Tabular:
     y = cells[:, names.index(target)]
     numeric = levels[target] > 2
     bounds = (0.0, levels[target] - 1.0) if numeric else None
-    return Tabular(name, np.hstack(columns), y, bounds, test=len(parts[1][1]))
+    groups = _spans(columns)
+    return Tabular(name, np.hstack(columns), y, bounds, test=len(parts[1][1]), groups=groups)
 
 
 def _chapter(code: str) -> int:
@@ -142,7 +160,7 @@ def _hospital() -> Tabular:
         columns.append(_one_hot(codes, len(CHAPTERS) + 4))
     y = (np.array(cells["readmitted"]) != "NO").astype(np.int64)
     X = np.hstack(columns).astype(np.float32)
-    return Tabular("hospital-visits", X, y, numeric=numeric)
+    return Tabular("hospital-visits", X, y, numeric=numeric, groups=_spans(columns))
 
 
 def _uci(name: str) -> Tabular:
@@ -164,7 +182,15 @@ def _catalogue(name: str, rows: int | None = None) -> Tabular:
         chosen = np.random.default_rng(0).permutation(len(y))[:rows]
         X, y = X[chosen], y[chosen]
     known = schema(name)
-    return Tabular(name, X, y, data.target_bounds, numeric=known.numeric if known else None)
+    if known is None:
+        return Tabular(name, X, y, data.target_bounds)
+    ends = list(accumulate((column.width for column in known.used.values()), initial=0))
+    groups = tuple(
+        (start, stop)
+        for start, stop, column in zip(ends, ends[1:], known.used.values(), strict=False)
+        if isinstance(column, Categorical) and stop - start > 1
+    )
+    return Tabular(name, X, y, data.target_bounds, numeric=known.numeric, groups=groups)
 
 
 TABLES: dict[str, Callable[[], Tabular]] = {

@@ -141,6 +141,13 @@ RIVALS: dict[str, Rival] = {
             _SCRIPTS / "scikit_learn.py",
             private=False,
         ),
+        Rival(
+            "gradient-boosting",
+            ("scikit-learn>=1.4",),
+            ("sklearn.ensemble",),
+            _SCRIPTS / "gradient_boosting.py",
+            private=False,
+        ),
     )
 }
 """The other libraries by name."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +19,15 @@ from numpy.typing import NDArray
 from discreet_bench.problem import Problem, Result
 from discreet_bench.rivals.environments import RIVALS, Rival, python_of, ready
 
-__all__ = ["DENSE_BYTES", "Answer", "Claim", "RivalSolver", "fit"]
+__all__ = [
+    "DENSE_BYTES",
+    "Answer",
+    "Claim",
+    "RivalSolver",
+    "fit",
+    "fit_budgets",
+    "recomputed_epsilon",
+]
 
 DENSE_BYTES = 4 << 30
 """Sparse rows are refused if they take more than this as a dense array."""
@@ -27,7 +37,7 @@ _WORKER = Path(__file__).parent / "scripts" / "worker.py"
 
 @dataclass(frozen=True)
 class Claim:
-    """Privacy claim of a library, not checked here.
+    """Privacy claim of a library; `recomputed_epsilon` checks what can be checked.
 
     Attributes
     ----------
@@ -37,12 +47,46 @@ class Claim:
         ``"add_remove"``, ``"replace_one"``, or None.
     words
         The claim in a sentence, with its conditions.
+    mechanisms
+        Noise multiplier, sampling rate and number of uses of each Gaussian mechanism of the fit, if
+        these are all that it used.
     """
 
     epsilon: float | None
     delta: float | None
     relation: str | None
     words: str
+    mechanisms: Sequence[Sequence[float]] = ()
+
+
+@lru_cache(maxsize=64)
+def _epsilon(mechanisms: tuple[tuple[float, ...], ...], delta: float, grid: float) -> float:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    whole = pld.identity(value_discretization_interval=grid)
+    for noise, rate, count in mechanisms:
+        if rate < 1:
+            step = pld.from_gaussian_mechanism(
+                noise, sampling_prob=rate, value_discretization_interval=grid
+            )
+            part = step.self_compose(int(count))
+        else:  # exact: one Gaussian of this noise
+            part = pld.from_gaussian_mechanism(
+                noise / count**0.5, value_discretization_interval=grid
+            )
+        whole = whole.compose(part)
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+def recomputed_epsilon(claim: Claim) -> float:
+    """Bound the ε of a claim's mechanisms at its δ with dp-accounting, for one row more or less.
+
+    NaN if the library used something besides Gaussian noise, for which there is no event.
+    """
+    if not claim.mechanisms or claim.epsilon is None or not claim.delta:
+        return float("nan")
+    mechanisms = tuple(tuple(float(each) for each in use) for use in claim.mechanisms)
+    return _epsilon(mechanisms, claim.delta, 1e-4 * min(1.0, claim.epsilon))
 
 
 @dataclass(frozen=True)
@@ -74,12 +118,19 @@ class Answer:
 
 
 def fit(
+    rival: Rival | str, X_train: Any, y_train: Any, X_test: Any, *, epsilon: float, **settings: Any
+) -> Answer:
+    """Fit a library's model on training rows and score test rows, as `fit_budgets` does."""
+    return fit_budgets(rival, X_train, y_train, X_test, epsilons=[epsilon], **settings)[0]
+
+
+def fit_budgets(
     rival: Rival | str,
     X_train: Any,
     y_train: Any,
     X_test: Any,
     *,
-    epsilon: float,
+    epsilons: Sequence[float],
     delta: float,
     relation: str,
     bounds: Any,
@@ -89,9 +140,10 @@ def fit(
     intercept: bool = True,
     seed: int | None = None,
     classes: int | None = None,
+    groups: Sequence[tuple[int, int]] = (),
     timeout: float = 600.0,
-) -> Answer:
-    """Fit a library's model on training rows and score test rows.
+) -> list[Answer]:
+    """Fit a library's model once per ε, all in one process, and score test rows.
 
     Parameters
     ----------
@@ -101,8 +153,8 @@ def fit(
         Rows. Sparse ones are made dense, up to `DENSE_BYTES`.
     y_train : array
         Codes 0, …, K - 1.
-    epsilon, delta, relation
-        The budget that the library is given.
+    epsilons, delta, relation
+        The budgets that the library is given.
     bounds : array of shape (d, 2)
         Public bounds of the columns.
     loss : str
@@ -118,13 +170,15 @@ def fit(
         Makes the fit repeatable and its noise known: for measurements only.
     classes : int, optional
         K, if some class may have no training row.
+    groups : sequence of pairs
+        First and last column (exclusive) of each list of categories that is one-hot encoded.
     timeout : float
         Seconds for the whole process.
 
     Raises
     ------
     RuntimeError
-        If the library is not installed or its fit failed.
+        If the library is not installed or a fit failed.
     TimeoutError
         If it took too long.
     ValueError
@@ -134,7 +188,7 @@ def fit(
     y = np.asarray(y_train, dtype=np.int64)
     n_classes = int(y.max()) + 1 if classes is None else classes
     limits = np.asarray(bounds, dtype=np.float64)
-    problem = {"epsilon": epsilon, "delta": delta, "relation": relation, "loss": loss}
+    problem = {"delta": delta, "relation": relation, "loss": loss}
     refused = known.refusal({**problem, "n_classes": n_classes})
     if refused is not None:
         raise ValueError(refused)
@@ -156,26 +210,29 @@ def fit(
         "bounds": limits.tolist(),
         "max_norm": max_norm,
         "intercept": intercept,
+        "groups": [list(group) for group in groups],
     }
     arrays = {"X_train": _dense(X_train), "y_train": y, "X_test": _dense(X_test)}
-    return _ask(known, arrays, request, timeout)
+    return _ask(known, arrays, [{**request, "epsilon": each} for each in epsilons], timeout)
 
 
 def _ask(
-    rival: Rival, arrays: dict[str, NDArray[Any]], request: dict[str, Any], timeout: float
-) -> Answer:
+    rival: Rival, arrays: dict[str, NDArray[Any]], requests: list[dict[str, Any]], timeout: float
+) -> list[Answer]:
     with tempfile.TemporaryDirectory(prefix="discreet-rival-") as name:
         place = Path(name)
         for key, array in arrays.items():
             np.save(place / f"{key}.npy", array)
-            request[key] = str(place / f"{key}.npy")
-        request |= {"scores": str(place / "scores.npy"), "answer": str(place / "answer.json")}
-        (place / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        files = {key: str(place / f"{key}.npy") for key in arrays}
+        for j, request in enumerate(requests):
+            out = {"scores": str(place / f"scores-{j}.npy"), "answer": str(place / f"{j}.json")}
+            text = json.dumps({**request, **files, **out})
+            (place / f"request-{j}.json").write_text(text, encoding="utf-8")
         # -I: only the library's own environment, nothing from here
         command = [str(python_of(rival)), "-I", str(_WORKER), str(rival.script)]
         try:
             done = subprocess.run(
-                [*command, str(place / "request.json")],
+                [*command, *(str(place / f"request-{j}.json") for j in range(len(requests)))],
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -191,13 +248,19 @@ def _ask(
             said = done.stderr.strip().splitlines()
             last = said[-1] if said else f"it ended with code {done.returncode} and no message"
             raise RuntimeError(f"{rival.name} failed: {last}")
-        answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
-        scores = np.load(place / "scores.npy")
-    expected = (arrays["X_test"].shape[0], request["classes"])
+        expected = (arrays["X_test"].shape[0], requests[0]["classes"])
+        return [
+            _answer(rival, place / f"{j}.json", np.load(place / f"scores-{j}.npy"), expected)
+            for j in range(len(requests))
+        ]
+
+
+def _answer(rival: Rival, path: Path, scores: NDArray[Any], expected: tuple[int, int]) -> Answer:
     if scores.shape != expected or not np.isfinite(scores).all():
         raise RuntimeError(
             f"{rival.name} gave scores of shape {scores.shape} for {expected}, or not all finite."
         )
+    answer = json.loads(path.read_text(encoding="utf-8"))
     peak = answer["peak_mb"]
     return Answer(
         scores=scores,

@@ -1,6 +1,6 @@
-"""Run by another library's Python: read a request, fit, write scores and an answer.
+"""Run by another library's Python: read requests, fit, write scores and answers.
 
-Run: python -I worker.py SCRIPT REQUEST.json
+Run: python -I worker.py SCRIPT REQUEST.json ...
 
 Only numpy is needed beside the library. SCRIPT is a file with
 
@@ -8,7 +8,9 @@ Only numpy is needed beside the library. SCRIPT is a file with
 - ``settings(request, n, d)``, what will be set, as plain data;
 - ``fit(X, y, request, settings)``, the fitted model, which is what is timed;
 - ``probabilities(model, X)``, an array with a column for each of the returned codes;
-- ``claim(request, model)``, what the library says of its privacy.
+- ``claim(request, model)``, what the library says of its privacy, and under ``mechanisms`` the
+  Gaussian mechanisms that it used, if these are all: triples of noise multiplier, sampling rate and
+  number of uses.
 """
 
 import importlib.util
@@ -56,9 +58,15 @@ def widened(probabilities, codes, n_classes):
     return wide
 
 
-def main(script, path):
-    """Answer one request."""
+def main(script, *paths):
+    """Answer requests, one after the other."""
     rival = load(script)
+    for path in paths:
+        answer(rival, path)
+
+
+def answer(rival, path):
+    """Answer one request."""
     request = json.loads(Path(path).read_text(encoding="utf-8"))
     X, y, X_test = (np.load(request[name]) for name in ("X_train", "y_train", "X_test"))
     settings = rival.settings(request, *X.shape)
@@ -70,7 +78,7 @@ def main(script, path):
         peak = None if before is None else max(0.0, memory("VmHWM") - before)
     np.save(request["scores"], widened(*rival.probabilities(model, X_test), request["classes"]))
     said = sorted({f"{each.category.__name__}: {each.message}" for each in caught})
-    answer = {
+    found = {
         "seconds": seconds,
         "peak_mb": peak,
         "versions": {"python": platform.python_version()}
@@ -78,7 +86,7 @@ def main(script, path):
         "settings": settings | {"warnings": said},
         "claim": rival.claim(request, model),
     }
-    Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+    Path(request["answer"]).write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
