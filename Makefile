@@ -85,7 +85,7 @@ lint: .venv/.developer
 	$(BIN)/lint-imports
 
 check-slow: .venv/.developer
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests bench/tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow tests bench/tests
 
 check-ledger: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python tools/check_ledger.py

@@ -92,11 +92,11 @@ def test_quick_pipeline():
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", subjects())
 def test_all_pairs(subject):
-    """Fits that are run one by one share their trials: all subjects take a quarter of an hour."""
+    """The pairs of a subject share its trials."""
     found = attacks(subject, epsilon=1.0, delta=1e-3, jobs=2)
-    shared = (4_000 if subject in PIPELINES else 16_000) // len(found)
+    one_by_one = 4_000 if subject in PIPELINES else 16_000
     for attack in found:
-        trials = 1_000_000 if attack.batched else shared
+        trials = (4_000_000 if attack.batched else one_by_one) // len(found)
         audit = run(attack, trials=trials, confidence=1 - 1e-6)
         assert audit.verdict is not Verdict.REFUTED, str(audit)
 
