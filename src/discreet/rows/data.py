@@ -375,15 +375,10 @@ class RowData:
             self.memory.point = Point(weights, margins)
         return margins
 
-    def tiles(
-        self, start: int, stop: int, *, single: bool = False
-    ) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled.
-
-        They are of float64; with ``single``, stored rows of float32 may be as they are.
-        """
+    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
+        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled."""
         if self.map.is_identity:
-            yield from self.table.tiles(start, stop, single=single)
+            yield from self.table.tiles(start, stop)
             return
         for first, tile in self.table.tiles(start, stop, single=True):
             height = max(1, min(len(tile), MAPPED_ENTRIES // tile.shape[1]))

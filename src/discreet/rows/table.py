@@ -35,9 +35,6 @@ BAD_NUMBERS = "X must be finite; it has NaN or infinite entries. Impute them or 
 TILE_ENTRIES = 2**16
 """Entries of X (half a megabyte) that are converted at a time."""
 
-PIECE_ENTRIES = 2**17
-"""Entries of X that are used at a time: few enough to be read from cache twice."""
-
 WIDE_ROWS, WIDE_ENTRIES = 64, 2**18
 """Rows per tile of a wide table, as long as a tile has at most this many entries (2 MB)."""
 
@@ -210,7 +207,7 @@ class DenseTable:
             yield first, read_only(tile)
 
     def pieces(self, start: int, stop: int, *, by_column: bool = True) -> Iterator[Piece]:
-        """Yield rows start to stop as kernels take them, in pieces that are read from cache twice.
+        """Yield rows start to stop as kernels take them.
 
         Arrays of columns are for `products`, `add` and `gradient` only.
         """
@@ -218,10 +215,7 @@ class DenseTable:
             yield slice(start, stop), (self.array.T, start)
             return
         for row, tile in self.tiles(start, stop, single=True):
-            height = max(1, PIECE_ENTRIES // self.n_features)
-            for first in range(0, len(tile), height):
-                part = tile[first : first + height]
-                yield slice(row + first, row + first + len(part)), (part,)
+            yield slice(row, row + len(tile)), (tile,)
 
     def norms(self, units: FloatArray | None = None) -> FloatArray:
         """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite.
