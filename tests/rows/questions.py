@@ -1,5 +1,7 @@
 """Every question that can be asked of rows, as functions of the rows alone."""
 
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
 import numpy as np
 
 from discreet.core.ranges import edges, norm_candidates
@@ -79,3 +81,21 @@ def table(n, seed=0):
     X[rng.random(X.shape) < 0.3] = 0.0
     weights = np.floor(rng.choice([0.0, 1.0, 1 / 3, 0.7, 2.0**-30], n) * 2**30) / 2**30
     return X, rng.integers(0, 3, n).astype(float), weights
+
+
+class Threads:
+    """An engine whose partitions are objects in this process; results come as they are ready."""
+
+    def __init__(self, workers=1):
+        self.workers = workers
+
+    def map(self, task, parts):
+        with ThreadPoolExecutor(self.workers) as pool:
+            futures = {pool.submit(task, part): part.id for part in parts}
+            return [(futures[future], future.result()) for future in as_completed(futures)]
+
+    def derive(self, task, parts):
+        return [task(part) for part in parts]
+
+    def release(self, parts):
+        """Nothing to do: partitions go when nobody holds them."""

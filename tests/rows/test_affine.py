@@ -278,8 +278,7 @@ def test_what_needs_stored_rows_says_so():
         lambda: rows.hessian_diagonal(weights, Logistic()),
         lambda: rows.column_counts(0, np.zeros(1)),
         lambda: rows.scaled(1.0),
-        lambda: rows.shifted(np.zeros(D)),
-        lambda: rows.rotated(np.eye(D)),
+        lambda: rows.written(START),
     ):
         with pytest.raises(NotSupported, match="affine map"):
             ask()

@@ -9,7 +9,7 @@ import pytest
 import discreet
 from discreet.objectives import Logistic
 from discreet.rows import as_rows, bounds
-from discreet.rows.table import KERNELS
+from discreet.rows.table import LOSS_KERNELS
 
 SOURCES = Path(discreet.__file__).parent
 # Numbers that proofs rest on. Packages that must take them from bounds.py:
@@ -56,10 +56,13 @@ def test_blocks_are_as_large_as_bounds_say(monkeypatch):
     """The bound of a sum is that of blocks of BLOCK_ROWS, and tables use such blocks."""
     rows = as_rows(np.ones((9000, 2)), np.ones(9000))
     assert rows.table.block_rows == bounds.BLOCK_ROWS
-    sizes, gradient = [], KERNELS.dense_gradient
-    monkeypatch.setattr(
-        KERNELS, "dense_gradient", lambda c, p, X, *a: sizes.append(len(X)) or gradient(c, p, X, *a)
-    )
+    sizes, gradient = [], LOSS_KERNELS.gradient
+
+    def counted(code, parameter, part, *rest):
+        sizes.append(len(part[0]))
+        gradient(code, parameter, part, *rest)
+
+    monkeypatch.setattr(LOSS_KERNELS, "gradient", counted)
     total = rows.gradient_sum(np.zeros(3), Logistic(), 1.0)
     assert sizes == [4096, 4096, 808]
     assert total.error == bounds.gradient_error(9000, bounds.BLOCK_ROWS, 1.0)

@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 
 from discreet.core import curator
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared, kernel_code
-from discreet.objectives.kernels import SLOPES
+from discreet.objectives.kernels import slopes
 from discreet.rows import as_rows, bounds
-from discreet.rows.kernels import clip_slopes
+from discreet.rows.loss_kernels import clip_slopes
 
 STEPS = np.linspace(0, 2, 21)
 ALL = [Logistic(), Hinge(), HuberHinge(), Huber(2.0), Squared()]
@@ -43,7 +43,7 @@ def coefficients(rows, weights, loss, clip):
     """Return each row's factors (u_i of x_i, t_i of the constant)."""
     code, parameter = kernel_code(loss)
     t = np.empty(rows.n_rows)
-    SLOPES[code](parameter, rows.margins(weights), rows.targets, t)
+    slopes(code, parameter, rows.margins(weights), rows.targets, t)
     u = t.copy()
     clip_slopes(rows.norm_bounds, np.empty(0), rows.weights, clip, t)
     clip_slopes(rows.norm_bounds, rows.scales, rows.weights, clip, u)

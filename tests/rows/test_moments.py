@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.core.ranges import cell_counts
-from discreet.rows import as_rows
+from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import gradient_error
 
 from .questions import triangle
@@ -17,10 +17,19 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 5)) * rng.lognormal(sigma=2.0, size=(300, 1))
 X[rng.random(X.shape) < 0.3] = 0.0
 CLIP = 1.5
+FREE = AffineMap.to_norm(1.0, 5)
 
 
 def rows_of(table, clip=CLIP):
     return as_rows(table, np.zeros(table.shape[0]), fit_intercept=False, row_norm=clip)
+
+
+def rotated(rows, matrix, **settings):
+    return rows.written(FREE.rotated(matrix), **settings)
+
+
+def shifted(rows, shift):
+    return rows.written(FREE.shifted(shift))
 
 
 def clipped(table, clip=CLIP):
@@ -141,27 +150,27 @@ def test_moved_rows_have_the_same_bits_wherever_they_stand(make_layout):
     shift = np.arange(5.0)
     order = np.random.default_rng(2).permutation(300)
     table = make_layout(X)
-    turned, shifted = rows_of(table).rotated(matrix), rows_of(table).shifted(shift)
+    turned, moved = rotated(rows_of(table), matrix), shifted(rows_of(table), shift)
     dense = clipped(np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64))
     assert turned.dtype == table.dtype
     del table  # a memory map is of one file, which is written anew below
     again = make_layout(X[order])
-    assert np.array_equal(turned[order], rows_of(again).rotated(matrix))
-    assert np.array_equal(shifted[order], rows_of(again).shifted(shift))
+    assert np.array_equal(turned[order], rotated(rows_of(again), matrix))
+    assert np.array_equal(moved[order], shifted(rows_of(again), shift))
     del again
     alone = make_layout(X[17:18])
-    assert np.array_equal(turned[17:18], rows_of(alone).rotated(matrix))
+    assert np.array_equal(turned[17:18], rotated(rows_of(alone), matrix))
     assert turned == pytest.approx(dense @ matrix.T, rel=1e-4, abs=1e-4)
-    assert shifted == pytest.approx(dense - shift, rel=1e-4, abs=1e-4)
+    assert moved == pytest.approx(dense - shift, rel=1e-4, abs=1e-4)
 
 
 def test_rows_can_be_moved_in_place():
     matrix = np.random.default_rng(1).normal(size=(5, 5))
     for kind in (np.float64, np.float32):
         table = X.astype(kind)
-        want = rows_of(table).rotated(matrix)
+        want = rotated(rows_of(table), matrix)
         rows = rows_of(table)
-        assert rows.rotated(matrix, out=table) is table
+        assert rotated(rows, matrix, out=table) is table
         assert np.array_equal(table, want)
 
 
@@ -169,9 +178,9 @@ def test_columns_are_as_stored(make_layout):
     table = make_layout(X)
     dense = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
     for j in range(5):
-        column = rows_of(table).table.column(j, 7, 290)
+        column = rows_of(table).table.column(j)
         assert column.dtype == np.float64
-        assert np.array_equal(column, dense[7:290, j])
+        assert np.array_equal(column, dense[:, j])
         edges = np.sort(dense[::40, j])
         counts = rows_of(table).column_counts(j, edges)
         assert np.array_equal(counts.values, cell_counts(dense[:, j], edges))
@@ -186,18 +195,20 @@ def test_moments_need_a_bound_and_moves_need_numbers():
     for ask in (free.row_sum, free.outer_sum, free.square_sum, lambda: free.scaled(1.0)):
         with pytest.raises(ValueError, match="row_norm"):
             ask()
-    with pytest.raises(ValueError, match="5 × 5"):
-        rows_of(X).rotated(np.eye(4))
+    with pytest.raises(ValueError, match="5 columns"):
+        rows_of(X).written(AffineMap.to_norm(1.0, 4))
     with pytest.raises(ValueError, match="finite"):
-        rows_of(X).shifted([np.nan] * 5)
+        shifted(rows_of(X), np.full(5, np.nan))
+    with pytest.raises(ValueError, match="finite"):
+        rotated(rows_of(X), np.full((5, 5), np.nan))
 
 
 def test_rows_without_a_bound_are_moved_as_they_are():
     matrix = np.random.default_rng(1).normal(size=(5, 5))
     for table in (X, sp.csr_array(X)):
         free = as_rows(table, np.zeros(300), fit_intercept=False)
-        assert np.array_equal(free.shifted(np.arange(5.0)), X - np.arange(5.0))
-        assert free.rotated(matrix) == pytest.approx(X @ matrix.T, rel=1e-12, abs=1e-10)
+        assert np.array_equal(shifted(free, np.arange(5.0)), X - np.arange(5.0))
+        assert rotated(free, matrix) == pytest.approx(X @ matrix.T, rel=1e-12, abs=1e-10)
 
 
 def test_scaled_rows_have_the_same_bits_wherever_they_stand_and_stay_sparse(make_layout):

@@ -15,9 +15,18 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, Logistic
-from discreet.rows import AffineMap, Block, Threads, as_rows, partitioned_rows
+from discreet.rows import AffineMap, Block, as_rows, partitioned_rows
 
-from .questions import EVERYTHING, GENERAL, MAPS, along, numbers, table, weights_of
+from .questions import (
+    EVERYTHING,
+    GENERAL,
+    MAPS,
+    Threads,
+    along,
+    numbers,
+    table,
+    weights_of,
+)
 
 X, Y, WEIGHTS = table(90, seed=5)
 EDGES = (0, 1, 2, 2, 40, 41, 90)  # partitions of one row, and one without any

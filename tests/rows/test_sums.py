@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Squared
 from discreet.rows import DenseTable, SparseTable, as_rows
-from discreet.rows.table import KERNELS
+from discreet.rows.table import KERNELS, LOSS_KERNELS
 
 STEPS = np.linspace(0, 2, 21)
 
@@ -115,15 +115,14 @@ def test_remembered_margins_equal_new_ones(make_layout, row_norm, small_table):
 def test_one_product_an_iteration(convert, small_table, monkeypatch):
     rows = as_rows(convert(small_table[0]), small_table[1])
     calls = []
-    table = rows.table
-    products, gradient = table.products, KERNELS.dense_gradient
+    products, gradient = KERNELS.products, LOSS_KERNELS.gradient
 
     def counted(code, parameter, X, at, *rest):
         calls.extend([1] if at.size else [])
         return gradient(code, parameter, X, at, *rest)
 
-    monkeypatch.setattr(table, "products", lambda *a: calls.append(1) or products(*a))
-    monkeypatch.setattr(KERNELS, "dense_gradient", counted)
+    monkeypatch.setattr(KERNELS, "products", lambda *a: calls.append(1) or products(*a))
+    monkeypatch.setattr(LOSS_KERNELS, "gradient", counted)
     weights, direction = vectors(rows)
     rows.gradient_sum(weights, Logistic(), 1.0)
     assert len(calls) == 1

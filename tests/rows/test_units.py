@@ -19,7 +19,6 @@ from discreet.objectives import Logistic
 from discreet.rows import (
     Block,
     RowWeights,
-    Threads,
     Units,
     as_rows,
     partitioned_rows,
@@ -27,7 +26,7 @@ from discreet.rows import (
 )
 from discreet.rows.bounds import WEIGHT_STEPS
 
-from .questions import EVERYTHING, numbers
+from .questions import EVERYTHING, Threads, numbers
 
 RNG = np.random.default_rng(5)
 CODES = np.array([0, 1, 0, 2, 2, 2, 1, 3])

@@ -252,22 +252,6 @@ def smooth_pinball_slopes(quantile, margins, targets, out):
         out[i] = (near + SMOOTHING) / (2.0 * SMOOTHING) - quantile
 
 
-SLOPES = (
-    None,
-    logistic_slopes,
-    hinge_slopes,
-    huber_hinge_slopes,
-    huber_slopes,
-    squared_slopes,
-    sigmoid_slopes,
-    poisson_slopes,
-    gamma_slopes,
-    pinball_slopes,
-    smooth_pinball_slopes,
-)
-"""By code."""
-
-
 @kernel
 def slopes(code, parameter, margins, targets, out):
     """Write φ'(margin, target) to out, for kernels that take any loss."""

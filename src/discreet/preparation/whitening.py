@@ -127,7 +127,7 @@ class FittedCentre(FittedMoment):
         """Subtract the mean; the result is dense."""
         if self.clips:
             rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
-            return rows.shifted(self.mean, out=X if in_place else None)
+            return rows.written(self.affine_map(None, X.shape[1]), out=X if in_place else None)
         sparse = bool(sp.issparse(X))
         dense = X.toarray() if sparse else X
         out = dense if in_place or sparse else None
@@ -261,7 +261,7 @@ class FittedWhiten(FittedMoment):
         """Multiply the rows by the matrix; the result is dense."""
         bound = self.row_norm if self.clips else None
         rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=bound)
-        return rows.rotated(self.matrix, out=X if in_place else None)
+        return rows.written(self.affine_map(None, X.shape[1]), out=X if in_place else None)
 
 
 def shrunk(mean: FloatArray, deviation: float) -> FloatArray:

@@ -1,9 +1,10 @@
 """Tables of rows, and clipped sums over them with proven error bounds.
 
 :func:`as_rows` wraps a table; :class:`Rows` lists what can be asked of it. A table (``table.py``,
-``sparse.py``) offers a few block primitives; sums are functions of a table, an affine map and
-targets, each with its contract (``sums.py``, ``moments.py``); every rounding constant and error
-bound is in ``bounds.py``. :func:`partitioned_rows` asks the same of partitions that live elsewhere.
+``sparse.py``) yields rows in pieces, as compiled loops take them; sums are functions of a table, an
+affine map and targets, each with its contract (``sums.py``, ``moments.py``); every rounding
+constant and error bound is in ``bounds.py``. :func:`partitioned_rows` asks the same of partitions
+that live elsewhere.
 """
 
 from discreet.core.rows import GridNoise
@@ -16,7 +17,7 @@ from discreet.rows.bounds import (
     descent_error,
 )
 from discreet.rows.descents import Path
-from discreet.rows.partitions import Block, Engine, PartitionedRows, Threads, partitioned_rows
+from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
 from discreet.rows.rows import Checked, Rows, as_rows, check_targets
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import Sum
@@ -39,7 +40,6 @@ __all__ = [
     "Rows",
     "SparseTable",
     "Sum",
-    "Threads",
     "Units",
     "as_rows",
     "certificate_allowance",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import combinations_with_replacement, product
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, Loss
+from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     LARGEST_WEIGHTS,
@@ -26,9 +28,8 @@ from discreet.rows.bounds import (
     term_allowance,
 )
 from discreet.rows.data import Point, RowData
-from discreet.rows.sparse import weighted_sum
 from discreet.rows.sums import Sum, gradient_sum, losses
-from discreet.rows.table import PRODUCT_KERNELS, in_parts, one_thread, sum_blocks
+from discreet.rows.table import PRODUCT_KERNELS, in_parts, one_thread
 from discreet.validate import FloatArray, vector
 
 
@@ -39,17 +40,22 @@ def _margins(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     return data.margins_at(at, count)
 
 
+def _curvatures(data: RowData, margins: FloatArray, loss: Loss, at: slice) -> FloatArray:
+    """Return the second derivatives of rows at their margins, K × K each, times their weights."""
+    found = np.asarray(loss.second_derivative(margins[at], data.targets[at]))
+    return data.weighted(at.start, found.reshape(-1, loss.n_outputs, loss.n_outputs))
+
+
 def objective_sum(data: RowData, weights: ArrayLike, loss: Loss) -> float:
     """Return the sum of the rows' losses at ``weights``; not clipped, without the penalty."""
     at = _margins(data, weights, loss)
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        values = np.empty(stop - start)
         with np.errstate(all="ignore"):
-            losses(loss, at[start:stop], data.targets[start:stop], values)
+            values = losses(loss, at[start:stop], data.targets[start:stop])
             return np.array([data.weighted(start, values).sum()])
 
-    return float(sum_blocks(block_sum, 1, data.n_rows, data.table.n_entries, BLOCK_ROWS)[0])
+    return float(data.total(block_sum, 1, block_rows=BLOCK_ROWS)[0])
 
 
 def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
@@ -57,40 +63,31 @@ def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     data.need_stored("a sum of Hessians")
     if not data.table.dense:
         raise NotSupported("a sum of Hessians needs a dense table; use hessian_product.")
-    at = _margins(data, weights, loss)
-    count, size, width = loss.n_outputs, data.n_parameters, data.n_features
+    at, count, size = _margins(data, weights, loss), loss.n_outputs, data.n_parameters
+    shape, pairs = (count, size, count, size), list(combinations_with_replacement(range(count), 2))
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        total = np.zeros((count, size, count, size))
-        curvature = loss.second_derivative(at[start:stop], data.targets[start:stop])
-        curvature = data.weighted(start, np.asarray(curvature).reshape(-1, count, count))
+        total, bends = np.zeros(shape), _curvatures(data, at, loss, slice(start, stop))
         for row, tile in data.table.tiles(start, stop):
-            rows, here = tile, curvature[row - start : row - start + len(tile)]
-            if data.scales.size:
-                rows = tile * data.scales[row : row + len(tile), None]
-            for k in range(count):
-                for other in range(k + 1):
-                    factors, block = here[:, k, other], total[k, :, other]
-                    if factors.min(initial=0.0) < 0:
-                        block[:width, :width] += (rows * factors[:, None]).T @ rows
-                    else:  # by a product that is symmetric
-                        weighted = rows * np.sqrt(factors)[:, None]
-                        block[:width, :width] += weighted.T @ weighted
-                    if data.fit_intercept:
-                        block[:width, -1] += factors @ rows
-                        block[-1, -1] += factors.sum()
+            rows, here = np.ones((len(tile), size)), bends[row - start : row - start + len(tile)]
+            scales = data.scales[row : row + len(tile), None] if data.scales.size else 1.0
+            np.multiply(tile, scales, out=rows[:, : data.n_features])
+            for k, other in pairs:
+                factors = here[:, k, other]
+                sign = 1.0 if factors.min(initial=0.0) >= 0.0 else -1.0
+                if (sign * factors).min(initial=0.0) < 0.0:
+                    total[k, :, other] += (rows * factors[:, None]).T @ rows
+                else:  # by a product that is symmetric
+                    weighted = rows * np.sqrt(np.abs(factors))[:, None]
+                    total[k, :, other] += sign * (weighted.T @ weighted)
         return total
 
-    entries, shape = data.table.n_entries * size, (count, size, count, size)
     with one_thread():
-        total = sum_blocks(block_sum, shape, data.n_rows, entries, BLOCK_ROWS)
-    for k in range(count):
-        for other in range(k + 1):
-            block = total[k, :, other]
-            if data.fit_intercept:
-                block[-1, :width] = block[:width, -1]
-            total[other, :, k] = block.T
-    return np.asarray(total.reshape(count * size, count * size))
+        entries = data.table.n_entries * size
+        total = data.total(block_sum, shape, entries=entries, block_rows=BLOCK_ROWS)
+    for k, other in pairs:
+        total[other, :, k] = total[k, :, other].T
+    return total.reshape(count * size, count * size)
 
 
 def hessian_product(
@@ -98,41 +95,49 @@ def hessian_product(
 ) -> FloatArray:
     """Return the sum of the rows' Hessians times a vector, without forming a matrix."""
     data.need_stored("a product with Hessians")
-    at = _margins(data, weights, loss)
     table, count, size = data.table, loss.n_outputs, data.n_parameters
-    along = vector("vector", direction, count * size).reshape(count, size)
-    changes = np.stack([data.computed_margins(part) for part in along], axis=-1)
+    at, along = _margins(data, weights, loss), vector("vector", direction, count * size)
+    changes = data.computed_margins(along, count).reshape(-1, count)
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        values, block = np.zeros((count, size)), slice(start, stop)
-        bend = np.asarray(loss.second_derivative(at[block], data.targets[block]))
-        bend = data.weighted(start, bend.reshape(-1, count, count))
-        factors = np.einsum("ikl,il->ik", bend, changes[block])
+        block, sums, values = (
+            slice(start, stop),
+            np.zeros((count, table.n_features)),
+            np.zeros((count, size)),
+        )
+        factors = np.einsum("ikl,il->ik", _curvatures(data, at, loss, block), changes[block])
         if data.fit_intercept:
             values[:, -1] = factors.sum(axis=0)
         if data.scales.size:
             factors = factors * data.scales[block, None]
-        for k in range(count):
-            column = np.ascontiguousarray(factors[:, k])
-            values[k, : data.n_features] = weighted_sum(table, start, column)
+        for place, rows in table.pieces(start, stop, by_column=False):
+            some = np.ascontiguousarray(factors[place.start - start : place.stop - start])
+            PRODUCT_KERNELS.output_add(rows, some, sums)
+        values[:, : data.n_features] = sums
         return values
 
-    numbers = (data.n_rows, table.n_entries, table.block_rows)
-    return sum_blocks(block_sum, (count, size), *numbers).ravel()
+    return data.total(block_sum, (count, size)).ravel()
 
 
 def hessian_diagonal(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return the diagonal of the sum of the rows' Hessians."""
     data.need_stored("a diagonal of Hessians")
-    at = _margins(data, weights, loss)
-    count = loss.n_outputs
-    bends = np.asarray(loss.second_derivative(at, data.targets))
-    bends = data.weighted(0, np.einsum("ikk->ik", bends.reshape(data.n_rows, count, count)))
-    factors = bends * data.scales[:, None] ** 2 if data.scales.size else bends
-    values = data.table.weighted_squares(factors)
-    if data.fit_intercept:
-        values = np.column_stack([values, bends.sum(axis=0)])
-    return np.asarray(values.ravel())
+    at, shape = _margins(data, weights, loss), (loss.n_outputs, data.n_parameters)
+    same = AffineMap.to_norm(np.inf, data.n_features)
+
+    def block_sum(start: int, stop: int) -> FloatArray:
+        block, values = slice(start, stop), np.zeros(shape)
+        bends = np.einsum("ikk->ki", _curvatures(data, at, loss, block))
+        scales = data.scales[block] if data.scales.size else np.ones(stop - start)
+        for (k, bend), sign in product(enumerate(bends), (1.0, -1.0)):
+            roots = np.sqrt(np.maximum(sign * bend, 0.0))
+            if roots.any():  # of convex losses, for one sign only
+                squares = data.table.mapped_squares(start, scales, same, roots)
+                values[k, : data.n_features] += sign * squares
+                values[k, data.n_features :] += sign * (roots @ roots)
+        return values
+
+    return data.total(block_sum, shape).ravel()
 
 
 def certified_sum(
@@ -225,9 +230,8 @@ def accurate_margins(
     totals, errors, out = np.empty((3, data.n_rows))
 
     def part(start: int, stop: int) -> None:
-        at = slice(start, stop)
-        out = (totals[at], errors[at])
-        data.table.accurate_products(start, stop, (large, small), out)
+        for at, rows in data.table.pieces(start, stop, by_column=False):
+            PRODUCT_KERNELS.accurate_products(rows, large, small, totals[at], errors[at])
 
     in_parts(part, data.n_rows, data.table.n_entries, BLOCK_ROWS)
     PRODUCT_KERNELS.accurate_margins(totals, errors, data.scales, *constants, offsets, out)

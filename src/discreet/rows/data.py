@@ -7,7 +7,7 @@ steps that callers passed. A remembered margin is a function of its row and of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
@@ -25,7 +25,7 @@ from discreet.rows.bounds import (
     mapped_norm_error,
 )
 from discreet.rows.sparse import Table
-from discreet.rows.table import KERNELS, in_parts
+from discreet.rows.table import KERNELS, LOSS_KERNELS, PRODUCT_KERNELS, in_parts, sum_blocks
 from discreet.rows.units import Codes, RowWeights
 from discreet.validate import FloatArray
 
@@ -35,8 +35,8 @@ MAPPED_ENTRIES = 2**17
 SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'gd', 'agd' or 'newton'."
 
 
-Own = tuple[FloatArray, int]
-"""Weights of rows, without entries if all are 1, and the public size."""
+Carried = tuple[FloatArray, FloatArray]
+"""Weights (K, d) and constants, of which there may be none, for rows as they are stored."""
 
 
 class Point(NamedTuple):
@@ -193,7 +193,7 @@ class RowData:
                 "rows to be mapped must have the row norm and units of the map and no map before; "
                 f"got {self.map.row_norm:g}, and the map has {map.row_norm:g}."
             )
-        if not (np.isfinite(map.linear).all() and np.isfinite(map.offset).all()):
+        if not map.is_finite:
             raise ValueError("an affine map of rows must be made of finite numbers.")
         if not map.bound <= LARGEST_MAPPED_NORM:
             raise ValueError(
@@ -214,17 +214,22 @@ class RowData:
         Those of mapped rows are computed when they are first asked for, and kept
         (docs/proofs/affine.md).
         """
-        at = slice(start, self.n_rows if stop is None else stop)
-        norms, map = self.norm_bounds[at], self.map
-        if not map.is_identity and not norms.all():
-            found, scales = np.empty(norms.size), self.scales[at]
-            self.table.mapped_norms(start, scales, map, found)
-            turned = not map.is_diagonal
-            found += mapped_norm_error(self.table.n_features, map.bound, turned=turned)
-            found[scales < SMALLEST_MAPPED_SCALE] = 2 * map.bound + 1
-            if self.fit_intercept:
-                add_constant(found, True)
-            norms[:] = found
+        stop = self.n_rows if stop is None else stop
+        norms, map, table = self.norm_bounds[start:stop], self.map, self.table
+        if map.is_identity or norms.min(initial=1.0) > 0.0:
+            return norms
+        found, scales = np.empty(norms.size), self.scales[start:stop]
+        if map.is_diagonal:
+            table.mapped_norms(start, scales, map, found)
+        else:
+            for row, tile in table.tiles(start, stop, single=True):
+                at = slice(row - start, row - start + len(tile))
+                PRODUCT_KERNELS.triangle_norms(tile, scales[at], *map.packed, found[at])
+        found += mapped_norm_error(table.n_features, map.bound, turned=not map.is_diagonal)
+        found[scales < SMALLEST_MAPPED_SCALE] = 2 * map.bound + 1
+        if self.fit_intercept:
+            add_constant(found, True)
+        norms[:] = found
         return norms
 
     def take(self, index: NDArray[np.intp]) -> Self:
@@ -263,6 +268,26 @@ class RowData:
         own = np.sqrt(own) * ROOT_ROOM if root else own
         return parts * own.reshape(-1, *(1,) * (parts.ndim - 1))
 
+    def cut_sum(self, start: int, parts: FloatArray, low: float, high: float) -> float:
+        """Sum the parts of rows start and on, cut to [low, high], times the rows' weights."""
+        own = self.weights[start : start + len(parts)]
+        return float(LOSS_KERNELS.cut_sum(parts, own, low, high))
+
+    def total(
+        self,
+        block_sum: Callable[[int, int], FloatArray],
+        shape: int | tuple[int, ...],
+        *,
+        entries: int = 0,
+        block_rows: int = 0,
+    ) -> FloatArray:
+        """Add up ``block_sum(start, stop)`` over blocks of rows, as `sum_blocks` does.
+
+        ``entries`` are those that are computed with, by default those of the table.
+        """
+        numbers = (entries or self.table.n_entries, block_rows or self.table.block_rows)
+        return sum_blocks(block_sum, shape, self.n_rows, *numbers)
+
     @property
     def public_facts(self) -> dict[str, Any]:
         """Public attributes of the rows."""
@@ -296,7 +321,7 @@ class RowData:
                 f"{what} of rows under an affine map is not supported; write the table first."
             )
 
-    def carried(self, weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    def carried(self, weights: FloatArray, count: int = 1) -> Carried:
         """Return weights (K, d) and constants (K, or none) for the table as it is stored.
 
         They give stored rows the margins that mapped rows have at ``weights``: a computation on
@@ -311,36 +336,35 @@ class RowData:
             carried = np.nan_to_num(self.map.adjoint(given))
         return carried[:, :-1], carried[:, -1]
 
-    def finish_margins(self, products: FloatArray, at: slice, constants: FloatArray) -> None:
-        """Turn products with stored rows, one or K each, into margins, in place."""
-        if self.scales.size:
-            products *= self.scales[at].reshape(-1, *(1,) * (products.ndim - 1))
-        if constants.size:
-            products += constants
-
-    def block_margins(
-        self, start: int, stop: int, weights: FloatArray, constants: FloatArray, out: FloatArray
-    ) -> None:
-        """Write the margins of rows start to stop to out; weights are carried already."""
-        for piece in self.table.pieces(start, stop):
-            self.table.products(piece, weights, out[piece.start - start : piece.stop - start])
+    def block_margins(self, start: int, stop: int, carried: Carried, out: FloatArray) -> None:
+        """Write the margins of rows start to stop, one or K each, to out."""
+        weights, constants = carried
+        for at, rows in self.table.pieces(start, stop, by_column=out.ndim == 1):
+            here = out[at.start - start : at.stop - start]
+            if out.ndim == 1:
+                KERNELS.products(rows, weights[0], here)
+            else:
+                PRODUCT_KERNELS.output_products(rows, np.ascontiguousarray(weights), here)
         self.finish_margins(out, slice(start, stop), constants)
+
+    def finish_margins(self, products: FloatArray, at: slice, constants: FloatArray) -> None:
+        """Turn products with stored rows into margins, in place."""
+        with np.errstate(all="ignore"):
+            if self.scales.size:
+                products *= self.scales[at].reshape(-1, *(1,) * (products.ndim - 1))
+            if constants.size:
+                products += constants
 
     def computed_margins(self, weights: FloatArray, count: int = 1) -> FloatArray:
         """Return the n margins at a vector of weights; n × K at K rows of weights, one by one."""
-        table, (rows, constants) = self.table, self.carried(weights, count)
+        table, carried = self.table, self.carried(weights, count)
         values = np.empty(self.n_rows if count == 1 else (self.n_rows, count))
-
-        def part(start: int, stop: int) -> None:
-            here = values[start:stop]
-            if count == 1:
-                self.block_margins(start, stop, rows[0], constants, here)
-            else:
-                table.output_products(start, stop, rows, here)
-                self.finish_margins(here, slice(start, stop), constants)
-
-        with np.errstate(all="ignore"):
-            in_parts(part, self.n_rows, table.n_entries * count, table.block_rows)
+        in_parts(
+            lambda start, stop: self.block_margins(start, stop, carried, values[start:stop]),
+            self.n_rows,
+            table.n_entries * count,
+            table.block_rows,
+        )
         return values
 
     def margins_at(self, weights: FloatArray, count: int = 1) -> FloatArray:
@@ -351,27 +375,18 @@ class RowData:
             self.memory.point = Point(weights, margins)
         return margins
 
-    def tiles(
-        self, start: int, stop: int, *, single: bool = False
-    ) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled.
-
-        They are of float64; with ``single``, stored rows of float32 may be as they are.
-        """
+    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
+        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled."""
         if self.map.is_identity:
-            yield from self.table.tiles(start, stop, single=single)
+            yield from self.table.tiles(start, stop)
             return
-        for first, tile in self.table.tiles(start, stop, single=self.map.is_diagonal):
+        for first, tile in self.table.tiles(start, stop, single=True):
             height = max(1, min(len(tile), MAPPED_ENTRIES // tile.shape[1]))
             for row in range(first, first + len(tile), height):
                 part = tile[row - first : row - first + height]
                 mapped = np.empty((len(part), self.n_features))
-                numbers = (self.scales[row : row + len(part)], self.map.linear)
-                if self.map.is_diagonal:
-                    KERNELS.map_rows(part, *numbers, self.map.offset, mapped)
-                else:
-                    KERNELS.rotate_rows(part, *numbers, mapped)
-                    mapped -= self.map.offset
+                numbers = (self.scales[row : row + len(part)], self.map.linear, self.map.offset)
+                KERNELS.map_rows(part, *numbers, mapped)
                 yield row, mapped
 
 

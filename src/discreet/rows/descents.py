@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.rows import GridNoise
 from discreet.objectives import Loss, kernel_code
-from discreet.objectives.compile import KernelModule
+from discreet.rows.affine import read_only
 from discreet.rows.bounds import SMALLEST_SCALE
 from discreet.rows.data import RowData
+from discreet.rows.sparse import Table
 from discreet.rows.sums import CLIP, clipped_sum, one_output
+from discreet.rows.table import LOSS_KERNELS, DenseTable
 from discreet.validate import FloatArray, number, vector
 
-KERNELS = KernelModule("discreet.rows.descent_kernels")
+GATHERED = 2**17
+"""Entries of rows that are gathered at a time, from a table that kernels cannot read in place."""
 
 
 class Path(NamedTuple):
@@ -79,15 +83,33 @@ def descend(
     path = Path(start, np.zeros(data.n_parameters))
     code, parameter = kernel_code(loss)
     with np.errstate(all="ignore"):
-        for updates, source, at, rows in data.table.batches(index) if code else ():
+        for updates, source, at, rows in _batches(data.table, index) if code else ():
             scales = data.scales[rows] if data.scales.size else data.scales
             arrays = (data.targets[rows], data.norm_bounds[rows], scales)
             drawn = integers[updates] if len(integers) else integers
             numbers = (clip, steps[updates], *penalty, drawn, *scaling, data.fit_intercept)
-            KERNELS.descent(source, arrays, at, (code, parameter), numbers, tuple(path))
+            LOSS_KERNELS.descent(source, arrays, at, (code, parameter), numbers, tuple(path))
         for t, rows in enumerate(() if code else index):  # calls the derivative for each batch
             batch, room = data.take(rows), np.empty(rows.size)
             total = clipped_sum(batch, room, loss, clip, missing=path.weights)
             step = (rows.size, steps[t], *penalty)
-            KERNELS.take_step(total.values, integers, t, *scaling, *step, *path)
+            LOSS_KERNELS.take_step(total.values, integers, t, *scaling, *step, *path)
     return path
+
+
+def _batches(
+    table: Table, order: NDArray[np.int64]
+) -> Iterator[tuple[slice, tuple[Any, ...], NDArray[np.int64], Any]]:
+    """Yield (updates, rows that kernels read, their batches within these, their places)."""
+    everything = slice(None)
+    if not isinstance(table, DenseTable):
+        yield everything, table.block(0, table.n_rows), order, everything
+    elif table.as_stored:
+        yield everything, (table.array,), order, everything
+    else:
+        height = max(1, GATHERED // max(1, order.shape[1] * table.n_features))
+        for first in range(0, len(order), height):
+            part = order[first : first + height]
+            tile = read_only(np.ascontiguousarray(table.array[part.ravel()], dtype=np.float64))
+            index = np.arange(part.size, dtype=np.int64).reshape(part.shape)
+            yield slice(first, first + height), (tile,), index, part.ravel()

@@ -1,12 +1,16 @@
 # mypy: ignore-errors
-"""Compiled loops over the rows of a dense table, and over their losses.
+"""Compiled loops over rows: products, sums, norms, maps and counts.
 
-Privacy rests on one property of every function here: what a row contributes (its norm, margin,
-mapped row) is computed from that row and public arguments alone, to the last bit, wherever the row
-lies in the table. So the arithmetic is strict IEEE (no ``fastmath``: the compiler may not reorder
-sums), every row goes through the same operations in the same order, and no function depends on the
-number of threads. A BLAS product X @ v does not have this property: its rounding changes with the
-position of a row, and a loss with a kink turns such a change into a jump of the row's gradient.
+Privacy rests on one property of every kernel here: what a row contributes (its norm, margin, mapped
+row) is computed from that row and public arguments alone, to the last bit, wherever the row lies in
+the table. So the arithmetic is strict IEEE (no ``fastmath``: the compiler may not reorder sums),
+every row goes through the same operations in the same order, and no kernel depends on the number
+of threads. A BLAS product X @ v does not have this property: its rounding changes with the position
+of a row, and a loss with a kink turns such a change into a jump of the row's gradient.
+
+``rows`` are a tuple of arrays: one C-contiguous array of float32 or float64; the arrays indptr,
+indices and data of a CSR matrix; or, in `products` and `add`, a C-contiguous array of columns of
+float64 and the first row. Its length is known when a kernel is compiled, so only one branch is.
 
 Import through `discreet.objectives.compile.KernelModule`: numba is slow to load. Arrays that are
 only read are passed read-only, so that each kernel is compiled for one type of array.
@@ -20,8 +24,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
-from discreet.objectives.kernels import REACH, exp, loss, slopes, softplus
-from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM, UNIT_ROUNDOFF
+from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_NORM
 
 LANES = 64
 """Rows that are worked on side by side, so that the compiler can use vector instructions."""
@@ -30,8 +33,6 @@ EIGHT = ir.VectorType(ir.DoubleType(), 8)
 
 BITS_OF_ONE = np.uint64(1023 << 53)
 """The bits of ±1, without the sign: exponents are stored plus 1023."""
-
-# Dense tables: C-contiguous arrays, or F-contiguous ones of float64.
 
 
 def eights(context, builder, array, value, offset):
@@ -98,6 +99,50 @@ def eight_sums(_context, table, start, vector, eighths):
     return result(table, types.intp, vector, types.intp), generate
 
 
+# Products and sums
+
+
+@kernel
+def height(rows):
+    """Return the number of rows."""
+    return rows[0].shape[0] - (1 if len(rows) == 3 else 0)
+
+
+@kernel
+def part(rows, start, stop):
+    """Return rows start to stop."""
+    if len(rows) == 1:
+        return (rows[0][start:stop],)
+    elif len(rows) == 2:
+        return (rows[0], rows[1] + start)
+    else:
+        return (rows[0][start : stop + 1], rows[1], rows[2])
+
+
+@kernel
+def entries(rows, i):
+    """Return the entries of row i that are stored."""
+    if len(rows) == 1:
+        return rows[0][i]
+    else:
+        return rows[2][rows[0][i] : rows[0][i + 1]]
+
+
+@inlined
+def sparse_product(columns, values, vector):
+    """Return the product of a sparse row with a vector."""
+    whole = columns.size - columns.size % 4
+    a0 = a1 = a2 = a3 = 0.0
+    for k in range(0, whole, 4):  # unsigned: an index is not counted from the end
+        a0 += values[k] * vector[np.uint64(columns[k])]
+        a1 += values[k + 1] * vector[np.uint64(columns[k + 1])]
+        a2 += values[k + 2] * vector[np.uint64(columns[k + 2])]
+        a3 += values[k + 3] * vector[np.uint64(columns[k + 3])]
+    for k in range(whole, columns.size):
+        a0 += values[k] * vector[np.uint64(columns[k])]
+    return (a0 + a1) + (a2 + a3)
+
+
 @inlined
 def dense_product(table, i, vector):
     """Return table[i] @ vector; table is C-contiguous."""
@@ -110,27 +155,82 @@ def dense_product(table, i, vector):
 
 
 @kernel
-def dense_products(table, vector, out):
-    """Write table @ vector to out; table is C-contiguous."""
-    for i in range(table.shape[0]):
-        out[i] = dense_product(table, i, vector)
+def product(rows, i, vector):
+    """Return the product of row i with a vector."""
+    if len(rows) == 1:
+        return dense_product(rows[0], i, vector)
+    else:
+        at = slice(rows[0][i], rows[0][i + 1])
+        return sparse_product(rows[1][at], rows[2][at], vector)
 
 
 @kernel
-def dense_add(table, coefficients, out):
-    """Add coefficients @ table to out; table is C-contiguous. Four rows at a time."""
-    n_rows, n_columns = table.shape
-    whole = n_rows - n_rows % 4
-    for i in range(0, whole, 4):
-        x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
-        c0, c1 = coefficients[i], coefficients[i + 1]
-        c2, c3 = coefficients[i + 2], coefficients[i + 3]
-        for j in range(n_columns):
-            out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
-    for i in range(whole, n_rows):
-        row, factor = table[i], coefficients[i]
-        for j in range(n_columns):
+def products(rows, vector, out):
+    """Write the products of all rows with a vector to out."""
+    if len(rows) == 2:
+        column_products(rows[0], rows[1], vector, out)
+    else:
+        for i in range(out.size):
+            out[i] = product(rows, i, vector)
+
+
+@kernel
+def add_row(rows, i, factor, out):
+    """Add factor times row i to out."""
+    if len(rows) == 1:
+        row = rows[0][i]
+        for j in range(row.size):
             out[j] += factor * row[j]
+    else:
+        at = slice(rows[0][i], rows[0][i + 1])
+        columns, values = rows[1][at], rows[2][at]
+        for k in range(columns.size):
+            out[np.uint64(columns[k])] += factor * values[k]
+
+
+@kernel
+def add(rows, coefficients, out):
+    """Add coefficients @ rows to out; of a C-contiguous array, four rows at a time."""
+    count = coefficients.size
+    if len(rows) == 2:
+        column_add(rows[0], rows[1], coefficients, out)
+    else:
+        whole = count - count % 4 if len(rows) == 1 else 0
+        if len(rows) == 1:
+            table = rows[0]
+            for i in range(0, whole, 4):
+                x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
+                c0, c1 = coefficients[i], coefficients[i + 1]
+                c2, c3 = coefficients[i + 2], coefficients[i + 3]
+                for j in range(out.size):
+                    out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
+        for i in range(whole, count):
+            add_row(rows, i, coefficients[i], out)
+
+
+@kernel
+def column_products(columns, start, vector, out):
+    """Write the products of rows start and on with a vector to out, from an array of columns.
+
+    A row's numbers are added in the same order as in `dense_product`, so the bits are the same: a
+    table of one row is contiguous both ways, and its neighbour of two rows may not be.
+    """
+    n_columns = columns.shape[0]
+    whole = n_columns - n_columns % 8
+    tile = 512
+    sums = np.empty((8, tile))
+    for first in range(0, out.size, tile):
+        count = min(tile, out.size - first)
+        sums[:] = 0.0
+        for j in range(n_columns):
+            factor = vector[j]
+            column = columns[j, start + first : start + first + count]
+            target = sums[j % 8 if j < whole else 0]
+            for i in range(count):
+                target[i] += column[i] * factor
+        for i in range(count):
+            low = (sums[0, i] + sums[1, i]) + (sums[2, i] + sums[3, i])
+            out[first + i] = low + ((sums[4, i] + sums[5, i]) + (sums[6, i] + sums[7, i]))
 
 
 @kernel
@@ -147,28 +247,22 @@ def column_add(columns, start, coefficients, out):
 
 
 @kernel
-def column_products(table, vector, out):
-    """Write table @ vector to out; table is F-contiguous.
+def few_products(rows, vector, used, out):
+    """Write X @ vector to out, for X in CSR and a vector that is zero where ``used`` is.
 
-    A row's numbers are added in the same order as in ``dense_products``, so the bits are the same:
-    a table of one row is contiguous both ways, and its neighbour of two rows may not be.
+    Values of other columns are not read, which is most of the memory of X.
     """
-    n_rows, n_columns = table.shape
-    whole = n_columns - n_columns % 8
-    tile = 512
-    sums = np.empty((8, tile))
-    for start in range(0, n_rows, tile):
-        stop = min(start + tile, n_rows)
-        sums[:] = 0.0
-        for j in range(n_columns):
-            factor = vector[j]
-            column = table[start:stop, j]
-            target = sums[j % 8 if j < whole else 0]
-            for i in range(stop - start):
-                target[i] += column[i] * factor
-        for i in range(stop - start):
-            low = (sums[0, i] + sums[1, i]) + (sums[2, i] + sums[3, i])
-            out[start + i] = low + ((sums[4, i] + sums[5, i]) + (sums[6, i] + sums[7, i]))
+    indptr, indices, data = rows
+    for i in range(out.size):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            column = np.uint64(indices[k])
+            if used[column]:
+                total += data[k] * vector[column]
+        out[i] = total
+
+
+# Norms and maps
 
 
 @kernel
@@ -222,6 +316,45 @@ def dense_norms(rows, scales, factors, offset, inflation, out):
 
 
 @kernel
+def sparse_norms(rows, inflation, out):
+    """Write upper bounds on the norms of rows to out; return whether all entries are finite."""
+    finite = True
+    for i in range(out.size):
+        norm, good = safe_norm(entries(rows, i))
+        finite = finite and good
+        bound = norm * inflation
+        out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
+    return finite
+
+
+@kernel
+def sparse_mapped_norms(rows, scales, factors, offset, square, out):
+    """Write the squared norms of the mapped rows of a CSR matrix, not below 0.
+
+    ``square`` is that of the offset. Columns without an entry are left at minus the offset, so only
+    entries change it.
+    """
+    indptr, indices, data = rows
+    for i in range(scales.size):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            j = np.uint64(indices[k])
+            value = factors[j] * (scales[i] * data[k]) - offset[j]
+            total += value * value - offset[j] * offset[j]
+        out[i] = max(square + total, 0.0)
+
+
+@kernel
+def largest(rows, out):
+    """Write the largest absolute entry of each row to out."""
+    for i in range(out.size):
+        values, size = entries(rows, i), 0.0
+        for k in range(values.size):
+            size = max(size, abs(np.float64(values[k])))
+        out[i] = size
+
+
+@kernel
 def dense_squares(rows, scales, factors, offset, row_factors, out):
     """Add the squares of row_factor·(factors·(scale·x) − offset) to out, column by column."""
     for i in range(rows.shape[0]):
@@ -232,239 +365,77 @@ def dense_squares(rows, scales, factors, offset, row_factors, out):
 
 
 @kernel
-def map_rows(rows, scales, factors, offset, out):
-    """Write factors·(scale·x) − offset to out, row by row; out may be rows."""
+def sparse_squares(rows, scales, factors, offset, row_factors, out):
+    """Add to out, column by column, by how much entries change the squares of mapped rows.
+
+    Each row is multiplied by its row factor before squaring.
+    """
+    indptr, indices, data = rows
+    for i in range(scales.size):
+        weight = row_factors[i] * row_factors[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            j = np.uint64(indices[k])
+            value = factors[j] * (scales[i] * data[k]) - offset[j]
+            out[j] += weight * (value * value - offset[j] * offset[j])
+
+
+@kernel
+def map_rows(rows, scales, linear, offset, out):
+    """Write L·(scale·x) − offset to out, row by row; L is a diagonal or a matrix.
+
+    ``scales`` may have no entries; out may be rows.
+    """
+    scaled, mapped = np.empty(rows.shape[1]), np.empty(offset.size)
     for i in range(rows.shape[0]):
-        scale = scales[i]
-        for j in range(rows.shape[1]):
-            out[i, j] = factors[j] * (scale * rows[i, j]) - offset[j]
+        scale = scales[i] if scales.size > 0 else 1.0
+        if linear.ndim == 1:
+            for j in range(offset.size):
+                out[i, j] = linear[j] * (scale * rows[i, j]) - offset[j]
+        else:
+            for j in range(scaled.size):
+                scaled[j] = scale * rows[i, j]
+            products((linear,), scaled, mapped)
+            for j in range(offset.size):
+                out[i, j] = mapped[j] - offset[j]
 
 
 @kernel
-def rotate_rows(rows, scales, matrix, out):
-    """Write matrix @ (scale·x) to out, row by row; out may be rows."""
-    scaled, rotated = np.empty(rows.shape[1]), np.empty(matrix.shape[0])
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            scaled[j] = scales[i] * rows[i, j]
-        dense_products(matrix, scaled, rotated)
-        for j in range(rotated.size):
-            out[i, j] = rotated[j]
+def sparse_outer_add(rows, scales, out):
+    """Add the upper triangles of yyᵀ, y = scale·x, of the rows of a CSR matrix to out."""
+    indptr, indices, data = rows
+    buffer = np.empty(out.shape[0])
+    for i in range(scales.size):
+        row = slice(indptr[i], indptr[i + 1])
+        columns, values = indices[row], data[row]
+        for a in range(columns.size):
+            buffer[a] = scales[i] * values[a]
+        for a in range(columns.size):
+            target, factor = out[np.uint64(columns[a])], buffer[a]
+            for b in range(a, columns.size):
+                target[np.uint64(columns[b])] += factor * buffer[b]
 
 
 @kernel
-def dense_largest(table, out):
-    """Write the largest absolute entry of each row to out; table is C-contiguous."""
-    for i in range(table.shape[0]):
-        largest = 0.0
-        for j in range(table.shape[1]):
-            largest = max(largest, abs(np.float64(table[i, j])))
-        out[i] = largest
+def sparse_shape(indptr, indices, n_columns, n_stored):
+    """Return 0 for a canonical CSR, 1 for unsorted or repeated entries, 2 for an invalid one."""
+    if indptr[0] != 0 or indptr[-1] > n_stored:
+        return 2
+    verdict = 0
+    for i in range(indptr.size - 1):
+        if indptr[i] > indptr[i + 1]:
+            return 2
+    for i in range(indptr.size - 1):
+        before = -1
+        for k in range(indptr[i], indptr[i + 1]):
+            if indices[k] < 0 or indices[k] >= n_columns:
+                return 2
+            if indices[k] <= before:
+                verdict = 1
+            before = indices[k]
+    return verdict
 
 
-# Losses. What is not a number, after an overflow, counts as 0 for a slope, as the clip for a loss.
-
-
-@kernel
-def clip_slopes(norms, scales, weights, clip, slopes):
-    """Turn slopes into the factors of the rows x_i in their clipped gradients.
-
-    Return the sum of the clipped slopes: the gradient of the intercept. A slope that is not a
-    number counts as 0. ``scales`` and ``weights`` may have no entries.
-    """
-    for i in range(slopes.size):
-        bound = clip / norms[i]
-        slope = slopes[i]
-        slope = bound if slope > bound else slope
-        slope = -bound if slope < -bound else slope
-        slopes[i] = slope if slope == slope else 0.0
-    if weights.size > 0:
-        for i in range(slopes.size):
-            slopes[i] *= weights[i]
-    total = 0.0
-    for i in range(slopes.size):
-        total += slopes[i]
-    if scales.size > 0:
-        for i in range(slopes.size):
-            slopes[i] *= scales[i]
-    for i in range(slopes.size):
-        slopes[i] = slopes[i] if abs(slopes[i]) > SMALLEST_FACTOR else 0.0
-    return total
-
-
-@kernel
-def dense_gradient(loss_code, parameter, table, weights, rows, clip, margins, height, out):
-    """Add the clipped gradients of rows to out, whose last entry is the intercept's.
-
-    ``weights`` has one more entry than ``table`` has columns, a constant; if it has none, margins
-    are known, else they are written down. ``rows`` has the targets, norms, scales and weights of
-    rows; ``height`` rows, or 64 at least, are worked on at a time, so that they are read from
-    memory once.
-    """
-    height = max(height, LANES)
-    targets, norms, scales, own = rows
-    width = table.shape[1]
-    buffer = np.empty(height)
-    for start in range(0, margins.size, height):
-        at = slice(start, min(start + height, margins.size))
-        here = margins[at]
-        if weights.size > 0:
-            dense_products(table[at], weights[:width], here)
-            if scales.size > 0:
-                for i in range(here.size):
-                    here[i] *= scales[start + i]
-            for i in range(here.size):
-                here[i] += weights[width]
-        factors = buffer[: here.size]
-        slopes(loss_code, parameter, here, targets[at], factors)
-        out[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
-        dense_add(table[at], factors, out[:width])
-
-
-@kernel
-def clip_outputs(slopes, norms, scales, weights, clip, totals):
-    """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
-
-    Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
-    is divided out before squaring: the squares of very small ones would vanish, and with them the
-    clip of a very long row.
-    """
-    n_outputs = slopes.shape[1]
-    inflation = 1.0 + (4 * n_outputs + 32) * UNIT_ROUNDOFF
-    for i in range(slopes.shape[0]):
-        bound = clip / norms[i]
-        largest = 0.0
-        for k in range(n_outputs):
-            largest = max(largest, abs(slopes[i, k]))
-        square = 0.0
-        if largest > 0.0:
-            for k in range(n_outputs):
-                ratio = slopes[i, k] / largest
-                square += ratio * ratio
-        size = largest * math.sqrt(square) * inflation
-        for k in range(n_outputs):
-            if math.isnan(slopes[i, k]):
-                size = math.nan
-        factor = 1.0 if size <= bound else bound / size
-        good = size < math.inf  # False for NaN
-        if weights.size > 0:
-            factor *= weights[i]
-        for k in range(n_outputs):
-            slope = slopes[i, k] * factor if good else 0.0
-            totals[k] += slope
-            if scales.size > 0:
-                slope *= scales[i]
-            slopes[i, k] = slope if abs(slope) > SMALLEST_FACTOR else 0.0
-
-
-@kernel
-def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
-    """Write the sums of clipped losses at margins − step·changes to out, for any loss and steps.
-
-    A loss that is not a number counts as clip.
-    """
-    lanes = np.zeros((steps.size, LANES))
-    whole = margins.size - margins.size % LANES
-    for start in range(0, whole, LANES):
-        m = margins[start : start + LANES]
-        v = changes[start : start + LANES]
-        y = targets[start : start + LANES]
-        for k in range(steps.size):
-            step = steps[k]
-            sums = lanes[k]
-            for i in range(LANES):
-                value = loss(code, parameter, m[i] - step * v[i], y[i])
-                sums[i] += value if value < clip else clip
-    for k in range(steps.size):
-        total = 0.0
-        for i in range(whole, margins.size):
-            value = loss(code, parameter, margins[i] - steps[k] * changes[i], targets[i])
-            total += value if value < clip else clip
-        for i in range(LANES):
-            total += lanes[k, i]
-        out[k] = total
-
-
-@kernel
-def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
-    """Write the same sums as ``line_sums`` for the logistic loss and equally spaced steps from 0.
-
-    With E = exp(−ym) and R = exp(y·change·step), the loss at step k is log(1 + E·Rᵏ), and its
-    clipped value log(min(1 + E·Rᵏ, cap)). ``group`` such factors are multiplied before one
-    logarithm is taken.
-    """
-    n_steps = steps.size
-    step = steps[1] if n_steps > 1 else 0.0
-    reach = steps[n_steps - 1]
-    product = np.ones((n_steps, LANES))
-    power = np.empty(LANES)
-    ratio = np.empty(LANES)
-    out[:] = 0.0
-    used = 0
-    for start in range(0, margins.size, LANES):
-        for lane in range(LANES):
-            i = start + lane
-            if i < margins.size:
-                power[lane] = -targets[i] * margins[i]
-                ratio[lane] = targets[i] * changes[i]
-            else:
-                power[lane] = ratio[lane] = math.nan
-        far = 0
-        for lane in range(LANES):
-            near = abs(power[lane]) <= REACH and abs(ratio[lane]) * reach <= REACH
-            far += 0 if near else 1
-            # a row that is not near gets factors of exactly 1 here and is summed below
-            power[lane] = exp(power[lane]) if near else 0.0
-            ratio[lane] = exp(ratio[lane] * step) if near else 1.0
-        if far > 0:
-            for i in range(start, min(start + LANES, margins.size)):
-                z, change = targets[i] * margins[i], targets[i] * changes[i]
-                if not (abs(z) <= REACH and abs(change) * reach <= REACH):
-                    for k in range(n_steps):
-                        value = softplus(-targets[i] * (margins[i] - steps[k] * changes[i]))
-                        out[k] += value if value < clip else clip
-        for k in range(n_steps):
-            products = product[k]
-            for lane in range(LANES):
-                factor = 1.0 + power[lane]
-                products[lane] *= factor if factor < cap else cap
-                power[lane] *= ratio[lane]
-        used += 1
-        if used == group:
-            _take_logarithms(product, out)
-            used = 0
-    if used > 0:
-        _take_logarithms(product, out)
-
-
-@kernel
-def _take_logarithms(product, out):
-    for k in range(product.shape[0]):
-        total = 0.0
-        for lane in range(LANES):
-            total += math.log(product[k, lane])
-            product[k, lane] = 1.0
-        out[k] += total
-
-
-@kernel
-def difference_sum(losses, others, clip):
-    """Return the sum of losses − others, each clipped to ±clip; one that is no number is clip."""
-    sums = np.zeros(LANES)
-    whole = losses.size - losses.size % LANES
-    for start in range(0, whole, LANES):
-        for i in range(LANES):
-            change = losses[start + i] - others[start + i]
-            change = change if change < clip else clip
-            sums[i] += change if change > -clip else -clip
-    total = 0.0
-    for i in range(whole, losses.size):
-        change = losses[i] - others[i]
-        change = change if change < clip else clip
-        total += change if change > -clip else -clip
-    for i in range(LANES):
-        total += sums[i]
-    return total
+# Exponents
 
 
 @intrinsic
@@ -477,41 +448,22 @@ def _bits(_context, number):
     return types.uint64(types.float64), generate
 
 
-@inlined
-def _cells(first, last):
-    """Return the cell of each exponent as it is stored; those beyond the outermost are theirs."""
-    nearest = np.minimum(np.maximum(np.arange(2048) - 1022, first), last)
-    return (nearest - first).astype(np.uint64)
-
-
-@inlined
-def _cell(entry, cells, one):
-    """Return the cell of an entry: that of its exponent, or the one for ±1; and 1, or 0 for 0."""
-    bits = _bits(entry) << np.uint64(1)  # without the sign
-    cell = cells[bits >> np.uint64(53)]
-    return one if bits == BITS_OF_ONE else cell, 1 if bits != np.uint64(0) else 0
-
-
 @kernel
-def count_dense(tile, weights, first, last, counts):
-    """Add each row's weight to the cells of its entries but 0; one row of counts per column.
+def count(rows, weights, first, last, counts):
+    """Add each row's weight to the cells of its entries; one row of counts per column.
 
-    ``weights`` are whole numbers, and without entries if all are 1.
+    An entry's cell is that of its exponent, from first to last (those beyond count as these); after
+    these there are one for ±1 and one for 0. ``weights`` are whole numbers, and without entries if
+    all are 1. Cells are found for a whole row at a time, by vector instructions.
     """
-    cells, one = _cells(first, last), np.uint64(last - first + 1)
-    for i in range(tile.shape[0]):
-        weight, row = weights[i] if weights.size > 0 else 1, tile[i]
-        for j in range(row.size):
-            cell, counted = _cell(np.float64(row[j]), cells, one)
-            counts[np.uint64(j), cell] += counted * weight
-
-
-@kernel
-def count_sparse(indptr, indices, data, weights, first, last, counts):
-    """Do the same for rows of a CSR table."""
-    cells, one = _cells(first, last), np.uint64(last - first + 1)
-    for i in range(indptr.size - 1):
-        weight = weights[i] if weights.size > 0 else 1
-        for k in range(indptr[i], indptr[i + 1]):
-            cell, counted = _cell(np.float64(data[k]), cells, one)
-            counts[np.uint64(indices[k]), cell] += counted * weight
+    one, cells = last - first + 1, np.empty(counts.shape[0], dtype=np.int64)
+    for i in range(height(rows)):
+        weight, values = weights[i] if weights.size > 0 else 1, entries(rows, i)
+        for k in range(values.size):
+            bits = _bits(np.float64(values[k])) << np.uint64(1)  # without the sign
+            cell = min(max(np.int64(bits >> np.uint64(53)) - 1022, first), last) - first
+            cell = one if bits == BITS_OF_ONE else cell
+            cells[k] = one + 1 if bits == np.uint64(0) else cell
+        for k in range(values.size):
+            j = np.uint64(k if len(rows) == 1 else rows[1][rows[0][i] + k])
+            counts[j, np.uint64(cells[k])] += weight

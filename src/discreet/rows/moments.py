@@ -30,12 +30,18 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import CLIP, Sum, carried_back
-from discreet.rows.table import KERNELS, in_parts, one_thread, sum_blocks
+from discreet.rows.table import KERNELS, in_parts, one_thread
 from discreet.validate import FloatArray, number
 
 NORM: Any = {"least": ROW_NORM_RANGE[0], "most": ROW_NORM_RANGE[1]}
 NORM["remedy"] = "Moments need a public bound on the norm of a row: pass row_norm."
 """Check of the norm that no row in a moment exceeds."""
+
+NEAR_ENTRIES = 2**17
+"""Entries of X whose norms and moments are computed at a time: they are read from cache twice."""
+
+Factors = Callable[[int, int], tuple[FloatArray, list[FloatArray]]]
+"""Returns, for rows start to stop, what they are multiplied by, and further columns."""
 
 
 def _factors(data: RowData, clip: float, start: int, stop: int) -> FloatArray:
@@ -43,6 +49,12 @@ def _factors(data: RowData, clip: float, start: int, stop: int) -> FloatArray:
     if data.map.is_identity:
         return data.scales[start:stop]
     return np.minimum(clip / data.bounds(start, stop), 1.0)  # bounds are above 0
+
+
+def _near_rows(data: RowData) -> int:
+    """Return the rows of a block of a moment; bounds are those of larger blocks."""
+    near = max(8, NEAR_ENTRIES // data.table.n_features)
+    return min(BLOCK_ROWS, near) if data.table.dense else data.table.block_rows
 
 
 def row_sum(data: RowData) -> Sum:
@@ -56,17 +68,16 @@ def row_sum(data: RowData) -> Sum:
 
     def block_sum(start: int, stop: int) -> FloatArray:
         values = np.zeros(table.n_features + 1)
-        for piece in table.pieces(start, stop):  # norms are computed while a piece is in cache
-            own = data.weighted(piece.start, _factors(data, clip, piece.start, piece.stop))
-            if mapped:
-                values[-1] += own.sum()
-                own = own * data.scales[piece.start : piece.stop]
-            table.add(piece, own, values[:-1])
+        own = data.weighted(start, _factors(data, clip, start, stop))
+        if mapped:
+            values[-1] = own.sum()
+            own = own * data.scales[start:stop]
+        for at, rows in table.pieces(start, stop):
+            KERNELS.add(rows, own[at.start - start : at.stop - start], values[:-1])
         return values
 
-    size = (data.n_rows, table.n_entries, table.block_rows)
-    sums = sum_blocks(block_sum, table.n_features + 1, *size)[None, :]
-    total = carried_back(data, sums, 1.0 if mapped else clip)
+    sums = data.total(block_sum, table.n_features + 1, block_rows=_near_rows(data))
+    total = carried_back(data, sums[None, :], 1.0 if mapped else clip)
     return Sum(total.values[: data.n_features], total.error)
 
 
@@ -86,22 +97,62 @@ def square_sum(data: RowData) -> Sum:
     same = AffineMap.to_norm(np.inf, table.n_features)
 
     def block_sum(start: int, stop: int) -> FloatArray:
+        own = data.weighted(start, _factors(data, clip, start, stop), root=True)
+        if map.is_identity:
+            return table.mapped_squares(start, own, same, np.ones(stop - start))
+        if map.is_diagonal:
+            return table.mapped_squares(start, data.scales[start:stop], map, own)
         block = np.zeros(data.n_features)
-        for piece in table.pieces(start, stop):
-            at, size = piece.start, piece.stop - piece.start
-            own = data.weighted(at, _factors(data, clip, at, piece.stop), root=True)
-            if map.is_identity:
-                block += table.mapped_squares(at, own, same, np.ones(size))
-            elif map.is_diagonal:
-                block += table.mapped_squares(at, data.scales[at : piece.stop], map, own)
-            else:
-                for row, tile in data.tiles(at, piece.stop):
-                    tile *= own[row - at : row - at + len(tile), None]
-                    block += np.einsum("ij,ij->j", tile, tile)
+        for row, tile in data.tiles(start, stop):
+            tile *= own[row - start : row - start + len(tile), None]
+            block += np.einsum("ij,ij->j", tile, tile)
         return block
 
-    size = (data.n_rows, table.n_entries, table.block_rows)
-    return Sum(sum_blocks(block_sum, data.n_features, *size), error)
+    return Sum(data.total(block_sum, data.n_features, block_rows=_near_rows(data)), error)
+
+
+def _scaled(data: RowData, start: int, factors: FloatArray) -> FloatArray:
+    """Return factors for rows as tiles have them: with the scales of rows that are stored."""
+    if not data.map.is_identity or not data.scales.size:
+        return factors
+    own = factors * data.scales[start : start + factors.size]
+    own[own < SMALLEST_MOMENT_FACTOR] = 0.0
+    return own
+
+
+def gram(data: RowData, factors: Factors, more: int = 0, *, features: bool = True) -> FloatArray:
+    """Sum vvᵀ over rows, v the row times its factor and ``more`` columns, as they are given.
+
+    BLAS adds up the rows of a block, in an order that no bound depends on.
+    """
+    width = data.n_features if features else 0
+    size = width + more
+
+    def block_sum(start: int, stop: int) -> FloatArray:
+        block, (own, columns) = np.zeros((size, size)), factors(start, stop)
+        own = _scaled(data, start, own) if features else own
+        nothing = iter([(start, np.empty((stop - start, 0)))])
+        for row, tile in data.tiles(start, stop) if features else nothing:
+            at, rows = slice(row - start, row - start + len(tile)), np.empty((len(tile), size))
+            np.multiply(tile, own[at, None], out=rows[:, :width])
+            for k, column in enumerate(columns):
+                rows[:, width + k] = column[at]
+            block += rows.T @ rows
+        return block
+
+    with one_thread():
+        entries = data.n_rows * size * size
+        return data.total(block_sum, (size, size), entries=entries, block_rows=OUTER_ROWS)
+
+
+def triangle(data: RowData, matrix: FloatArray, clip: float, block_rows: int = OUTER_ROWS) -> Sum:
+    """Return a sum of outer products within clip²: the upper triangle, row by row.
+
+    Weights of 1 on and √2 off the diagonal make its L2 norm the Frobenius norm of the matrix.
+    """
+    first, second = np.triu_indices(len(matrix))
+    values = matrix[first, second] * np.where(first == second, 1.0, math.sqrt(2.0))
+    return Sum(values, gradient_error(data.public_size, block_rows, clip, OUTER_ROUNDINGS) * clip)
 
 
 def outer_sum(data: RowData) -> Sum:
@@ -114,40 +165,22 @@ def outer_sum(data: RowData) -> Sum:
     ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
     """
     clip = number("row_norm", data.row_norm, **NORM)
-    table, size = data.table, data.n_features
-    block_rows, entries = OUTER_ROWS, data.n_rows * size * size
-    csr = table if isinstance(table, SparseTable) and data.map.is_identity else None
-    if csr is not None:
-        block_rows, entries = max(OUTER_ROWS, size), table.n_entries * size
+    table, size, stored = data.table, data.n_features, data.map.is_identity
+
+    def own(start: int, stop: int) -> FloatArray:  # scales of stored rows come with their tiles
+        factors = np.ones(stop - start) if stored else _factors(data, clip, start, stop)
+        return data.weighted(start, factors, root=True)
+
+    if not isinstance(table, SparseTable) or not stored:
+        return triangle(data, gram(data, lambda start, stop: (own(start, stop), [])), clip)
+    csr, rows = table, max(OUTER_ROWS, size)
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        own = data.weighted(start, _factors(data, clip, start, stop), root=True)
-        block = np.zeros((size, size))
-        if csr is not None:
-            return csr.outer_sum(start, own)
-        for row, tile in data.tiles(start, stop):
-            factors = own[row - start : row - start + len(tile), None]
-            scaled = np.multiply(tile, factors, out=None if data.map.is_identity else tile)
-            block += scaled.T @ scaled
-        return block
+        return csr.outer_sum(start, _scaled(data, start, own(start, stop)))
 
-    total = triangle_sum(block_sum, size, data.n_rows, entries, block_rows)
-    error = gradient_error(data.public_size, block_rows, clip, OUTER_ROUNDINGS) * clip
-    return Sum(total, error)
-
-
-def triangle_sum(
-    block_sum: Callable[[int, int], FloatArray], size: int, *numbers: int
-) -> FloatArray:
-    """Add up the matrices of blocks, as `sum_blocks` does; return the weighted triangle.
-
-    It is the upper triangle, row by row. Weights of 1 on and √2 off the diagonal make its L2 norm
-    the Frobenius norm of the matrix.
-    """
-    with one_thread():
-        total = sum_blocks(block_sum, (size, size), *numbers)
-    first, second = np.triu_indices(size)
-    return np.asarray(total[first, second] * np.where(first == second, 1.0, math.sqrt(2.0)))
+    entries = table.n_entries * size
+    total = data.total(block_sum, (size, size), entries=entries, block_rows=rows)
+    return triangle(data, total, clip, rows)
 
 
 def xy_moment_sum(
@@ -170,39 +203,20 @@ def xy_moment_sum(
     Proof: docs/proofs/newton.md.
     """
     clip = number("clip", clip, **CLIP)
-    constant = data.fit_intercept or not features
-    width = data.n_features if features else 0
-    size = width + int(constant) + 1
-    limit, scaled = ROUNDING_ROOM * clip, features and data.map.is_identity and data.scales.size
+    constant, limit = data.fit_intercept or not features, ROUNDING_ROOM * clip
 
-    def block_sum(start: int, stop: int) -> FloatArray:
+    def factors(start: int, stop: int) -> tuple[FloatArray, list[FloatArray]]:
         with np.errstate(all="ignore"):
             targets = (data.targets[start:stop] - float(target_centre)) * float(target_weight)
             targets = np.clip(targets, -LARGEST_TARGET, LARGEST_TARGET)
             norms = data.bounds(start, stop) if features else 1.0
             joint_norms = np.sqrt(np.square(norms) + np.square(targets))  # each rounded correctly
-            factors = np.where(joint_norms > limit, limit / joint_norms, 1.0)
-        factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
-        factors = scales = data.weighted(start, factors, root=True)
-        if scaled:  # tiles are not scaled yet
-            scales = factors * data.scales[start:stop]
-            scales[scales < SMALLEST_MOMENT_FACTOR] = 0.0
-        block = np.zeros((size, size))
-        nothing = iter([(start, np.empty((stop - start, 0)))])
-        for row, tile in data.tiles(start, stop) if features else nothing:
-            at = slice(row - start, row - start + len(tile))
-            joint = np.empty((len(tile), size))
-            np.multiply(tile, scales[at, None], out=joint[:, :width])
-            if constant:
-                joint[:, width] = factors[at]
-            np.multiply(targets[at], factors[at], out=joint[:, -1])
-            block += joint.T @ joint
-        return block
+            own = np.where(joint_norms > limit, limit / joint_norms, 1.0)
+        own[own < SMALLEST_MOMENT_FACTOR] = 0.0
+        own = data.weighted(start, own, root=True)
+        return own, [own, targets * own] if constant else [targets * own]
 
-    entries = data.n_rows * size * size
-    values = triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
-    error = gradient_error(data.public_size, OUTER_ROWS, clip, OUTER_ROUNDINGS) * clip
-    return Sum(values, error)
+    return triangle(data, gram(data, factors, 1 + int(constant), features=features), clip)
 
 
 def target_sum(data: RowData, bound: float) -> Sum:
@@ -213,14 +227,10 @@ def target_sum(data: RowData, bound: float) -> Sum:
     """
     bound = number("bound", bound, **CLIP)
 
-    cut = np.clip(data.targets, -bound, bound)
-    values = sum_blocks(
-        lambda start, stop: data.weighted(start, cut[start:stop]).sum(keepdims=True),
-        1,
-        data.n_rows,
-        data.n_rows,
-        BLOCK_ROWS,
-    )
+    def block_sum(start: int, stop: int) -> FloatArray:
+        return np.array([data.cut_sum(start, data.targets[start:stop], -bound, bound)])
+
+    values = data.total(block_sum, 1, entries=data.n_rows, block_rows=BLOCK_ROWS)
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))
 
 
@@ -238,22 +248,20 @@ def exponent_counts(data: RowData) -> Sum:
     √n_features, and two such vectors differ by at most √(2·n_features). Integers are summed, and
     divided at the end: the error is that of adding up partitions.
     """
-    table, shape = data.table, (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 2)
-    stored = table if isinstance(table, SparseTable) and data.map.is_identity else None
+    table, shape = data.table, (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 3)
     weights = read_only((data.weights * WEIGHT_STEPS).astype(np.int64))
 
     def part(start: int, stop: int) -> Any:
-        counts = np.zeros(shape, dtype=np.int64)
-        if stored is not None:
-            KERNELS.count_sparse(
-                *stored.block(start, stop), weights[start:stop], *EXPONENTS, counts
-            )
-            return counts
-        for row, tile in data.tiles(start, stop, single=True):
-            own = weights[row : row + len(tile)]
-            KERNELS.count_dense(read_only(tile), own, *EXPONENTS, counts)
+        counts: Any = np.zeros(shape, dtype=np.int64)
+        pieces: Any = table.pieces(start, stop, by_column=False)
+        if not data.map.is_identity:
+            tiles = data.tiles(start, stop)
+            pieces = ((slice(row, row + len(tile)), (read_only(tile),)) for row, tile in tiles)
+        for at, rows in pieces:
+            KERNELS.count(rows, weights[at], *EXPONENTS, counts)
         return counts
 
-    values = sum(in_parts(part, data.n_rows, table.n_entries, table.block_rows)).ravel()
+    counts = sum(in_parts(part, data.n_rows, table.n_entries, table.block_rows))
+    values = counts[:, :-1].ravel()  # zeros count nowhere
     unit = WEIGHT_STEPS if weights.size else 1
     return Sum(values / unit, gradient_error(data.public_size, 1, math.sqrt(data.n_features)))

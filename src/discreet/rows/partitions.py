@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -289,21 +288,3 @@ def partitioned_rows(
     if sum(rows.answers("total_weight")) > public_size * (1 + 1e-9):
         raise PrivacyError("The rows of all partitions are more than public_size.")
     return rows
-
-
-@dataclass(frozen=True)
-class Threads:
-    """An engine whose partitions are objects in this process; results come as they are ready."""
-
-    workers: int = 1
-
-    def map(self, task: Callable[[Any], Any], parts: Sequence[Any]) -> list[tuple[int, Any]]:
-        with ThreadPoolExecutor(self.workers) as pool:
-            futures = {pool.submit(task, part): part.id for part in parts}
-            return [(futures[future], future.result()) for future in as_completed(futures)]
-
-    def derive(self, task: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-        return [task(part) for part in parts]
-
-    def release(self, parts: Sequence[Any]) -> None:
-        """Nothing to do: partitions go when nobody holds them."""

@@ -1,13 +1,8 @@
 # mypy: ignore-errors
-"""Compiled products and sums for several margins per row, and products of twice the precision.
+"""Compiled products of rows with several vectors, and products in twice the working precision.
 
-As in ``discreet.rows.kernels``, a row's numbers come from that row and public arguments alone, to
-the last bit. Margins of all outputs are computed in one pass over X, each in the order of
-operations of ``discreet.rows.kernels``: the bits are those of one pass per output.
-
-For accurate dot products, each product and each addition is split into its rounded value and its
-exact error (Dekker 1971, Knuth 1969), and the errors are added up on the side (Ogita, Rump & Oishi,
-Accurate Sum and Dot Product, 2005). With ``fastmath`` all of this would be simplified away.
+They have the property stated in ``kernels.py``. Margins of all outputs are computed in one pass,
+each in the order of operations of `kernels.product`: the bits are those of one pass per output.
 """
 
 import math
@@ -20,25 +15,16 @@ from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
 from discreet.rows.bounds import SAFE_LOW
-from discreet.rows.kernels import (
-    EIGHT,
-    LANES,
-    eights,
-    loop_over,
-    widened,
-)
+from discreet.rows.kernels import EIGHT, add_row, eights, entries, loop_over, widened
 
 TOGETHER = 4
-"""Outputs whose sums are kept in registers together, for each number of a row that is read."""
+"""Vectors whose sums are kept in registers together, for each number of a row that is read."""
 
 COLUMNS = 1024
 """Columns of X that are summed before the next ones, so that their sums stay in a near cache."""
 
 SPLITTER = 2.0**27 + 1.0
 """Times this, a double falls into two halves whose products are exact."""
-
-TURNED = 256
-"""Columns that are turned around at a time, so that rows are worked on side by side."""
 
 
 @intrinsic
@@ -75,95 +61,79 @@ def _eight_sums_each(_context, table, start, vectors, first, width, eighths, sum
 
 
 @kernel
-def dense_output_products(table, weights, out):
-    """Write table @ weights.T to out; table is C-contiguous.
-
-    ``weights`` has one row per output and rows of zeros up to a multiple of `TOGETHER`.
-    """
-    n_rows, n_columns = table.shape
-    n_outputs = out.shape[1]
-    whole = n_columns - n_columns % 8
-    sums = np.empty((TOGETHER, 8))
-    for i in range(n_rows):
-        for first in range(0, n_outputs, TOGETHER):
-            _eight_sums_each(
-                table, i * n_columns, weights, first * n_columns, n_columns, whole // 8, sums
-            )
-            for k in range(first, min(first + TOGETHER, n_outputs)):
-                a = sums[k - first]
-                a0 = a[0]
-                for j in range(whole, n_columns):
-                    a0 += table[i, j] * weights[k, j]
-                out[i, k] = ((a0 + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]))
-
-
-@kernel
-def dense_output_add(table, factors, out):
-    """Add factors.T @ table to out; table is C-contiguous. Four rows and two outputs at a time."""
-    n_rows, n_columns = table.shape
-    n_outputs = factors.shape[1]
-    whole = n_rows - n_rows % 4
-    for left in range(0, n_columns, COLUMNS):
-        right = min(left + COLUMNS, n_columns)
-        for i in range(0, whole, 4):
-            x0, x1 = table[i, left:right], table[i + 1, left:right]
-            x2, x3 = table[i + 2, left:right], table[i + 3, left:right]
-            for k in range(0, n_outputs - 1, 2):
-                c0, c1 = factors[i, k], factors[i + 1, k]
-                c2, c3 = factors[i + 2, k], factors[i + 3, k]
-                f0, f1 = factors[i, k + 1], factors[i + 1, k + 1]
-                f2, f3 = factors[i + 2, k + 1], factors[i + 3, k + 1]
-                target, other = out[k, left:right], out[k + 1, left:right]
-                for j in range(right - left):
-                    v0, v1, v2, v3 = x0[j], x1[j], x2[j], x3[j]
-                    target[j] += (c0 * v0 + c1 * v1) + (c2 * v2 + c3 * v3)
-                    other[j] += (f0 * v0 + f1 * v1) + (f2 * v2 + f3 * v3)
-            if n_outputs % 2:
-                k = n_outputs - 1
-                c0, c1 = factors[i, k], factors[i + 1, k]
-                c2, c3 = factors[i + 2, k], factors[i + 3, k]
-                target = out[k, left:right]
-                for j in range(right - left):
-                    target[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
-    for i in range(whole, n_rows):
-        row = table[i]
-        for k in range(n_outputs):
-            factor, target = factors[i, k], out[k]
-            for j in range(n_columns):
-                target[j] += factor * row[j]
-
-
-@kernel
-def sparse_output_products(indptr, indices, data, weights, out):
-    """Write X @ weights to out, for X in CSR; ``weights`` has one column per output."""
-    n_outputs = out.shape[1]
-    sums = np.empty((4, n_outputs))
-    for i in range(out.shape[0]):
-        row = slice(indptr[i], indptr[i + 1])
-        columns, values = indices[row], data[row]
-        whole = columns.size - columns.size % 4
-        sums[:] = 0.0
-        for k in range(columns.size):
-            value, own = values[k], weights[np.uint64(columns[k])]
-            target = sums[k % 4 if k < whole else 0]
+def output_products(rows, weights, out):
+    """Write the products of rows with each row of weights to the columns of out."""
+    n_outputs, n_columns = weights.shape
+    if len(rows) == 1:
+        table, whole = rows[0], n_columns - n_columns % 8
+        padded = np.zeros((n_outputs + -n_outputs % TOGETHER, n_columns))
+        padded[:n_outputs] = weights
+        sums = np.empty((TOGETHER, 8))
+        for i in range(out.shape[0]):
+            for first in range(0, n_outputs, TOGETHER):
+                start = first * n_columns
+                _eight_sums_each(table, i * n_columns, padded, start, n_columns, whole // 8, sums)
+                for k in range(first, min(first + TOGETHER, n_outputs)):
+                    a = sums[k - first]
+                    a0 = a[0]
+                    for j in range(whole, n_columns):
+                        a0 += table[i, j] * weights[k, j]
+                    out[i, k] = ((a0 + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]))
+    else:
+        indptr, indices, data = rows
+        turned, sums = weights.T.copy(), np.empty((4, n_outputs))
+        for i in range(out.shape[0]):
+            at = slice(indptr[i], indptr[i + 1])
+            columns, values = indices[at], data[at]
+            whole = columns.size - columns.size % 4
+            sums[:] = 0.0
+            for k in range(columns.size):
+                value, own = values[k], turned[np.uint64(columns[k])]
+                target = sums[k % 4 if k < whole else 0]
+                for output in range(n_outputs):
+                    target[output] += value * own[output]
             for output in range(n_outputs):
-                target[output] += value * own[output]
-        for output in range(n_outputs):
-            low = sums[0, output] + sums[1, output]
-            out[i, output] = low + (sums[2, output] + sums[3, output])
+                low = sums[0, output] + sums[1, output]
+                out[i, output] = low + (sums[2, output] + sums[3, output])
 
 
 @kernel
-def sparse_output_add(indptr, indices, data, factors, out):
-    """Add X.T @ factors to out, for X in CSR."""
-    n_outputs = factors.shape[1]
-    for i in range(factors.shape[0]):
-        row = slice(indptr[i], indptr[i + 1])
-        columns, values, own = indices[row], data[row], factors[i]
-        for k in range(columns.size):
-            value, target = values[k], out[np.uint64(columns[k])]
-            for output in range(n_outputs):
-                target[output] += own[output] * value
+def output_add(rows, factors, out):
+    """Add factors.T @ rows to out; of a C-contiguous array, four rows and two outputs at a time."""
+    n_outputs, n_columns = out.shape
+    if len(rows) == 1:
+        table, whole = rows[0], len(factors) - len(factors) % 4
+        for left in range(0, n_columns, COLUMNS):
+            right = min(left + COLUMNS, n_columns)
+            for i in range(0, whole, 4):
+                x0, x1 = table[i, left:right], table[i + 1, left:right]
+                x2, x3 = table[i + 2, left:right], table[i + 3, left:right]
+                c0, c1, c2, c3 = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
+                for k in range(0, n_outputs - 1, 2):
+                    a0, a1, a2, a3 = c0[k], c1[k], c2[k], c3[k]
+                    b0, b1, b2, b3 = c0[k + 1], c1[k + 1], c2[k + 1], c3[k + 1]
+                    target, other = out[k, left:right], out[k + 1, left:right]
+                    for j in range(right - left):
+                        v0, v1, v2, v3 = x0[j], x1[j], x2[j], x3[j]
+                        target[j] += (a0 * v0 + a1 * v1) + (a2 * v2 + a3 * v3)
+                        other[j] += (b0 * v0 + b1 * v1) + (b2 * v2 + b3 * v3)
+                if n_outputs % 2:
+                    a0, a1, a2, a3 = c0[-1], c1[-1], c2[-1], c3[-1]
+                    target = out[n_outputs - 1, left:right]
+                    for j in range(right - left):
+                        target[j] += (a0 * x0[j] + a1 * x1[j]) + (a2 * x2[j] + a3 * x3[j])
+        for i in range(whole, len(factors)):
+            for k in range(n_outputs):
+                add_row(rows, i, factors[i, k], out[k])
+    else:
+        turned = np.zeros((n_columns, n_outputs))
+        for i in range(len(factors)):
+            own = factors[i]
+            for k in range(rows[0][i], rows[0][i + 1]):
+                value, target = rows[2][k], turned[np.uint64(rows[1][k])]
+                for output in range(n_outputs):
+                    target[output] += own[output] * value
+        out += turned.T
 
 
 # Norms of rows under a matrix
@@ -238,15 +208,9 @@ def triangle_norms(rows, scales, packed, inflation, out):
             out[start + i] = math.sqrt(max(squares[i], SAFE_LOW)) * inflation
 
 
-# Twice the working precision
-
-
-@kernel
-def _split(vector, high, low):
-    for j in range(vector.size):
-        large = SPLITTER * vector[j]
-        high[j] = large - (large - vector[j])
-        low[j] = vector[j] - high[j]
+# Twice the working precision: each product and sum is split into its rounded value and its exact
+# error (Dekker 1971, Knuth 1969); errors are added up aside (Ogita, Rump & Oishi, Accurate Sum and
+# Dot Product, 2005). With ``fastmath`` all of this would be simplified away.
 
 
 @inlined
@@ -268,56 +232,28 @@ def _two_sum(first, second):
 
 
 @kernel
-def _add_products(column, factor, high, low, rest, sums, errors):
-    """Add column·(factor + rest) to sums, and what rounding takes away to errors."""
-    for i in range(LANES):
-        product, missing = _two_product(column[i], factor, high, low)
-        sums[i], missed = _two_sum(sums[i], product)
-        errors[i] += (missed + missing) + column[i] * rest
-
-
-@kernel
-def accurate_dense_products(table, vector, rest, out, lost):
-    """Write table @ (vector + rest) to out + lost; table is C-contiguous."""
-    n_rows, n_columns = table.shape
-    high, low = np.empty(n_columns), np.empty(n_columns)
-    _split(vector, high, low)
-    turned = np.empty((TURNED, LANES))
-    sums, errors = np.empty(LANES), np.empty(LANES)
-    for start in range(0, n_rows, LANES):
-        count = min(LANES, n_rows - start)
-        sums[:] = 0.0
-        errors[:] = 0.0
-        for first in range(0, n_columns, TURNED):
-            width = min(TURNED, n_columns - first)
-            for i in range(count):
-                for j in range(width):
-                    turned[j, i] = table[start + i, first + j]
-            for j in range(width):
-                at = first + j
-                _add_products(turned[j], vector[at], high[at], low[at], rest[at], sums, errors)
-        for i in range(count):
-            out[start + i] = sums[i]
-            lost[start + i] = errors[i]
-
-
-@kernel
-def accurate_sparse_products(indptr, indices, data, vector, rest, out, lost):
-    """Write X @ (vector + rest) to out + lost, for X in CSR."""
+def accurate_products(rows, vector, rest, out, lost):
+    """Write rows @ (vector + rest) to out + lost, in eight interleaved sums of each row."""
     high, low = np.empty(vector.size), np.empty(vector.size)
-    _split(vector, high, low)
+    for j in range(vector.size):
+        large = SPLITTER * vector[j]
+        high[j] = large - (large - vector[j])
+        low[j] = vector[j] - high[j]
     for i in range(out.size):
-        row = slice(indptr[i], indptr[i + 1])
-        columns, values = indices[row], data[row]
-        sums = errors = 0.0
-        for k in range(columns.size):
-            j = np.uint64(columns[k])
-            value = np.float64(values[k])
-            product, missing = _two_product(value, vector[j], high[j], low[j])
-            sums, missed = _two_sum(sums, product)
-            errors += (missed + missing) + value * rest[j]
-        out[i] = sums
-        lost[i] = errors
+        values = entries(rows, i)
+        sums, errors = np.zeros(8), np.zeros(8)
+        for first in range(0, values.size, 8):
+            for lane in range(min(8, values.size - first)):
+                k = first + lane
+                j = np.uint64(k if len(rows) == 1 else rows[1][rows[0][i] + k])
+                value = np.float64(values[k])
+                product, missing = _two_product(value, vector[j], high[j], low[j])
+                sums[lane], missed = _two_sum(sums[lane], product)
+                errors[lane] += (missed + missing) + value * rest[j]
+        for lane in range(1, 8):
+            sums[0], missed = _two_sum(sums[0], sums[lane])
+            errors[0] += missed + errors[lane]
+        out[i], lost[i] = sums[0], errors[0]
 
 
 @kernel

@@ -132,20 +132,16 @@ class Rows(RowData):
         Nothing is computed again or copied.
         """
         targets = y(self.targets) if callable(y) else y
-        other = replace(self, targets=check_targets(targets, self.n_rows))
-        other.memory = replace(self.memory)
-        return other
+        return self._with(targets=check_targets(targets, self.n_rows))
 
     def with_weights(self, weights: RowWeights) -> Self:
         """Return the same rows with other weights. Nothing is computed again or copied."""
         own = check_weights(weights, self.n_rows, None)
-        other = replace(
-            self,
-            weights=own.values,
-            units=own.codes,
-            grouped=own.grouped,
-            public_size=own.size,
-        )
+        changes: Any = {"units": own.codes, "grouped": own.grouped, "public_size": own.size}
+        return self._with(weights=own.values, **changes)
+
+    def _with(self, **changes: Any) -> Self:
+        other = replace(self, **changes)
         other.memory = replace(self.memory)
         return other
 
@@ -187,6 +183,9 @@ class Rows(RowData):
         arguments, so a narrower table keeps every contract. Proof: docs/proofs/shrunk_gd.md.
         """
         index = np.asarray(index, dtype=np.intp)
+        width = self.table.n_features
+        if index.ndim != 1 or not index.size or index.min() < 0 or index.max() >= width:
+            raise ValueError(f"columns must be a list of indices from 0 to {width - 1}.")
         if not self.map.is_identity:
             # Each column of rows under a matrix is made of all stored ones.
             narrow = self.map.columns(index, factor)
@@ -221,8 +220,7 @@ class Rows(RowData):
 
     def norm_counts(self, candidates: FloatArray) -> Counts:
         """Count the rows' norms between public candidates, as in `column_counts`."""
-        own = self.weights * WEIGHT_STEPS
-        return Counts(cell_counts(self.norms(), candidates, own), WEIGHT_STEPS if own.size else 1)
+        return self._counts(self.norms(), candidates)
 
     def column_counts(self, index: int, edges: FloatArray) -> Counts:
         """Count the numbers of a column, as they are stored, between public edges.
@@ -233,62 +231,53 @@ class Rows(RowData):
         self.need_stored("a column")
         if not 0 <= index < self.n_features:
             raise ValueError(f"column must be from 0 to {self.n_features - 1}, not {index!r}.")
-        column = self.table.column(index, 0, self.n_rows)
-        own = self.weights * WEIGHT_STEPS
-        return Counts(cell_counts(column, edges, own), WEIGHT_STEPS if own.size else 1)
+        return self._counts(self.table.column(index), edges)
 
     def slope_counts(self, weights: FloatArray, loss: Any, candidates: FloatArray) -> Counts:
         """Count the sizes of the loss's slopes at weights, between public candidates."""
-        sizes, own = scores.slope_sizes(self, weights, loss), self.weights * WEIGHT_STEPS
-        return Counts(cell_counts(sizes, candidates, own), WEIGHT_STEPS if own.size else 1)
+        sums.one_output(loss, "slopes")
+        margins = self.margins_at(vector("weights", weights, self.n_parameters))
+        with np.errstate(all="ignore"):
+            sizes = np.abs(loss.derivative(margins, self.targets))
+        return self._counts(sizes, candidates)
+
+    def _counts(self, values: FloatArray, edges: FloatArray) -> Counts:
+        own = self.weights * WEIGHT_STEPS
+        return Counts(cell_counts(values, edges, own), WEIGHT_STEPS if own.size else 1)
 
     # Tables made of the rows (private, like the rows)
 
     def scaled(self, factor: float, out: NDArray[Any] | None = None) -> Any:
         """Return the rows, scaled down to ``row_norm``, times ``factor``; a sparse table stays so.
 
-        ``out``, for a dense table, and privacy are as in `shifted`.
+        ``out``, for a dense table, and privacy are as in `written`.
         """
         self.need_stored("a table")
         if not self.scales.size:
             raise ValueError("rows are scaled down to a public norm; pass row_norm.")
         return self.table.scaled(self.scales * float(factor), out=out)
 
-    def shifted(self, shift: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return the rows, scaled down to ``row_norm``, minus ``shift``, as a dense array.
+    def written(self, map: AffineMap, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return L·x − b of rows x, scaled down to ``row_norm`` if there is one: a dense array.
 
-        Rows without a ``row_norm`` are taken as they are. ``out``, if given, is written to; it may
-        be the table itself, which then is lost.
+        L and b are those of a map that has as many columns as the table; its own norm is not used.
+        ``out``, if given, is written to; it may be the table itself, which then is lost.
 
         *Privacy.* Private, like the rows. A row of the result is a function of that row, the
         arguments and the type of the table alone.
         """
-        offset = vector("shift", shift, self.n_features)
-        return self._written(AffineMap(np.inf, np.ones(self.n_features), offset), out)
-
-    def rotated(self, matrix: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return ``matrix`` times each row, scaled down to ``row_norm``, as a dense array.
-
-        ``out`` and privacy are as in `shifted`.
-        """
-        size = self.n_features
-        square = np.array(matrix, dtype=np.float64, order="C")
-        if square.shape != (size, size) or not np.isfinite(square).all():
-            raise ValueError(f"matrix must be {size} × {size} finite numbers.")
-        return self._written(AffineMap(np.inf, square, np.zeros(size)), out)
-
-    def _written(self, map: AffineMap, out: NDArray[Any] | None) -> NDArray[Any]:
-        """Write scaled and mapped rows to a dense array of the table's type, or to ``out``."""
         self.need_stored("a table")
-        scales = self.scales if self.scales.size else np.ones(self.n_rows)
-        rows, shape = replace(self, map=map, scales=scales), (self.n_rows, self.n_features)
+        width = self.n_features
+        if map.offset.shape != (width,) or not map.is_finite:
+            raise ValueError(f"a map of these rows must be finite numbers for {width} columns.")
+        rows, shape = replace(self, map=map), (self.n_rows, width)
         target = np.empty(shape, dtype=self.table.dtype) if out is None else out
 
         def part(first: int, last: int) -> None:
             for start, tile in rows.tiles(first, last):
                 target[start : start + len(tile)] = tile
 
-        in_parts(part, self.n_rows, self.n_rows * self.n_features, self.table.block_rows)
+        in_parts(part, self.n_rows, self.table.n_entries, self.table.block_rows)
         return target
 
 

@@ -20,20 +20,19 @@ from discreet.errors import NotSupported
 from discreet.objectives import Loss
 from discreet.rows.bounds import (
     BLOCK_ROWS,
-    OUTER_ROUNDINGS,
-    OUTER_ROWS,
     ROUNDING_ROOM,
     SMALLEST_MOMENT_FACTOR,
     WEIGHT_STEPS,
     gradient_error,
 )
 from discreet.rows.data import RowData
-from discreet.rows.moments import triangle_sum
+from discreet.rows.moments import gram, triangle
 from discreet.rows.sums import CLIP, Sum, clipped_sum, one_output
-from discreet.rows.table import sum_blocks
+from discreet.rows.table import LOSS_KERNELS, sum_blocks
 from discreet.validate import FloatArray, number, vector
 
-__all__ = ["curvature_sum", "score_square_sum", "score_sum", "slope_sizes"]
+ALL_ONE = np.empty(0)
+"""Weights of rows or units that are all 1."""
 
 
 def _weights(data: RowData, clip: float) -> FloatArray:
@@ -79,33 +78,18 @@ def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) ->
     one_output(loss, "curvatures")
     if loss.curvature_bound is None:
         raise NotSupported(f"{loss.name!r} has a kink, so it has no curvature to sum.")
-    bound = float(loss.curvature_bound)
+    bound, own = float(loss.curvature_bound), _weights(data, clip)
     margins = data.margins_at(vector("weights", weights, data.n_parameters))
-    own, width, size = _weights(data, clip), data.n_features, data.n_parameters
-    scaled = data.map.is_identity and data.scales.size
 
-    def block_sum(start: int, stop: int) -> FloatArray:
+    def factors(start: int, stop: int) -> tuple[FloatArray, list[FloatArray]]:
         with np.errstate(all="ignore"):
             second = loss.second_derivative(margins[start:stop], data.targets[start:stop])
             share = np.nan_to_num(np.clip(second / bound, 0.0, 1.0), nan=0.0)
-            factors = np.sqrt(own[start:stop] * share) * ROUNDING_ROOM
-        factors[factors < SMALLEST_MOMENT_FACTOR] = 0.0
-        scales = factors * data.scales[start:stop] if scaled else factors
-        block = np.zeros((size, size))
-        own_tiles = not data.map.is_identity  # tiles of mapped rows are new, others are X itself
-        for row, tile in data.tiles(start, stop):
-            at = slice(row - start, row - start + len(tile))
-            part = np.multiply(tile, scales[at, None], out=tile if own_tiles else None)
-            block[:width, :width] += part.T @ part
-            if data.fit_intercept:
-                block[:width, width] += factors[at] @ part
-                block[width, width] += factors[at] @ factors[at]
-        return block
+            values = np.sqrt(own[start:stop] * share) * ROUNDING_ROOM
+        values[values < SMALLEST_MOMENT_FACTOR] = 0.0
+        return values, [values] if data.fit_intercept else []
 
-    entries = data.n_rows * size * size
-    values = triangle_sum(block_sum, size, data.n_rows, entries, OUTER_ROWS)
-    error = gradient_error(data.public_size, OUTER_ROWS, clip, OUTER_ROUNDINGS) * clip
-    return Sum(values, error)
+    return triangle(data, gram(data, factors, int(data.fit_intercept)), clip)
 
 
 def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
@@ -126,9 +110,8 @@ def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float)
         raise NotSupported("squares of scores of rows that share units need to know the units.")
     else:
         parts = np.square(_unit_sums(data, slopes / clip)).sum(axis=1)
-    parts = np.minimum(parts, 1.0)
     values = sum_blocks(
-        lambda start, stop: parts[start:stop].sum(keepdims=True),
+        lambda start, stop: np.array([LOSS_KERNELS.cut_sum(parts[start:stop], ALL_ONE, 0.0, 1.0)]),
         1,
         len(parts),
         len(parts),
@@ -148,11 +131,3 @@ def _unit_sums(data: RowData, factors: FloatArray) -> FloatArray:
     if data.fit_intercept:
         np.add.at(sums[:, -1], data.units, factors)
     return sums
-
-
-def slope_sizes(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
-    """Return |φ'| of each row (private)."""
-    one_output(loss, "slopes")
-    margins = data.margins_at(vector("weights", weights, data.n_parameters))
-    with np.errstate(all="ignore"):
-        return np.abs(loss.derivative(margins, data.targets))

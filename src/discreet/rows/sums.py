@@ -30,13 +30,16 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import Line, Point, RowData
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, NEAR_ENTRIES, DenseTable, in_parts, sum_blocks
+from discreet.rows.table import KERNELS, LOSS_KERNELS, PRODUCT_KERNELS, in_parts
 from discreet.validate import FloatArray, number, vector
 
 FORMULAS = KernelModule("discreet.objectives.kernels")
 
 CLIP: Any = {"least": CLIP_RANGE[0], "most": CLIP_RANGE[1], "remedy": "A usual choice is 3."}
 """Check of a clip."""
+
+NEAR_ENTRIES = 2**14
+"""Entries of X whose gradients are computed at a time: they stay in the nearest caches."""
 
 FEW = 8
 """Columns of a sparse table are looked up one by one if at most one in this many has a weight."""
@@ -133,43 +136,30 @@ def clipped_sum(
     With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
     The part of a row is ``within`` a norm, by default the clip.
     """
-    table, targets, scales, own = data.table, data.targets, data.scales, data.weights
-    code, parameter = kernel_code(loss)
-    X = table.array if code and isinstance(table, DenseTable) and table.as_stored else None
-    slopes_of, clip_slopes = FORMULAS.SLOPES[code], KERNELS.clip_slopes
-    carried = np.empty(0)
-    if missing is not None:
-        rows, constants = data.carried(missing, 1)
-        carried = np.append(rows[0], constants if constants.size else 0.0)
+    table, (code, parameter) = data.table, kernel_code(loss)
+    carried = None if missing is None else data.carried(missing)
+    weights = np.empty(0)
+    if carried is not None and code:
+        weights = np.append(carried[0][0], carried[1] if carried[1].size else 0.0)
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        values, buffer = np.zeros(table.n_features + 1), np.empty(stop - start)
-        found = data.bounds(start, stop) if sizes is None else sizes[start:stop]
-        norms = np.maximum(found, data.smallest)
-        if X is not None:
-            at = slice(start, stop)
-            numbers = (read_only(targets[at]), norms, scales[at], own[at])
-            settings = (carried, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
-            KERNELS.dense_gradient(code, parameter, X[at], *settings, values)
-            return values
-        for piece in table.pieces(start, stop):
-            at = slice(piece.start, piece.stop)
-            here, slopes = margins[at], buffer[: piece.stop - piece.start]
+        values, targets = np.zeros(table.n_features + 1), data.targets[start:stop]
+        norms = data.bounds(start, stop) if sizes is None else sizes[start:stop]
+        norms = np.maximum(norms, data.smallest) if data.smallest else norms
+        if not code:
+            here = margins[start:stop]
+            if carried is not None:
+                data.block_margins(start, stop, carried, here)
             with np.errstate(all="ignore"):
-                if missing is not None:
-                    table.products(piece, rows[0], here)
-                    data.finish_margins(here, at, constants)
-                if code:
-                    slopes_of(parameter, here, targets[at], slopes)
-                else:
-                    slopes[:] = loss.derivative(here, targets[at])
-            limits = norms[piece.start - start : piece.stop - start]
-            values[-1] += clip_slopes(limits, scales[at], own[at], clip, slopes)
-            table.add(piece, slopes, values[:-1])
+                targets = np.array(loss.derivative(here, targets), dtype=np.float64)
+        for at, rows in table.pieces(start, stop):
+            own = slice(at.start - start, at.stop - start)
+            numbers = (read_only(targets[own]), norms[own], data.scales[at], data.weights[at])
+            settings = (weights, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
+            LOSS_KERNELS.gradient(code, parameter, rows, *settings, values)
         return values
 
-    size = (data.n_rows, table.n_entries, table.block_rows)
-    total = sum_blocks(block_sum, table.n_features + 1, *size)[None, :]
+    total = data.total(block_sum, table.n_features + 1)[None, :]
     return carried_back(data, total, clip if within is None else within)
 
 
@@ -184,8 +174,9 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
     shape = (count, table.n_features + 1)
 
     def block_sum(start: int, stop: int) -> FloatArray:
-        block = slice(start, stop)
-        values, slopes, totals = np.zeros(shape), np.empty((stop - start, count)), np.zeros(count)
+        block, values = slice(start, stop), np.zeros(shape)
+        sums, totals = np.zeros((count, table.n_features)), np.zeros(count)
+        slopes = np.empty((stop - start, count))
         if type(loss) is Softmax:
             FORMULAS.softmax_slopes(margins[block], data.targets[block], slopes)
         else:
@@ -193,13 +184,13 @@ def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float
                 slopes[:] = loss.derivative(margins[block], data.targets[block])
         norms = np.maximum(data.bounds(start, stop), data.smallest)
         numbers = (norms, data.scales[block], data.weights[block])
-        KERNELS.clip_outputs(slopes, *numbers, clip, totals)
-        values[:, :-1] = table.output_sum(start, slopes)
-        values[:, -1] = totals
+        LOSS_KERNELS.clip_outputs(slopes, *numbers, clip, totals)
+        for at, rows in table.pieces(start, stop, by_column=False):
+            PRODUCT_KERNELS.output_add(rows, slopes[at.start - start : at.stop - start], sums)
+        values[:, :-1], values[:, -1] = sums, totals
         return values
 
-    size = (data.n_rows, table.n_entries * count, table.block_rows)
-    return carried_back(data, sum_blocks(block_sum, shape, *size), clip)
+    return carried_back(data, data.total(block_sum, shape, entries=count * table.n_entries), clip)
 
 
 def line_losses(
@@ -242,20 +233,18 @@ def line_losses(
         m, v, y = at_start[start:stop], changes[start:stop], targets[start:stop]
         sums = np.zeros(steps.size)
         if products and compiled:
-            KERNELS.logistic_line_sums(m, v, y, steps, clip, cap, group, sums)
+            LOSS_KERNELS.logistic_line_sums(m, v, y, steps, clip, cap, group, sums)
         elif compiled:
-            KERNELS.line_sums(code, parameter, m, v, y, steps, clip, sums)
+            LOSS_KERNELS.line_sums(code, parameter, m, v, y, steps, clip, sums)
         else:
-            values = np.empty(stop - start)
             with np.errstate(all="ignore"):
                 for k, step in enumerate(steps):
-                    losses(loss, m - step * v, y, values)
-                    values = np.where(values < clip, np.maximum(values, 0.0), clip)
-                    sums[k] = data.weighted(start, values).sum()
+                    values = losses(loss, m - step * v, y)
+                    sums[k] = data.cut_sum(start, values, 0.0, clip)
         return sums
 
     entries = data.n_rows * steps.size
-    values = sum_blocks(block_sum, steps.size, data.n_rows, entries, BLOCK_ROWS)
+    values = data.total(block_sum, steps.size, entries=entries, block_rows=BLOCK_ROWS)
     return Sum(values, line_error(data.public_size, BLOCK_ROWS, clip, products=products))
 
 
@@ -284,7 +273,9 @@ def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) 
     clip = number("clip", clip, **CLIP)
     at = vector("weights", weights, data.n_parameters)
     if data.memory.largest is None:
-        bounds = data.table.largest_entries()
+        bounds = np.empty(data.n_rows)
+        for places, rows in data.table.pieces(0, data.n_rows, by_column=False):
+            KERNELS.largest(rows, bounds[places])
         if data.scales.size:
             bounds *= data.scales
         if data.fit_intercept:
@@ -302,14 +293,12 @@ def corner_margins(data: RowData, weights: FloatArray) -> FloatArray:
     if not isinstance(table, SparseTable) or FEW * np.count_nonzero(used) > data.n_features:
         return data.margins_at(weights)
     values = np.empty(data.n_rows)
-    with np.errstate(all="ignore"):
-        in_parts(
-            lambda start, stop: table.few_products(start, stop, weights, used, values[start:stop]),
-            data.n_rows,
-            table.n_entries,
-            table.block_rows,
-        )
-        data.finish_margins(values, slice(None), weights[data.n_features :])
+
+    def part(start: int, stop: int) -> None:
+        KERNELS.few_products(table.block(start, stop), weights, used, values[start:stop])
+
+    in_parts(part, data.n_rows, table.n_entries, table.block_rows)
+    data.finish_margins(values, slice(None), weights[data.n_features :])
     return values
 
 
@@ -335,34 +324,31 @@ def candidate_losses(
             f"candidates must be finite and have shape (m, {data.n_parameters}); got shape "
             f"{points.shape}."
         )
-    start_weights = vector("parent", parent, data.n_parameters)
-    weights = [data.carried(point, 1) for point in (start_weights, *points)]
+    parent = vector("parent", parent, data.n_parameters)
+    weights = [data.carried(point) for point in (parent, *points)]
 
     def block_sum(start: int, stop: int) -> FloatArray:
         # margins are held for one candidate at a time
-        values, targets = np.zeros(len(points)), data.targets[start:stop]
-        margins, before, after = np.empty((3, stop - start))
-        with np.errstate(all="ignore"):
-            for k, (rows, constants) in enumerate(weights):
-                data.block_margins(start, stop, rows[0], constants, margins)
-                losses(loss, margins, targets, after if k else before)
-                if k and not data.weights.size:
-                    values[k - 1] = KERNELS.difference_sum(after, before, clip)
-                elif k:
-                    changes = after - before
-                    changes = np.maximum(np.where(changes < clip, changes, clip), -clip)
-                    values[k - 1] = data.weighted(start, changes).sum()
-        return values
+        values, targets = np.zeros(len(points) + 1), data.targets[start:stop]
+        margins, before = np.empty((2, stop - start))
+        for k, carried in enumerate(weights):
+            data.block_margins(start, stop, carried, margins)
+            with np.errstate(all="ignore"):
+                found = losses(loss, margins, targets)
+                before = found if k == 0 else before
+                values[k] = data.cut_sum(start, found - before, -clip, clip)
+        return values[1:]
 
     entries = data.table.n_entries * len(points)
-    values = sum_blocks(block_sum, len(points), data.n_rows, entries, BLOCK_ROWS)
+    values = data.total(block_sum, len(points), entries=entries, block_rows=BLOCK_ROWS)
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, clip))
 
 
-def losses(loss: Loss, margins: FloatArray, targets: FloatArray, out: FloatArray) -> None:
-    """Write the losses of rows at their margins to out."""
+def losses(loss: Loss, margins: FloatArray, targets: FloatArray) -> FloatArray:
+    """Return the losses of rows at their margins."""
     code, parameter = kernel_code(loss)
-    if code:
-        FORMULAS.losses(code, parameter, margins, targets, out)
-    else:
-        out[:] = loss.value(margins, targets)
+    if not code:
+        return np.asarray(loss.value(margins, targets), dtype=np.float64)
+    out = np.empty(len(margins))
+    FORMULAS.losses(code, parameter, margins, targets, out)
+    return out

@@ -1,0 +1,280 @@
+# mypy: ignore-errors
+"""Compiled loops over the losses of rows, with the property stated in ``kernels.py``.
+
+What is not a number, after an overflow, counts as 0 for a slope, as the clip for a loss.
+"""
+
+import math
+
+import numpy as np
+
+from discreet.objectives.compile import kernel
+from discreet.objectives.kernels import REACH, exp, loss, slopes, softplus
+from discreet.rows.bounds import SMALLEST_FACTOR, UNIT_ROUNDOFF
+from discreet.rows.kernels import LANES, add, add_row, part, product, products
+
+
+@kernel
+def clip_slopes(norms, scales, weights, clip, slopes):
+    """Turn slopes into the factors of the rows x_i in their clipped gradients.
+
+    Return the sum of the clipped slopes: the gradient of the intercept. A slope that is not a
+    number counts as 0. ``scales`` and ``weights`` may have no entries.
+    """
+    for i in range(slopes.size):
+        bound = clip / norms[i]
+        slope = slopes[i]
+        slope = bound if slope > bound else slope
+        slope = -bound if slope < -bound else slope
+        slopes[i] = slope if slope == slope else 0.0
+    if weights.size > 0:
+        for i in range(slopes.size):
+            slopes[i] *= weights[i]
+    total = 0.0
+    for i in range(slopes.size):
+        total += slopes[i]
+    if scales.size > 0:
+        for i in range(slopes.size):
+            slopes[i] *= scales[i]
+    for i in range(slopes.size):
+        slopes[i] = slopes[i] if abs(slopes[i]) > SMALLEST_FACTOR else 0.0
+    return total
+
+
+@kernel
+def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, height, out):
+    """Add the clipped gradients of rows to out, whose last entry is the intercept's.
+
+    ``weights`` has one more entry than rows have columns, a constant; if it has none, margins are
+    known, else they are written down. ``numbers`` are the targets (for code 0, the slopes), norms,
+    scales and weights of rows. Of an array, ``height`` rows, or 64, are worked on at a time: they
+    are read from memory once.
+    """
+    height = max(height, LANES) if len(rows) == 1 else max(margins.size, 1)
+    targets, norms, scales, own = numbers
+    width = out.size - 1
+    buffer = np.empty(min(height, margins.size))
+    for start in range(0, margins.size, height):
+        at = slice(start, min(start + height, margins.size))
+        here, some = margins[at], part(rows, at.start, at.stop)
+        if weights.size > 0:
+            products(some, weights[:width], here)
+            if scales.size > 0:
+                for i in range(here.size):
+                    here[i] *= scales[start + i]
+            for i in range(here.size):
+                here[i] += weights[width]
+        factors = buffer[: here.size]
+        if loss_code == 0:
+            factors[:] = targets[at]
+        else:
+            slopes(loss_code, parameter, here, targets[at], factors)
+        out[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
+        add(some, factors, out[:width])
+
+
+@kernel
+def clip_outputs(slopes, norms, scales, weights, clip, totals):
+    """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
+
+    Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
+    is divided out before squaring: the squares of very small ones would vanish, and with them the
+    clip of a very long row.
+    """
+    n_outputs = slopes.shape[1]
+    inflation = 1.0 + (4 * n_outputs + 32) * UNIT_ROUNDOFF
+    for i in range(slopes.shape[0]):
+        bound = clip / norms[i]
+        largest = 0.0
+        for k in range(n_outputs):
+            largest = max(largest, abs(slopes[i, k]))
+        square = 0.0
+        if largest > 0.0:
+            for k in range(n_outputs):
+                ratio = slopes[i, k] / largest
+                square += ratio * ratio
+        size = largest * math.sqrt(square) * inflation
+        for k in range(n_outputs):
+            if math.isnan(slopes[i, k]):
+                size = math.nan
+        factor = 1.0 if size <= bound else bound / size
+        good = size < math.inf  # False for NaN
+        if weights.size > 0:
+            factor *= weights[i]
+        for k in range(n_outputs):
+            slope = slopes[i, k] * factor if good else 0.0
+            totals[k] += slope
+            if scales.size > 0:
+                slope *= scales[i]
+            slopes[i, k] = slope if abs(slope) > SMALLEST_FACTOR else 0.0
+
+
+@kernel
+def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
+    """Write the sums of clipped losses at margins − step·changes to out, for any loss and steps."""
+    lanes = np.zeros((steps.size, LANES))
+    for start in range(0, margins.size, LANES):
+        at = slice(start, min(start + LANES, margins.size))
+        m, v, y = margins[at], changes[at], targets[at]
+        for k in range(steps.size):
+            step, sums = steps[k], lanes[k]
+            for i in range(m.size):
+                value = loss(code, parameter, m[i] - step * v[i], y[i])
+                sums[i] += value if value < clip else clip
+    for k in range(steps.size):
+        out[k] = lanes[k].sum()
+
+
+@kernel
+def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
+    """Write the same sums as ``line_sums`` for the logistic loss and equally spaced steps from 0.
+
+    With E = exp(−ym) and R = exp(y·change·step), the loss at step k is log(1 + E·Rᵏ), and its
+    clipped value log(min(1 + E·Rᵏ, cap)). ``group`` such factors are multiplied before one
+    logarithm is taken.
+    """
+    n_steps = steps.size
+    step = steps[1] if n_steps > 1 else 0.0
+    reach = steps[n_steps - 1]
+    product = np.ones((n_steps, LANES))
+    power = np.empty(LANES)
+    ratio = np.empty(LANES)
+    out[:] = 0.0
+    used = 0
+    for start in range(0, margins.size, LANES):
+        for lane in range(LANES):
+            i = start + lane
+            if i < margins.size:
+                power[lane] = -targets[i] * margins[i]
+                ratio[lane] = targets[i] * changes[i]
+            else:
+                power[lane] = ratio[lane] = math.nan
+        far = 0
+        for lane in range(LANES):
+            near = abs(power[lane]) <= REACH and abs(ratio[lane]) * reach <= REACH
+            far += 0 if near else 1
+            # a row that is not near gets factors of exactly 1 here and is summed below
+            power[lane] = exp(power[lane]) if near else 0.0
+            ratio[lane] = exp(ratio[lane] * step) if near else 1.0
+        if far > 0:
+            for i in range(start, min(start + LANES, margins.size)):
+                z, change = targets[i] * margins[i], targets[i] * changes[i]
+                if not (abs(z) <= REACH and abs(change) * reach <= REACH):
+                    for k in range(n_steps):
+                        value = softplus(-targets[i] * (margins[i] - steps[k] * changes[i]))
+                        out[k] += value if value < clip else clip
+        for k in range(n_steps):
+            products = product[k]
+            for lane in range(LANES):
+                factor = 1.0 + power[lane]
+                products[lane] *= factor if factor < cap else cap
+                power[lane] *= ratio[lane]
+        used += 1
+        if used == group:
+            _take_logarithms(product, out)
+            used = 0
+    if used > 0:
+        _take_logarithms(product, out)
+
+
+@kernel
+def _take_logarithms(product, out):
+    for k in range(product.shape[0]):
+        total = 0.0
+        for lane in range(LANES):
+            total += math.log(product[k, lane])
+            product[k, lane] = 1.0
+        out[k] += total
+
+
+@kernel
+def cut_sum(values, weights, low, high):
+    """Return the sum of values cut to [low, high], times weights if there are any; NaN is high."""
+    lanes = np.zeros(LANES)
+    for start in range(0, values.size, LANES):
+        at = slice(start, min(start + LANES, values.size))
+        some, own = values[at], weights[at]
+        for i in range(some.size):
+            value = some[i] if some[i] < high else high
+            value = value if value > low else low
+            lanes[i] += value * own[i] if own.size > 0 else value
+    return lanes.sum()
+
+
+# Descents over batches: with noise, all that follows a noisy sum is computed from it alone
+
+
+@kernel
+def batch_slopes(code, parameter, margins, rows, targets, norms, scales, clip, work, out):
+    """Write the factors of the named rows in their clipped gradients; return the intercept's sum.
+
+    ``work`` has three rows of room for what belongs to these rows.
+    """
+    b = rows.size
+    for k in range(b):
+        work[0, k] = targets[rows[k]]
+        work[1, k] = norms[rows[k]]
+    if scales.size > 0:
+        for k in range(b):
+            work[2, k] = scales[rows[k]]
+    slopes(code, parameter, margins, work[0], out)
+    return clip_slopes(work[1], work[2, : b if scales.size > 0 else 0], work[2, :0], clip, out)
+
+
+@kernel
+def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weights, path):
+    """Move the weights by a batch's sum, which is made noisy on its grid if there is noise.
+
+    ``noise[t]`` belongs to this sum, and ``grid`` is (2^-grid, 2^grid). ``path`` collects the sum
+    of the weights.
+    """
+    size = weights.size
+    if noise.shape[0] > 0:
+        for j in range(size):
+            value = min(max(total[j], -magnitude), magnitude)
+            integer = np.int64(np.rint(value * grid[0])) + noise[t, j]
+            total[j] = np.float64(integer) * grid[1]
+    for j in range(size):
+        weights[j] -= step * (total[j] / batch + alpha * weights[j])
+    if radius < math.inf:
+        squares = 0.0
+        for j in range(size):
+            squares += weights[j] * weights[j]
+        norm = math.sqrt(squares)
+        if norm > radius:
+            for j in range(size):
+                weights[j] *= radius / norm
+    for j in range(path.size):
+        path[j] += weights[j]
+
+
+@kernel
+def descent(table, arrays, order, loss, numbers, path):
+    """Descend over the batches that are the rows of ``order``; weights are updated in place.
+
+    ``table`` are rows, ``arrays`` their targets, norms and scales, ``loss`` is (code, parameter),
+    ``numbers`` are public, ``path`` has the weights and their sum.
+    """
+    targets, norms, scales = arrays
+    code, parameter = loss
+    clip, steps, alpha, radius, noise, grid, magnitude, intercept = numbers
+    weights, sums = path
+    b, width = order.shape[1], weights.size - (1 if intercept else 0)
+    margins, factors, work = np.empty(b), np.empty(b), np.empty((3, b))
+    total = np.empty(weights.size)
+    for t in range(order.shape[0]):
+        rows = order[t]
+        for k in range(b):
+            margin = product(table, rows[k], weights)
+            if scales.size > 0:
+                margin *= scales[rows[k]]
+            margins[k] = margin + weights[width] if intercept else margin
+        constant = batch_slopes(
+            code, parameter, margins, rows, targets, norms, scales, clip, work, factors
+        )
+        total[:] = 0.0
+        for k in range(b):
+            add_row(table, rows[k], factors[k], total)
+        if intercept:
+            total[width] = constant
+        take_step(total, noise, t, grid, magnitude, b, steps[t], alpha, radius, weights, sums)
