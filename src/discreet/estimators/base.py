@@ -29,7 +29,7 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto, coefficients, effects, familiar
+from discreet.estimators import auto, effects, familiar
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_size, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
@@ -707,28 +707,28 @@ class PrivateLinearModel(BaseEstimator):
         names : sequence of str, optional
             Names of the columns of X, if it was fitted without.
         """
-        return coefficients.summary(self, level, odds_ratios=odds_ratios, names=names)
+        return effects.summary(self, level, odds_ratios=odds_ratios, names=names)
 
     def conf_int(self, level: float = 0.95) -> FloatArray:
         """Return confidence intervals of the coefficients, intercept first, as rows (low, high).
 
         Rows are NaN where an interval cannot be trusted. Several models have one table each.
         """
-        return coefficients.conf_int(self, level)
+        return effects.conf_int(self, level)
 
     @property
     def cov_params_(self) -> FloatArray:
         """Covariance of the coefficients, intercept first; NaN where it cannot be trusted."""
-        return coefficients.cov_params(self)
+        return effects.cov_params(self)
 
     @property
     def standard_errors_(self) -> FloatArray:
         """Standard errors of the coefficients, intercept first; NaN where there are none."""
-        return coefficients.standard_errors(self)
+        return effects.standard_errors(self)
 
     def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
         """Draw the coefficients with their intervals: a forest plot of released numbers."""
-        return coefficients.plot(self, level, names)
+        return effects.plot_coefficients(self, level, names)
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import coefficients
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
@@ -472,7 +472,7 @@ class LogisticRegression(LinearClassifier):
             raise NotSupported("intervals of probabilities are for models of two classes.")
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
-        found = coefficients.intervals(self, table, scores, level, 0.0)
+        found = effects.intervals(self, table, scores, level, 0.0)
         return found._replace(low=expit(found.low), high=expit(found.high))
 
     @by_blocks

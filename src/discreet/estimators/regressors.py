@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
-from discreet.estimators import coefficients
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
@@ -107,7 +107,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
         residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
-        found = coefficients.intervals(self, table, scores, level, residual)
+        found = effects.intervals(self, table, scores, level, residual)
         return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
@@ -238,7 +238,7 @@ class QuantileRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.

@@ -8,8 +8,6 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-__all__ = ["COLUMNS", "finite", "html", "plain", "records", "text"]
-
 COLUMNS = (
     "entry", "when", "who", "host", "status", "epsilon", "delta", "relation", "unit", "blocks",
     "measure", "total", "steps", "solver", "purpose", "settings", "version", "model",
