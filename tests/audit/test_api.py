@@ -109,7 +109,7 @@ def estimator(**settings):
 
 
 def test_an_estimator_on_the_built_in_pairs():
-    found = audit(estimator(), trials=600, confidence=SURE)
+    found = audit(estimator(), trials=400, confidence=SURE)
     assert (found.subject, found.relation) == ("LinearSVC", "add_remove")
     assert (found.epsilon, found.delta) == (20.0, 0.05)
     assert found.verdict is not Verdict.REFUTED

@@ -499,7 +499,7 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-    rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
+rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
         As in `LogisticRegression`; there is no ``inference`` for it.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -207,7 +207,7 @@ class GammaRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-    rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
+rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
         A target of more than 1 + threshold times its mean counts as that much.

@@ -238,7 +238,7 @@ class QuantileRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-    rows_per_unit, features, numeric, random_state, ledger, progress, verbose, target_bounds
+rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.
