@@ -96,8 +96,8 @@ bench-speed: .venv/.bench
 	$(BIN)/python -m discreet_bench.speed
 
 lock: .venv/.release
-	$(BIN)/uv pip compile pyproject.toml --extra cli --extra report --universal --upgrade \
-		--python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+	UV_EXTRA_INDEX_URL= UV_FIND_LINKS= UV_INDEX= $(BIN)/uv --no-config pip compile pyproject.toml \
+		--extra cli --extra report --universal --upgrade --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command "make lock" --output-file requirements.lock
 
 release: .venv/.release
