@@ -104,8 +104,8 @@ bench-guard-update: .venv/.bench
 	OMP_NUM_THREADS=1 $(BIN)/python -m discreet_bench.guard --update
 
 lock: .venv/.release
-	$(BIN)/uv pip compile pyproject.toml --extra cli --extra report --universal --upgrade \
-		--python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+	UV_EXTRA_INDEX_URL= UV_FIND_LINKS= UV_INDEX= $(BIN)/uv --no-config pip compile pyproject.toml \
+		--extra cli --extra report --universal --upgrade --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command "make lock" --output-file requirements.lock
 
 release: .venv/.release
