@@ -1,6 +1,7 @@
 """Attacks by auditing tools of others: what they are given, and what their answers lead to."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,8 +112,8 @@ def test_every_tool_has_its_script_and_every_case_its_attack():
 
 
 def test_the_command_prints_all_bounds_and_ends_with_the_verdict(tool, monkeypatch, capsys):
-    made = tool()
-    monkeypatch.setattr(outsiders, "TOOLS", (made, made))  # the last needs a folder
+    last = replace(tool(), name="needs a folder")
+    monkeypatch.setattr(outsiders, "TOOLS", (tool(), last))
     monkeypatch.setattr(outsiders, "install", lambda tool: None)
     monkeypatch.setattr(outsiders, "python_of", lambda tool: Path(sys.executable))
     assert outsiders.main(["--trials", "2000", "outpert"]) == 0
