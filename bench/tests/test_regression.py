@@ -128,4 +128,5 @@ def test_a_page_without_the_marks_is_refused(tmp_path):
 
 def test_a_cell_has_mean_and_standard_deviation():
     assert mean_and_deviation([1.0, 2.0, 3.0], 2) == "2.00 ± 1.00"
+    assert mean_and_deviation([1.0], 2) == "1.00"
     assert mean_and_deviation([], 2) == "–"

@@ -61,12 +61,11 @@ def _put(path: Path, rows: Sequence[object], *, new: bool) -> None:
 
 
 def mean_and_deviation(values: Iterable[float], digits: int) -> str:
-    """Return "mean ± standard deviation", or a dash if there are no values."""
+    """Return "mean ± standard deviation", one value as it is, or a dash if there are none."""
     found = np.array(list(values), dtype=np.float64)
-    if not len(found):
-        return "–"
-    spread = float(found.std(ddof=1)) if len(found) > 1 else 0.0
-    return f"{found.mean():.{digits}f} ± {spread:.{digits}f}"
+    if len(found) < 2:
+        return f"{found[0]:.{digits}f}" if len(found) else "–"
+    return f"{found.mean():.{digits}f} ± {found.std(ddof=1):.{digits}f}"
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]], text: int = 1) -> str:

@@ -74,9 +74,9 @@ class Encoded(NamedTuple):
 class Run:
     """One fit: R² and mean squared error of test rows, and excess risk of training rows.
 
-    The excess is over least squares with an intercept, in variances of the target. R² is of
-    predictions clipped to the bounds of the target; error and excess are of those before. ``true``
-    is the ε that was recomputed from the noise; ε is infinite without privacy.
+    The excess is over least squares with an intercept, in variances of the target. R² and error are
+    of predictions clipped to the bounds of the target, the excess is of those before. ``true`` is
+    the ε that was recomputed from the noise; ε is infinite without privacy.
     """
 
     table: str
@@ -284,10 +284,11 @@ def measure(
 
 def _scored(run: Run, split: Split, train: FloatArray, test: FloatArray, minimum: float) -> Run:
     assert split.bounds is not None
+    shown = np.clip(test, *split.bounds)
     return replace(
         run,
-        r2=float(r2_score(split.y_test, np.clip(test, *split.bounds))),
-        mse=float(np.mean((test - split.y_test) ** 2)),
+        r2=float(r2_score(split.y_test, shown)),
+        mse=float(np.mean((shown - split.y_test) ** 2)),
         excess=(float(np.mean((train - split.y) ** 2)) - minimum) / float(np.var(split.y)),
     )
 
@@ -302,10 +303,9 @@ def _chosen(runs: Sequence[Run], name: str, method: str, epsilon: float) -> list
 
 def _small(values: Sequence[float]) -> str:
     """Return mean and standard deviation of positive numbers of any size."""
-    if not values:
-        return "–"
-    spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
-    return f"{np.mean(values):.2g} ± {spread:.1g}"
+    if len(values) < 2:
+        return f"{values[0]:.2g}" if values else "–"
+    return f"{np.mean(values):.2g} ± {np.std(values, ddof=1):.1g}"
 
 
 def r2_table(runs: Sequence[Run]) -> str:

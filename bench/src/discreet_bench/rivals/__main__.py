@@ -240,21 +240,22 @@ def _verdict(runs: Sequence[Run], score: str, digits: int) -> str:
 
 
 def costs(runs: Sequence[Run]) -> str:
-    """Return a Markdown table of seconds, and of claims with what recomputing them gave."""
+    """Return a Markdown table of seconds and of recomputed claims, and the number of splits."""
     lines = []
     for key, label in METHODS.items():
         found = [r for r in runs if (r.method, r.relation) == key and not r.problem]
         if not found or key[0] == "majority":
             continue
         seconds = [
-            np.median([r.seconds for r in found if r.table == name] or [math.nan])
-            for name in TABLES
+            min((r.seconds for r in found if r.table == name), default=math.nan) for name in TABLES
         ]
         shares = [r.recomputed / r.epsilon for r in found if math.isfinite(r.recomputed)]
         range_ = f"{min(shares):.3f} to {max(shares):.3f}" if shares else "–"
         lines.append([label, WORDS[key[1]], *(f"{s:.1f}" for s in seconds), range_])
     header = ["method", "relation", *TABLES, "recomputed ε / ε"]
-    return table(header, lines, text=2)
+    counts = [len({run.seed for run in runs if run.table == name}) for name in TABLES]
+    splits = ", ".join(f"{name} {count}" for name, count in zip(TABLES, counts, strict=True))
+    return f"{table(header, lines, text=2)}\n\nSplits that were measured: {splits}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
