@@ -269,3 +269,23 @@ def test_pieces_are_what_the_signal_affords(pieces, signal):
     assert rule.pieces_for(10**6, 10, 4, enough) == pieces
     assert rule.pieces_for(10**6, 10, 4, 0.999 * enough) < pieces
     assert rule.pieces_for(50 * (10 + 4 * (pieces + 2)) - 1, 10, 4, enough) < pieces
+
+
+def test_regression_needs_more_signal_for_a_piece():
+    """1.25 times: a table that affords 8 pieces for classes affords 5 for numbers."""
+    budget = Budget(0.1, 1e-6, "add_remove")
+    n_rows = int(13 * 4 * 10 / budget.to_gdp().mu)
+    numeric = dict.fromkeys(range(4), (0.0, 1.0))
+    made = [
+        rule.choose(
+            "auto",
+            numeric,
+            names=None,
+            n_rows=n_rows,
+            n_features=4,
+            budget=budget,
+            regression=regression,
+        )
+        for regression in (False, True)
+    ]
+    assert [plan.expansion.pieces[0] for plan in made] == [8, 5]

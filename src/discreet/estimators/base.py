@@ -290,6 +290,7 @@ class PrivateLinearModel(BaseEstimator):
                 budget=settings.budget,
                 given=settings.steps,
                 booleans=self._booleans,
+                regression=settings.loss.task == "regression",
             )
         steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
         if settings.method is None:

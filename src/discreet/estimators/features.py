@@ -25,6 +25,9 @@ PIECES = {8: 12.0, 5: 12.0, 3: 12.0, 2: 12.0, 1: 10.0}
 """Numbers of pieces of a column's splines, of which the rule takes the first that it can afford:
 n·μ/k must be this many times the number of splines that are added."""
 
+REGRESSION = 1.25
+"""For regression, this many times as much: its second moment has noise in each pair of splines."""
+
 ROWS_PER_FEATURE = 50.0
 """Rows per feature, at least: fewer would overfit, whatever the budget."""
 
@@ -111,6 +114,7 @@ def choose(
     budget: Budget,
     given: Sequence[Step] = (),
     booleans: Sequence[int] = (),
+    regression: bool = False,
 ) -> Plan:
     """Choose the features for a table of this size.
 
@@ -151,6 +155,7 @@ def choose(
         made: Expansion = Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED)
         return Plan(n_features - len(at) + made.count, made, bounds)
     bins = [column.shape == "bins" for column in columns]
+    strength /= REGRESSION if regression else 1.0
     pieces = pieces_for(n_rows, n_features, len(at), strength, least=features == "additive")
     if pieces == 0:
         return Plan(n_features)
