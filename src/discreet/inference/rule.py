@@ -19,9 +19,10 @@ WHITEN_SHARE = 0.08
 WHITEN_NOISE = 2.0
 """Share of a `Whiten` that is added, while its noise is below this many mean eigenvalues."""
 
-PILOT_ITERATIONS, PILOT_MOMENTUM = 8, 0.5
+PILOT_ITERATIONS, PILOT_MOMENTUM = 16, 0.375
 PILOT_NEWTON = 5
-"""Descent and Newton's steps that the first weights are made by."""
+"""Steps of descent and of Newton's method to the first weights. Fewer of descent would be too long:
+weights beyond the minimum, where the curvature is small, are a bad start."""
 
 
 def check_inference(solver: Solver, expansion: Any) -> None:
