@@ -1,8 +1,7 @@
 """Coverage of confidence intervals, measured by simulation: ``python -m discreet_bench.coverage``.
 
-Three tables: BinAgg's simulation for least squares; logistic regression over a grid of rows,
-columns and ε, with balanced and rare classes and with units of several rows; p-values under the
-null. Every number is from the library's own fits on generated rows; noise is not seeded.
+Three tables: BinAgg's simulation for least squares; families over a grid of rows, columns and ε,
+with usual and rare events and with units of several rows; p-values under the null. Every number is from the library's own fits on generated rows; noise is not seeded.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ WIDTHS = {0.5: 0.28, 1.0: 0.04, 2.0: 0.035, 5.0: 0.032}
 
 ROWS, COLUMNS, EPSILONS = (2_000, 20_000, 200_000), (3, 20, 100), (0.3, 1.0, 3.0)
 REPETITIONS, LEAST = {2_000: 200, 20_000: 120, 200_000: 60}, 5
-"""Repetitions of cells with three columns by rows; others have fewer, but this many."""
+SHARES = {3: 1.0, 20: 0.5, 100: 0.1}
+"""Repetitions by rows, the least, and the share of them by columns."""
 FALSE_ALARM = 1e-6
 
 
@@ -263,7 +263,7 @@ def grid(name: str, sizes: Sequence[int], counts: dict[int, int]) -> Iterator[Ce
                 for kind in (*FAMILIES[name], *(("units",) if d == COLUMNS[0] else ())):
                     # cells that public numbers refuse are refused in every repetition
                     few = simulated(name, n, d, epsilon, kind, 3)
-                    count = max(counts[n] * COLUMNS[0] // d, LEAST)  # each has d intervals or more
+                    count = max(round(counts[n] * SHARES[d]), LEAST)  # each has d intervals
                     yield simulated(name, n, d, epsilon, kind, count) if few.given else few
 
 
