@@ -10,10 +10,21 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom, chi2, kstest
 
-from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression, NotSupported
+from discreet import (
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    NotSupported,
+    OrdinalClassifier,
+    PoissonRegressor,
+    QuantileRegressor,
+)
 from discreet.core import Budget
-from discreet.inference.measure import SHARE, expected_error
-from discreet.inference.rule import reserved
+from discreet.inference.measure import MOST_NOISE, SHARE, _Hessian, _Path, expected_error
+from discreet.inference.rule import pilot, reserved
+from discreet.solvers import GD, Newton
 
 FALSE_ALARM = 1e-6
 
@@ -30,12 +41,27 @@ def classes(rng, n=1500, d=3):
     return X, (rng.random(n) < expit(X @ truth - 0.5)).astype(int), np.append(-0.5, truth)
 
 
+def counts(rng, n=4000, d=3):
+    X = rng.standard_normal((n, d)) + 2
+    truth = np.linspace(0.3, -0.2, d)
+    return X, rng.poisson(np.exp(X @ truth + 0.5)).astype(float), np.append(0.5, truth)
+
+
+def amounts(rng, n=3000, d=3):
+    X = rng.standard_normal((n, d)) + 2
+    truth = np.linspace(0.3, -0.2, d)
+    return X, rng.gamma(2.0, np.exp(X @ truth + 0.5) / 2), np.append(np.nan, truth)
+
+
+BOUNDS = {PoissonRegressor: (0, 20), GammaRegressor: (1e-3, 60)}
+
+
 def fitted(make, kind, rng, epsilon=3.0, **settings):
     X, y, truth = make(rng)
     if kind is LogisticRegression:
         settings["classes"] = [0, 1]
     else:
-        settings["target_bounds"] = (-30, 30)
+        settings["target_bounds"] = BOUNDS.get(kind, (-30, 30))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return kind(epsilon, 1e-6, inference=True, **settings).fit(X, y), truth
@@ -51,16 +77,23 @@ def z_scores(make, kind, count, **settings):
 
 
 @pytest.mark.parametrize(
-    ("make", "kind"),
-    [(line, LinearRegression), (line, HuberRegressor), (classes, LogisticRegression)],
+    ("make", "kind", "epsilon"),
+    [
+        (line, LinearRegression, 1.0),
+        (line, HuberRegressor, 1.0),
+        (line, QuantileRegressor, 1.0),
+        (classes, LogisticRegression, 1.0),
+        (counts, PoissonRegressor, 3.0),
+        (amounts, GammaRegressor, 3.0),
+    ],
 )
-def test_intervals_cover_the_truth(make, kind):
+def test_intervals_cover_the_truth(make, kind, epsilon):
     """50 fits, one coefficient: its errors over standard errors have the variance of normal ones.
 
     At this budget most of the variance is noise. Coverages of 0.975 and 0.93 are those of standard
     errors 1.14 and 0.92 times as large as they should be, which is allowed for.
     """
-    z = z_scores(make, kind, 50, epsilon=1.0)[:, 1]
+    z = z_scores(make, kind, 50, epsilon=epsilon)[:, 1]
     count = int(np.isfinite(z).sum())
     assert count >= 25
     square = float(np.nansum(np.square(z)))
@@ -70,7 +103,13 @@ def test_intervals_cover_the_truth(make, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "kind"), [(line, LinearRegression), (classes, LogisticRegression)]
+    ("make", "kind"),
+    [
+        (line, LinearRegression),
+        (line, QuantileRegressor),
+        (classes, LogisticRegression),
+        (counts, PoissonRegressor),
+    ],
 )
 def test_coverage_and_uniform_p_values(make, kind):
     z = z_scores(make, kind, 400)[:, 1:]
@@ -83,7 +122,9 @@ def test_coverage_and_uniform_p_values(make, kind):
 def test_a_fit_pays_for_inference_and_stays_within_its_budget():
     model, _ = fitted(line, LinearRegression, np.random.default_rng(0))
     guarantee = model.guarantee_
-    assert dict(guarantee.split)["inference"] == pytest.approx(SHARE)
+    share = dict(guarantee.split)["inference"]
+    steps = sum(value for name, value in guarantee.split if name not in ("inference", "model"))
+    assert share == pytest.approx(SHARE * (1 - steps))
     assert guarantee.epsilon == 3.0
     spent = sum(use.count * use.mechanism.loss.mu**2 for use in guarantee.mechanisms)
     assert spent <= Budget(3.0, 1e-6, "add_remove").to_gdp().mu ** 2 * (1 + 1e-9)
@@ -134,9 +175,56 @@ def test_the_rule_sees_public_numbers_only():
     assert expected_error(2000, 21, budget) > expected_error(20_000, 21, budget)
     replaced = Budget(1.0, 1e-6, "replace_one")
     assert expected_error(2000, 21, replaced) > expected_error(2000, 21, budget)
-    assert reserved(2000, 101, budget, 1) == ()
-    shares = reserved(10**6, 5, budget, 4)
-    assert sum(part.share for part in shares) == pytest.approx(SHARE)
+    assert reserved(2000, 101, budget, 1, 0.7) == ()
+    shares = reserved(10**6, 5, budget, 4, 0.7)
+    assert sum(part.share for part in shares) == pytest.approx(0.7 * SHARE)
+
+
+def test_a_pilot_has_few_iterations_unless_the_caller_chose_them():
+    assert pilot(GD(shrink=True)).iterations < GD().iterations
+    assert pilot(GD(shrink=True)).shrink
+    assert pilot(GD(3)) == GD(3)
+    assert pilot(Newton(30)) == Newton(30)
+    assert pilot(Newton()).iterations < 10
+
+
+def evidence(values, deviation, drawn=1.0):
+    size = len(values)
+    points = [np.zeros(size)] * 3
+    path = _Path(points, [np.zeros(size)] * 3, 1.0)
+    hessian = _Hessian.of(np.diag(np.asarray(values, dtype=float)), deviation)
+    return hessian.evidence(path, 0.1, 1.0, drawn, np.ones(size))
+
+
+def test_a_hessian_hidden_by_its_noise_gives_no_intervals():
+    """Its noise, √(2p) deviations, may be at most a share of the median eigenvalue."""
+    limit = MOST_NOISE / np.sqrt(8)
+    assert evidence([1.0] * 4, 1.01 * limit).reason
+    assert not evidence([1.0] * 4, 0.9 * limit).reason
+    assert not evidence([1.0, 1.0, 1.0, 1e-3], 0.01).reason  # one direction is not known
+
+
+def test_variances_of_an_exact_hessian_are_those_of_a_newton_step():
+    found = evidence([2.0, 4.0], 0.0, drawn=3.0)
+    assert np.diag(found.sampling) == pytest.approx([1.5, 0.75])
+    assert np.diag(found.noise) == pytest.approx([0.005 / 4, 0.005 / 16])  # two scores
+
+
+def test_the_intercept_of_amounts_has_no_interval_and_single_targets_have_none():
+    rng = np.random.default_rng(8)
+    model, _ = fitted(amounts, GammaRegressor, rng, epsilon=10.0)
+    assert np.isnan(model.standard_errors_[0])
+    assert np.isfinite(model.standard_errors_[1:]).all()
+    assert "intercept" in str(model.summary())
+    model, truth = fitted(counts, PoissonRegressor, rng, epsilon=10.0)
+    X, _, _ = counts(rng, n=5)
+    with pytest.raises(NotSupported, match="target=False"):
+        model.predict_interval(X)
+    found = model.predict_interval(X, target=False)
+    mean = np.exp(X @ truth[1:] + truth[0])
+    assert (found.low < model.predict(X)).all()
+    assert (found.high > model.predict(X)).all()
+    assert (abs(np.log(mean / model.predict(X))) < 0.5).all()
 
 
 @pytest.mark.parametrize(
@@ -145,6 +233,7 @@ def test_the_rule_sees_public_numbers_only():
         (LogisticRegression, {"numeric": [0], "features": "additive"}, "features='linear'"),
         (LogisticRegression, {"solver": "agd"}, "solver='auto'"),
         (LinearSVC, {}, "LogisticRegression"),
+        (OrdinalClassifier, {}, "coverage has not been measured"),
     ],
 )
 def test_what_has_no_intervals_is_refused(make, settings, word):

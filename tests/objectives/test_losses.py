@@ -244,3 +244,18 @@ def test_local_shapes_survive_noisy_moments(mean):
 def test_bad_quantiles_are_refused(value):
     with pytest.raises(ValueError, match=r"quantile must be .* is the median"):
         Pinball(value)
+
+
+def test_scores_have_bounded_slopes_and_the_density_of_residuals_as_curvature():
+    for loss in (Squared(), Huber(100.0)):
+        slopes, curvature, factor = loss.scored(2.0)
+        assert slopes == curvature == Huber(7.0)
+        assert factor == 1.0
+    assert Huber(1.0).scored(2.0).slopes == Huber(1.0)
+    for loss in (Pinball(0.9), SmoothPinball(0.9)):
+        slopes, curvature, factor = loss.scored(2.0)
+        assert slopes == Pinball(0.9)  # a smooth kink would move the quantile
+        residuals = np.linspace(-4, 4, 80_001)
+        window = factor * curvature.second_derivative(residuals, 0.0)
+        assert np.trapezoid(window, residuals) == pytest.approx(1.0, abs=1e-3)
+    assert Logistic().scored(2.0) == (Logistic(), Logistic(), 1.0)

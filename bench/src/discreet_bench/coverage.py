@@ -1,8 +1,7 @@
 """Coverage of confidence intervals, measured by simulation: ``python -m discreet_bench.coverage``.
 
-Three tables: BinAgg's simulation for least squares; logistic regression over a grid of rows,
-columns and ε, with balanced and rare classes and with units of several rows; p-values under the
-null. Every number is from the library's own fits on generated rows; noise is not seeded.
+Three tables: BinAgg's simulation for least squares; families over a grid of rows, columns and ε,
+with usual and rare events and with units of several rows; p-values under the null. Every number is from the library's own fits on generated rows; noise is not seeded.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,16 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import kstest, norm
 
-from discreet import LinearRegression, LogisticRegression
+from discreet import (
+    GammaRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+)
 from discreet.core import Budget
 
-__all__ = ["Cell", "binagg", "logistic", "main", "p_values"]
+__all__ = ["Cell", "binagg", "main", "p_values", "simulated"]
 
 FloatArray = NDArray[np.float64]
 
@@ -32,7 +37,9 @@ WIDTHS = {0.5: 0.28, 1.0: 0.04, 2.0: 0.035, 5.0: 0.032}
 """μ of BinAgg's simulation, and the mean width that is to be reached."""
 
 ROWS, COLUMNS, EPSILONS = (2_000, 20_000, 200_000), (3, 20, 100), (0.3, 1.0, 3.0)
-REPETITIONS = {2_000: 200, 20_000: 60, 200_000: 12}
+REPETITIONS, LEAST = {2_000: 200, 20_000: 120, 200_000: 60}, 5
+SHARES = {3: 1.0, 20: 0.5, 100: 0.1}
+"""Repetitions by rows, the least, and the share of them by columns."""
 FALSE_ALARM = 1e-6
 
 
@@ -131,61 +138,143 @@ def binagg(mu: float, count: int) -> Cell:
     return measured("least squares (BinAgg)", f"μ = {mu:g}", count, run)
 
 
-def logistic_rows(
-    rng: np.random.Generator, n: int, d: int, intercept: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return correlated normal columns, probabilities and true coefficients, intercept last."""
+def rows(
+    rng: np.random.Generator, n: int, d: int, size: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Return correlated normal columns, and slopes of which every third is 0."""
     Z = rng.standard_normal((n, d))
     for j in range(1, d):
         Z[:, j] = 0.5 * Z[:, j - 1] + np.sqrt(0.75) * Z[:, j]
     slopes = np.choose(np.arange(d) % 3, [0.8, -0.5, 0.0]) * min(1.0, np.sqrt(6 / d))
-    return Z, expit(Z @ slopes + intercept), np.append(slopes, intercept)
+    return Z, size * slopes
 
 
-def logistic(n: int, d: int, epsilon: float, kind: str, count: int) -> Cell:
-    """Run a cell of the logistic grid: ``kind`` is balanced, rare or units."""
+@dataclass(frozen=True)
+class Family:
+    """A model that targets are drawn from, and the estimator for it.
+
+    ``draw`` makes targets of linear scores, ``information`` is what a row of these scores adds to
+    the information of a fit without privacy. Slopes are ``size`` times those of `rows`.
+    ``known_intercept`` is False if the intercept has no interval.
+    """
+
+    intercept: float
+    size: float
+    draw: Callable[[np.random.Generator, FloatArray], FloatArray]
+    information: Callable[[FloatArray], FloatArray]
+    model: Callable[[float], Any]
+    shift: float = 0.0
+    known_intercept: bool = True
+
+
+def _quantile(q: float) -> Family:
+    """Return regression of a quantile of normal errors."""
+    at = float(norm.ppf(q))
+    return Family(
+        intercept=0.5,
+        size=1.0,
+        draw=lambda rng, m: m + rng.standard_normal(m.size),
+        information=lambda m: np.full(m.size, norm.pdf(at) ** 2 / (q * (1 - q))),
+        model=lambda epsilon: QuantileRegressor(
+            epsilon, 1e-6, quantile=q, target_bounds=(-6, 6), inference=True
+        ),
+        shift=at,
+    )
+
+
+def _poisson(intercept: float, largest: float) -> Family:
+    """Return regression of counts of a mean of about exp(intercept)."""
+    return Family(
+        intercept=intercept,
+        size=0.5,
+        draw=lambda rng, m: rng.poisson(np.exp(m)).astype(float),
+        information=np.exp,
+        model=lambda epsilon: PoissonRegressor(
+            epsilon, 1e-6, target_bounds=(0, largest), inference=True
+        ),
+    )
+
+
+def _logistic(intercept: float) -> Family:
+    """Return classes with these log odds in the middle."""
+    return Family(
+        intercept=intercept,
+        size=1.0,
+        draw=lambda rng, m: (rng.random(m.size) < expit(m)).astype(int),
+        information=lambda m: expit(m) * expit(-m),
+        model=lambda epsilon: LogisticRegression(epsilon, 1e-6, classes=[0, 1], inference=True),
+    )
+
+
+_LEAST_SQUARES = Family(
+    intercept=0.5,
+    size=1.0,
+    draw=lambda rng, m: m + rng.standard_normal(m.size),
+    information=lambda m: np.ones(m.size),
+    model=lambda epsilon: LinearRegression(epsilon, 1e-6, target_bounds=(-6, 6), inference=True),
+)
+_GAMMA = Family(
+    intercept=0.7,
+    size=0.5,
+    draw=lambda rng, m: rng.gamma(2.0, np.exp(m) / 2.0),
+    information=lambda m: np.full(m.size, 2.0),
+    model=lambda epsilon: GammaRegressor(epsilon, 1e-6, target_bounds=(1e-3, 40), inference=True),
+    known_intercept=False,
+)
+FAMILIES: dict[str, dict[str, Family]] = {
+    "logistic": {"usual": _logistic(-0.3), "rare": _logistic(-2.5)},
+    "poisson": {"usual": _poisson(0.7, 20.0), "rare": _poisson(-1.5, 5.0)},
+    "gamma": {"usual": _GAMMA},
+    "quantile": {"usual": _quantile(0.5), "rare": _quantile(0.9)},
+    "least squares": {"usual": _LEAST_SQUARES},
+}
+"""Families with their kinds; "rare" is a rare class, rare events, or the quantile 0.9."""
+
+
+def simulated(name: str, n: int, d: int, epsilon: float, kind: str, count: int) -> Cell:
+    """Run a cell of the grid: ``kind`` is usual, rare, or units of one to five rows."""
+    family = FAMILIES[name]["usual" if kind == "units" else kind]
 
     def run(rng: np.random.Generator) -> Outcome:
-        X, p, truth = logistic_rows(rng, n, d, -2.5 if kind == "rare" else -0.3)
-        y = (rng.random(n) < p).astype(int)
-        V = np.column_stack([X, np.ones(n)])
-        groups, weights = None, p * (1 - p)
+        X, slopes = rows(rng, n, d, family.size)
+        scores = X @ slopes + family.intercept
+        y = family.draw(rng, scores)
+        groups = None
         if kind == "units":  # people of 1 to 5 rows each
-            sizes = rng.integers(1, 6, n)
-            groups = np.repeat(np.arange(n), sizes)[:n]
-        model = LogisticRegression(epsilon, 1e-6, classes=[0, 1], inference=True)
-        return outcome(model.fit(X, y, groups=groups), truth, plain_widths(V, weights))
+            groups = np.repeat(np.arange(n), rng.integers(1, 6, n))[:n]
+        V = np.column_stack([X, np.ones(n)])
+        truth = np.append(slopes, family.intercept + family.shift)
+        found = outcome(
+            family.model(epsilon).fit(X, y, groups=groups),
+            truth,
+            plain_widths(V, family.information(scores)),
+        )
+        kept = slice(None) if family.known_intercept else slice(d)
+        return Outcome(*(part[kept] for part in astuple(found)))
 
-    setting = f"n = {n:,}, d = {d}, ε = {epsilon:g}, {kind}"
-    return measured("logistic", setting, count, run)
+    return measured(name, f"n = {n:,}, d = {d}, ε = {epsilon:g}, {kind}", count, run)
 
 
-def grid(largest: int, counts: dict[int, int]) -> Iterator[Cell]:
-    """Run the cells of up to ``largest`` rows."""
-    for n in (size for size in ROWS if size <= largest):
+def grid(name: str, sizes: Sequence[int], counts: dict[int, int]) -> Iterator[Cell]:
+    """Run the cells of a family."""
+    for n in sizes:
         for d in COLUMNS:
             for epsilon in EPSILONS:
-                for kind in ("balanced", "rare", "units") if d == 3 else ("balanced", "rare"):
+                for kind in (*FAMILIES[name], *(("units",) if d == COLUMNS[0] else ())):
                     # cells that public numbers refuse are refused in every repetition
-                    few = logistic(n, d, epsilon, kind, min(counts[n], 3))
-                    yield logistic(n, d, epsilon, kind, counts[n]) if few.given else few
+                    few = simulated(name, n, d, epsilon, kind, 3)
+                    count = max(round(counts[n] * SHARES[d]), LEAST)  # each has d intervals
+                    yield simulated(name, n, d, epsilon, kind, count) if few.given else few
 
 
-def p_values(family: str, count: int, epsilon: float = 2.0) -> Cell:
+def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
     """Test that p-values of a coefficient that is 0 are uniform; ``noise`` is the test's p."""
-    rng = np.random.default_rng(12)
-    found = []
+    family, rng, found = FAMILIES[name]["usual"], np.random.default_rng(12), []
     started = time.perf_counter()
     for _ in range(count):
-        X = rng.standard_normal((2000, 3))
-        scores = X @ [0.7, -0.4, 0.0]
-        if family == "logistic":
-            y: Any = (rng.random(2000) < expit(scores)).astype(int)
-            model: Any = LogisticRegression(epsilon, 1e-6, classes=[0, 1], inference=True)
-        else:
-            y = scores + rng.standard_normal(2000)
-            model = LinearRegression(epsilon, 1e-6, target_bounds=(-6, 6), inference=True)
-        model.fit(X, y)
+        X, slopes = rows(rng, 2000, 3, family.size)
+        y = family.draw(rng, X @ slopes + family.intercept)
+        model = family.model(epsilon).fit(X, y)
         if model.covariances_:
             parts = model.covariances_[0].parts()
             found.append(2 * norm.sf(abs(np.ravel(model.coef_)[2] / parts.errors[2])))
@@ -193,7 +282,7 @@ def p_values(family: str, count: int, epsilon: float = 2.0) -> Cell:
     p = p[np.isfinite(p)]
     return Cell(
         table="p-values under the null",
-        setting=f"{family}, n = 2,000, d = 3, ε = {epsilon:g}",
+        setting=f"{name}, n = 2,000, d = 3, ε = {epsilon:g}",
         repetitions=count,
         given=p.size,
         coverage=float(np.mean(p > 0.05)),
@@ -227,30 +316,36 @@ def markdown(cells: Sequence[Cell]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all simulations, print the tables and write the cells as JSON."""
+    """Run the simulations, print the tables and write the cells as JSON."""
     parser = argparse.ArgumentParser(prog="python -m discreet_bench.coverage", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repetitions, small tables only")
-    parser.add_argument("--rows", type=int, default=ROWS[-1], help="largest table of the grid")
-    parser.add_argument("--only", choices=["binagg", "logistic", "p-values"], help="one part")
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="sizes of the grid")
+    parser.add_argument("--only", choices=["binagg", "grid", "p-values"], help="one part")
+    parser.add_argument("--family", choices=list(FAMILIES), nargs="+", default=list(FAMILIES))
+    parser.add_argument("--repetitions", type=int, help="of each cell, instead of the usual number")
     parser.add_argument("--output", type=Path, default=Path("coverage.json"))
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    counts = dict.fromkeys(ROWS, 10) if given.quick else REPETITIONS
-    largest = min(given.rows, ROWS[0]) if given.quick else given.rows
+    counts = REPETITIONS if not given.quick else dict.fromkeys(ROWS, 10)
+    sizes = given.rows if not given.quick else ROWS[:1]
+    count = given.repetitions or (40 if given.quick else None)
+    if given.repetitions:
+        counts = dict.fromkeys(ROWS, given.repetitions)
     parts: dict[str, Callable[[], Iterator[Cell]]] = {
-        "binagg": lambda: (binagg(mu, 40 if given.quick else 1000) for mu in WIDTHS),
-        "logistic": lambda: grid(largest, counts),
-        "p-values": lambda: (
-            p_values(family, 60 if given.quick else 2000)
-            for family in ("least squares", "logistic")
-        ),
+        "binagg": lambda: (binagg(mu, count or 1000) for mu in WIDTHS),
+        "grid": lambda: (cell for name in given.family for cell in grid(name, sizes, counts)),
+        "p-values": lambda: (p_values(name, count or 2000) for name in given.family),
     }
     cells: list[Cell] = []
     for name, part in parts.items():
         if given.only in (None, name):
             for cell in part():
                 cells.append(cell)
-                print(f"{cell.table}: {cell.setting}: coverage {cell.coverage:.3f}", flush=True)
+                print(
+                    f"{cell.table}: {cell.setting}: coverage {cell.coverage:.3f}, width "
+                    f"{cell.width / cell.plain:.2f}, refused {cell.refused:.0%}",
+                    flush=True,
+                )
                 given.output.write_text(json.dumps([asdict(each) for each in cells], indent=1))
     print(markdown(cells))
 

@@ -35,7 +35,7 @@ from discreet.estimators.inputs import Rule, check_size, check_table, check_targ
 from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.inference import Covariance, Evidence, Inference, Summary
-from discreet.inference.rule import check_inference, reserved, whitened
+from discreet.inference.rule import check_inference, pilot, reserved, whitened
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.objectives import L2, Loss, Problem
@@ -181,6 +181,8 @@ class PrivateLinearModel(BaseEstimator):
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
     _has_intervals: ClassVar[bool] = False
+    _shifted_intercept: ClassVar[bool] = False
+    _errors_need: ClassVar[tuple[str, ...]] = ()
     _booleans: tuple[int, ...] = field(init=False)
     _evidence: tuple[Evidence, ...] = field(init=False)
     _public: ClassVar[tuple[str, ...]] = (
@@ -212,8 +214,8 @@ class PrivateLinearModel(BaseEstimator):
         if self.inference and not self._has_intervals:
             raise NotSupported(
                 f"{type(self).__name__} has no intervals: their coverage has not been measured. "
-                "Leave inference=False, or use LogisticRegression, LinearRegression or "
-                "HuberRegressor."
+                "Leave inference=False, or use LogisticRegression, LinearRegression, "
+                "HuberRegressor, QuantileRegressor, PoissonRegressor or GammaRegressor."
             )
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
@@ -309,7 +311,8 @@ class PrivateLinearModel(BaseEstimator):
             if self.inference:
                 steps = whitened(steps, people.size, plan.width, settings.budget)
             steps = check_steps(steps, self.data_norm)
-            method = self._divide(settings.budget, steps, choice.solver)
+            solver = pilot(choice.solver) if self.inference else choice.solver
+            method = self._divide(settings.budget, steps, solver)
         elif plan.bounds is None:
             method = settings.method
         else:
@@ -342,7 +345,9 @@ class PrivateLinearModel(BaseEstimator):
         if self.inference:
             check_inference(solver, plan.expansion)
             size = plan.width + int(self.fit_intercept)
-            inference = reserved(people.size, size, settings.budget, n_models)
+            taken = (*method.steps, *(() if balance is None else (balance,)))
+            left = 1.0 - sum(part.share for part in taken)
+            inference = reserved(people.size, size, settings.budget, n_models, left)
         if balance is None and not inference:
             return method
         divided = self._divide(settings.budget, method.steps, solver, balance, inference)
@@ -677,7 +682,13 @@ class PrivateLinearModel(BaseEstimator):
             self.deviation_ *= scale
         affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
         self.covariances_ = tuple(
-            Covariance.of(found, affine, intercept=self.fit_intercept, scale=scale)
+            Covariance.of(
+                found,
+                affine,
+                intercept=self.fit_intercept,
+                scale=scale,
+                shifted=self._shifted_intercept,
+            )
             for found in self._evidence
         )
         del self._evidence

@@ -363,8 +363,9 @@ class LogisticRegression(LinearClassifier):
         bounds: ``{"age": (17, 90), "hour": (0, 24, "bins"), "income": None}``. Bounds that are not
         given are chosen privately, with a tenth of the budget.
     inference : bool, default=False
-        Whether to take half of the budget for standard errors and intervals of the coefficients
-        (docs/inference.md). More than two classes are then fitted one against the rest.
+        Whether to spend most of the budget on standard errors and intervals of the coefficients,
+        not on predictions (docs/inference.md). More than two classes are then fitted one against
+        the rest.
     classes : array-like, optional
         The set of labels (public). Taken from y, with a warning, if not given.
     class_weight : dict or "balanced", optional

@@ -304,8 +304,8 @@ def _runs(marks: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 NOT_MEASURED = (
-    "this fit released no Hessian of the model: fit with inference=True, which takes half of the "
-    "budget for it"
+    "this fit released no Hessian of the model, and its coefficients are clipped and shrunk on "
+    "purpose: fit with inference=True, which pays for intervals with a part of the budget"
 )
 TOO_LITTLE = (
     "the budget is too small for intervals at this number of rows and columns, so nothing was "
@@ -374,7 +374,7 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
             "Conditions: independent "
             + ("people" if guarantee.unit != "row" else "rows")
             + ", a linear predictor that is right"
-            + (", symmetric errors" if not hasattr(model, "classes_") else "")
+            + "".join(f", {need}" for need in model._errors_need)
             + ", and n large enough for normal approximations. See docs/inference.md."
         )
     reasons = dict.fromkeys(each.reason for each in models if each.reason)

@@ -32,6 +32,8 @@ class LogLinearRegressor(LinearRegressor):
 
     __metadata_request__fit: ClassVar = {"exposure": True}
 
+    _has_intervals: ClassVar[bool] = True
+    _normal_errors: ClassVar[bool] = False
     _power: ClassVar[int]
     _positive: ClassVar[bool]
 
@@ -132,8 +134,8 @@ class PoissonRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-numeric, random_state, ledger, progress
-        As in `LinearRegression`.
+numeric, inference, random_state, ledger, progress
+        As in `LinearRegression`. Intervals of the mean only: ``predict_interval(target=False)``.
     fit_intercept : bool, default=True
         Must be True.
     target_bounds : (float, float)
@@ -173,6 +175,7 @@ numeric, random_state, ledger, progress
     _: KW_ONLY
     exposure_bound: float | None = None
 
+    _errors_need: ClassVar[tuple[str, ...]] = ("variances in proportion to means",)
     _power: ClassVar[int] = 1
     _positive: ClassVar[bool] = False
 
@@ -207,7 +210,7 @@ class GammaRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+rows_per_unit, features, numeric, inference, random_state, ledger, progress, target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
         A target of more than 1 + threshold times its mean counts as that much.
@@ -216,8 +219,10 @@ rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
     _: KW_ONLY
     threshold: float = 4.0
 
+    _errors_need: ClassVar[tuple[str, ...]] = ("one distribution of targets over their means",)
     _power: ClassVar[int] = 2
     _positive: ClassVar[bool] = True
+    _shifted_intercept: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
         return Gamma(self.threshold)

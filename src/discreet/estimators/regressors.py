@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
+from discreet.errors import NotSupported
 from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
@@ -39,6 +40,11 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
     _: KW_ONLY
     target_bounds: tuple[float, float] | None = None
     intercept_: float = field(init=False)
+
+    _normal_errors: ClassVar[bool] = True
+    _errors_need: ClassVar[tuple[str, ...]] = (
+        "errors of one distribution, symmetric if the intercept is of interest",
+    )
 
     def fit(
         self, X: Any, y: ArrayLike, groups: Any = None, sample_weight: ArrayLike | None = None
@@ -104,6 +110,11 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         NaN where a coefficient that is used has no interval; the variances are by source.
         """
         check_is_fitted(self, "coef_")
+        if target and not self._normal_errors:
+            raise NotSupported(
+                f"{type(self).__name__} has intervals of what it predicts, not of single targets. "
+                "Pass target=False."
+            )
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
         residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
@@ -238,7 +249,7 @@ class QuantileRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
+rows_per_unit, features, numeric, inference, random_state, ledger, progress, target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.
@@ -246,6 +257,10 @@ rows_per_unit, features, numeric, random_state, ledger, progress, target_bounds
 
     _: KW_ONLY
     quantile: float = 0.5
+
+    _has_intervals: ClassVar[bool] = True
+    _normal_errors: ClassVar[bool] = False
+    _errors_need: ClassVar[tuple[str, ...]] = ("errors of one density at the quantile",)
 
     def _loss(self) -> Loss:
         exact = Pinball(self.quantile)

@@ -24,6 +24,12 @@ NOT_DETERMINED = (
 )
 
 
+SHIFTED = (
+    "targets far above their mean count as less, which lowers the intercept by an unknown amount, "
+    "and no slope"
+)
+
+
 class Parts(NamedTuple):
     """Variances of some linear combinations of the coefficients, by source."""
 
@@ -68,8 +74,19 @@ class Covariance:
     dispersion: float
 
     @classmethod
-    def of(cls, evidence: Evidence, affine: AffineMap, *, intercept: bool, scale: float) -> Self:
-        """Carry the evidence through the map of a preparation; targets were divided by a scale."""
+    def of(
+        cls,
+        evidence: Evidence,
+        affine: AffineMap,
+        *,
+        intercept: bool,
+        scale: float,
+        shifted: bool = False,
+    ) -> Self:
+        """Carry the evidence through the map of a preparation; targets were divided by a scale.
+
+        A ``shifted`` intercept, that of a loss cut on one side, has no interval.
+        """
         size = len(evidence.weights)
         basis = np.eye(size, size if intercept else size + 1)  # a constant that may be missing
         to_x = scale * affine.adjoint(basis)[:, :size].T  # coefficients of X from those of rows
@@ -79,6 +96,8 @@ class Covariance:
         leans = blind > SURE * np.diag(floor)
         refused = leans & (evidence.usual * blind > np.diag(sampling + noise))
         reason = NOT_DETERMINED if refused.any() else ""
+        if shifted and intercept:
+            refused[-1], reason = True, "; ".join(filter(None, (reason, SHIFTED)))
         if evidence.reason:
             refused, reason = np.ones(size, dtype=bool), evidence.reason
         return cls(sampling, noise, bias, refused, reason, evidence.dispersion * scale**2)

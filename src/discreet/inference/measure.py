@@ -2,17 +2,17 @@
 
 A model that was fitted for predictions is biased: rows and gradients are clipped, weights are
 shrunk. So a reserved share of the budget buys, on rows that are weighted by their norm instead of
-clipped, a second Hessian and a Newton step from it whose noise is known exactly. The weights depend
-on a row's features alone, hence the step aims at the model's true coefficients, without a penalty.
+clipped, Hessians and Newton steps whose noise is known exactly. The weights depend on a row's
+features alone, hence the steps aim at the model's true coefficients, without a penalty.
 
-The loss offers slope, curvature and their bounds, `Loss.limited` and `Loss.dispersion`; nothing
-here knows a family. docs/inference.md describes the method, docs/proofs/inference.md has the proof.
+The loss offers `Loss.scored`, `Loss.of_residuals` and `Loss.dispersion`; nothing here knows a
+family. docs/inference.md describes the method, docs/proofs/inference.md has the proof.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian
-from discreet.objectives import Loss, Problem
+from discreet.objectives import Problem, Scored, Squared
 from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["Evidence", "Inference", "expected_error"]
 
-SHARE = 0.5
-"""Share of the budget that ``inference=True`` takes."""
+SHARE = 0.8
+"""Share that ``inference=True`` takes of what preparation and balance leave of the budget."""
 
 MEDIAN_PRECISION = 40.0
 MEDIAN_SHARES = (0.002, 0.05)
@@ -50,6 +50,12 @@ HESSIAN_SHARES = (0.08, 0.4)
 HESSIAN_ERROR = 0.1
 """The second Hessian takes what keeps its relative error at this, within these limits."""
 
+MOST_DOUBT = 0.2
+"""Where the dispersion must be measured, the clip keeps its expected relative noise at this."""
+
+LEAST_CURVATURE = 0.02
+"""Mean curvature over its bound that is assumed at least."""
+
 LEAST_EIGENVALUES = (0.7, 5.0)
 """A direction is determined if the Hessian's eigenvalue is above the first times what noise moves
 it by, and above the second times the noise in one entry."""
@@ -58,15 +64,15 @@ STUDENT = 3.8
 """If a standard error has a relative error r, 95 % intervals need a variance of 1 + this·r² times
 as much, as with Student's t: 1.96² to first order."""
 
-HOPELESS_ERROR = 0.8
+MOST_NOISE = 0.4
+"""No intervals at all where the Hessian's noise is more than this many median eigenvalues."""
+
+HOPELESS_ERROR = 0.6
 """Beyond this expected error nothing is measured: no direction would be determined."""
 
 CLIP_FACTORS = (1.3, 3.0)
 CLIP_NOISE = 0.3
 """Clip of norms over √p: as large as noise below this share of the sampling error allows."""
-
-LIMIT = 3.5
-"""Slopes without a bound are cut to this many times their scale."""
 
 MEDIAN_OF_NORMAL = 0.6745
 """Median size of a standard normal number."""
@@ -77,9 +83,6 @@ residuals, in regression): beyond, the Hessian at the estimate is not known."""
 
 LONGEST_MOVE = 3.0
 """A step on the way there is no longer than this many units."""
-
-USUAL_CURVATURE, USUAL_SLOPE = 0.5, 0.35
-"""Mean curvature and root mean squared slope over their bounds, before anything is known."""
 
 
 @dataclass(frozen=True)
@@ -166,16 +169,24 @@ def expected_error(n_rows: int, n_parameters: int, budget: Budget, share: float 
     """
     mu = budget.to_gdp().mu * math.sqrt(share * HESSIAN_SHARES[1])
     apart = math.sqrt(budget.relation.rows_changed)
-    return _hessian_error(n_rows, n_parameters, mu / apart, CLIP_FACTORS[0])
+    return _hessian_error(n_rows, n_parameters, mu / apart, _Usual().curvature)
 
 
-def _hessian_error(n_rows: int, size: int, mu: float, factor: float) -> float:
+def _hessian_error(n_rows: int, size: int, mu: float, curvature: float) -> float:
     """Return the largest eigenvalue of the Hessian's noise over its usual eigenvalue.
 
-    In units of the bound on curvature: rows have norm √p, and eigenvalues are `USUAL_CURVATURE`.
+    In units of the bound on curvature; rows have norm √p, and the clip is the smallest.
     """
-    noise = factor**2 * size * math.sqrt(2 * size) / (max(n_rows, 1) * mu)
-    return noise / USUAL_CURVATURE
+    noise = CLIP_FACTORS[0] ** 2 * size * math.sqrt(2 * size) / (max(n_rows, 1) * mu)
+    return noise / curvature
+
+
+@dataclass(frozen=True)
+class _Usual:
+    """Mean curvature and root mean squared slope, over their bounds: before they are known."""
+
+    curvature: float = 0.5
+    slope: float = 0.35
 
 
 @dataclass(frozen=True)
@@ -200,18 +211,30 @@ class _Stage:
             scales[-1] = 1.0
         weights = pilot / scales  # rows are longer, weights shorter
         left = 1.0 - median - FIRST_SHARE
-        loss, unit = problem.loss, 1.0
-        if loss.limited(1.0) is not loss:
-            unit = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
-            loss, left = loss.limited(LIMIT * unit), left - median
-        known = 1.0 / (USUAL_SLOPE**2 * n_rows * mu * math.sqrt(DISPERSION_SHARE))
-        measured = loss.dispersion is None or self.weighted or known < DISPERSION_NOISE
+        loss, unit, usual = problem.loss, 1.0, _Usual()
+        if loss.of_residuals:
+            unit = rows.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            left -= median
+        elif loss.dispersion is None:
+            slope = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
+        scored = loss.scored(unit)
+        known = usual.slope**2 * n_rows * mu * math.sqrt(DISPERSION_SHARE)
+        stated = loss.dispersion is not None and not self.weighted
+        measured = not stated or known * DISPERSION_NOISE > 1.0
         left -= DISPERSION_SHARE if measured else 0.0
-        share, clip = self._clip(mu, left, pilot.size)
+        asked = _Asked(rows, scored, n_rows, CLIP_FACTORS[0] * math.sqrt(pilot.size))
+        bent = not loss.of_residuals or scored.slopes is not scored.curvature  # H moves with them
+        if bent:
+            hessian = asked.hessian(weights, FIRST_SHARE * total)
+            usual = replace(usual, curvature=asked.curvature(hessian))
+        share, factor = self._clip(mu, left, pilot.size, usual)
+        if not stated:
+            factor = min(factor, math.sqrt(known * MOST_DOUBT))
+        asked = replace(asked, clip=math.sqrt(pilot.size) * max(CLIP_FACTORS[0], factor))
         each = (left - share) / sum(SCORES) * total
-        asked = _Asked(rows, loss, n_rows, clip)
-        bent = loss is problem.loss  # its curvature depends on the weights
-        hessian = asked.hessian(weights, (FIRST_SHARE + (0.0 if bent else share)) * total)
+        if not bent:
+            hessian = asked.hessian(weights, (FIRST_SHARE + share) * total)
         path = _Path([], [], unit)
         for _ in range(SCORES[0]):
             deviation = path.add(weights, *asked.score(weights, each))
@@ -220,25 +243,23 @@ class _Stage:
         for _ in range(SCORES[1]):
             deviation = path.add(weights, *asked.score(weights, each))
             weights = path.next(hessian)
-        dispersion = loss.dispersion or 1.0
+        dispersion, doubt = loss.dispersion or 1.0, 0.0
         if measured:
-            squares = asked.squares(weights, DISPERSION_SHARE * total)
+            squares, noise = asked.squares(weights, DISPERSION_SHARE * total)
             found = squares / max(float(np.trace(hessian.matrix)), 1e-300)
-            stated = loss.dispersion is not None and not self.weighted
             dispersion = min(found, dispersion) if stated else found
-        return hessian.evidence(path, deviation, dispersion, n_rows, scales)
+            doubt = STUDENT / 4 * (noise / squares) ** 2
+        sampling = (1 + doubt) * dispersion / n_rows
+        return hessian.evidence(path, deviation, dispersion, sampling, scales)
 
-    def _clip(self, mu: float, left: float, size: int) -> tuple[float, float]:
-        """Return the share of the second Hessian and the clip of norms, by public numbers."""
+    def _clip(self, mu: float, left: float, size: int, usual: _Usual) -> tuple[float, float]:
+        """Return the share of the second Hessian, and the clip of norms over √p."""
         changed, n_rows = self.curator.relation.rows_changed, self.problem.n_rows
-        error = _hessian_error(n_rows, size, mu / math.sqrt(changed), CLIP_FACTORS[0])
+        error = _hessian_error(n_rows, size, mu / math.sqrt(changed), usual.curvature)
         share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
-        root = math.sqrt(size)
-        usual = 1 / USUAL_SLOPE
-        noise = changed * root * usual / (math.sqrt(n_rows * (left - share)) * mu)
+        noise = changed * math.sqrt(size) / (usual.slope * math.sqrt(n_rows * (left - share)) * mu)
         by_hessian = HESSIAN_ERROR * math.sqrt(share) / error * CLIP_FACTORS[0] ** 2
-        factor = min(CLIP_NOISE / noise, math.sqrt(by_hessian), CLIP_FACTORS[1])
-        return share, root * max(CLIP_FACTORS[0], factor)
+        return share, min(CLIP_NOISE / noise, math.sqrt(by_hessian), CLIP_FACTORS[1])
 
 
 def _within(value: float, limits: tuple[float, float]) -> float:
@@ -283,31 +304,37 @@ class _Asked:
     """Means that a curator is asked for."""
 
     curator: Curator
-    loss: Loss
+    scored: Scored
     n_rows: int
     clip: float
 
     def score(self, weights: FloatArray, total: float) -> tuple[FloatArray, float]:
         """Return the noisy mean score, and the deviation of its noise."""
         mechanism = Gaussian.sharing(total)
-        noisy = self.curator.score_sum(self.loss, weights, clip=self.clip, mechanism=mechanism)
+        loss = self.scored.slopes
+        noisy = self.curator.score_sum(loss, weights, clip=self.clip, mechanism=mechanism)
         return noisy.values / self.n_rows, noisy.deviation / self.n_rows
 
     def hessian(self, weights: FloatArray, total: float) -> _Hessian:
         """Return the noisy mean Hessian."""
         mechanism = Gaussian.sharing(total)
-        noisy = self.curator.curvature_sum(self.loss, weights, clip=self.clip, mechanism=mechanism)
-        bound = (self.loss.curvature_bound or 1.0) / self.n_rows
+        loss = self.scored.curvature
+        noisy = self.curator.curvature_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = self.scored.factor * (loss.curvature_bound or 1.0) / self.n_rows
         return _Hessian.of(bound * noisy.matrix(), bound * noisy.deviation)
 
-    def squares(self, weights: FloatArray, total: float) -> float:
-        """Return the noisy mean squared norm of scores, above the noise."""
-        mechanism = Gaussian.sharing(total)
-        noisy = self.curator.score_square_sum(
-            self.loss, weights, clip=self.clip, mechanism=mechanism
-        )
-        bound = (self.loss.slope_bound * self.clip) ** 2 / self.n_rows
-        return bound * max(float(noisy.values[0]), noisy.deviation)
+    def curvature(self, hessian: _Hessian) -> float:
+        """Return the mean curvature over its bound, at least `LEAST_CURVATURE`."""
+        bound = self.scored.factor * (self.scored.curvature.curvature_bound or 1.0)
+        mean = float(np.trace(hessian.matrix)) / (len(hessian.values) * bound)
+        return _within(mean, (LEAST_CURVATURE, 1.0))
+
+    def squares(self, weights: FloatArray, total: float) -> tuple[float, float]:
+        """Return the noisy mean squared norm of scores, at least its noise, and that noise."""
+        mechanism, loss = Gaussian.sharing(total), self.scored.slopes
+        noisy = self.curator.score_square_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = (loss.slope_bound * self.clip) ** 2 / self.n_rows
+        return bound * max(float(noisy.values[0]), noisy.deviation), bound * noisy.deviation
 
 
 @dataclass(frozen=True)
@@ -334,10 +361,11 @@ class _Hessian:
         return np.asarray(self.vectors @ moved)
 
     def evidence(
-        self, path: _Path, deviation: float, dispersion: float, n_rows: int, scales: FloatArray
+        self, path: _Path, deviation: float, dispersion: float, drawn: float, scales: FloatArray
     ) -> Evidence:
         """Take the last step and return what is known of its end, in units of prepared rows.
 
+        ``drawn`` is the sampling variance along a direction of curvature 1.
         The inverse of a noisy matrix is too large on average: eigenvalues are raised by what
         makes up for it (docs/inference.md).
         """
@@ -345,7 +373,7 @@ class _Hessian:
         deviation /= math.sqrt(len(path.points) - 1)
         known = self._known()
         size, blind = start.size, self.vectors[:, ~known]
-        if 2 * int(known.sum()) < size:
+        if self.noise > MOST_NOISE * float(np.median(self.values)):
             no: FloatArray = np.full((size, size), np.nan)
             last = (blind.T * scales, no, 1.0, dispersion, _HIDDEN)
             return Evidence(start * scales, no, no, no, *last)
@@ -361,7 +389,7 @@ class _Hessian:
         noise = (vectors * (spread / values**2)) @ vectors.T
         moved = vectors @ ((step @ vectors) / values)
         noise += half * np.outer(moved, moved)
-        sampling = (vectors * (dispersion * (1 + doubt / 4) / (n_rows * values))) @ vectors.T
+        sampling = (vectors * (drawn * (1 + doubt / 4) / values)) @ vectors.T
         usual = max(float(np.mean((start @ each) ** 2)) for each in (vectors, blind) if each.size)
         hidden = np.square(np.maximum(self.values[~known], 0.0) + self.deviation).sum()
         bias = (vectors * (half * usual * hidden / values**4)) @ vectors.T

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.inference.measure import HOPELESS_ERROR, SHARE, Inference, expected_error
 from discreet.preparation import Step, Whiten
-from discreet.solvers import Solver
+from discreet.solvers import GD, Newton, Solver
 
-__all__ = ["check_inference", "reserved", "whitened"]
+__all__ = ["check_inference", "pilot", "reserved", "whitened"]
 
 WHITEN_SHARE = 0.08
 WHITEN_NOISE = 2.0
 """Share of a `Whiten` that is added, while its noise is below this many mean eigenvalues."""
+
+PILOT_ITERATIONS, PILOT_MOMENTUM = 16, 0.375
+PILOT_NEWTON = 5
+"""Steps of descent and of Newton's method to the first weights. Fewer of descent would be too long:
+weights beyond the minimum, where the curvature is small, are a bad start."""
 
 
 def check_inference(solver: Solver, expansion: Any) -> None:
@@ -35,13 +41,25 @@ def check_inference(solver: Solver, expansion: Any) -> None:
 
 
 def reserved(
-    n_rows: int, n_parameters: int, budget: Budget, n_models: int
+    n_rows: int, n_parameters: int, budget: Budget, n_models: int, left: float
 ) -> tuple[Inference, ...]:
-    """Return one share per model; none if public numbers say that it would buy nothing."""
-    share = SHARE / n_models
+    """Return one share per model; none if public numbers say that it would buy nothing.
+
+    ``left`` is the share of the budget that preparation and balance leave.
+    """
+    share = SHARE * left / n_models
     if expected_error(n_rows, n_parameters, budget, share) > HOPELESS_ERROR:
         return ()
     return (Inference(share),) * n_models
+
+
+def pilot(solver: Solver) -> Solver:
+    """Return a solver chosen by rule with few iterations: Newton's steps of inference go on."""
+    if isinstance(solver, GD) and solver.iterations > PILOT_ITERATIONS:
+        return replace(solver, iterations=PILOT_ITERATIONS, momentum=PILOT_MOMENTUM)
+    if isinstance(solver, Newton) and solver.iterations is None:
+        return replace(solver, iterations=PILOT_NEWTON)
+    return solver
 
 
 def whitened(steps: Sequence[Step], n_rows: int, width: int, budget: Budget) -> tuple[Step, ...]:

@@ -26,11 +26,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.objectives.losses import Local, Loss, Task, arrays, as_float
+from discreet.objectives.losses import Huber, Local, Loss, Scored, Task, arrays, as_float
 from discreet.validate import FloatArray, check_fields, number, positive
 
 SMOOTHING = 0.02
 """h of `SmoothPinball`: half the width of its quadratic part."""
+
+WINDOW = 0.35
+"""Half the width of the window for the density of residuals, over their scale."""
 
 _NORMAL = NormalDist()
 
@@ -178,6 +181,7 @@ class Pinball(Loss):
 
     name: ClassVar[str] = "pinball"
     task: ClassVar[Task] = "regression"
+    of_residuals: ClassVar[bool] = True
     curves_unevenly: ClassVar[bool] = True
     curvature_bound: ClassVar[float | None] = None  # it has a kink at r = 0
 
@@ -194,6 +198,15 @@ class Pinball(Loss):
     def smoothed(self, width: float) -> Loss:
         """Return the loss with its kink rounded off; the width is that of `SmoothPinball`."""
         return SmoothPinball(self.quantile)
+
+    def scored(self, unit: float) -> Scored:
+        """Return slopes with their kink, and the density of residuals in a window around it.
+
+        φ'' of Huber's loss counts residuals within its threshold; over the width of that window,
+        their mean is the density that the mean of φ' has as its derivative.
+        """
+        window = WINDOW * unit
+        return Scored(Pinball(self.quantile), Huber(window), 1.0 / (2.0 * window))
 
     def local(self, mean: float, deviation: float) -> Local:
         """Take targets to be normal: φ'' is their mean density near the quantile."""

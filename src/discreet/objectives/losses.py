@@ -60,6 +60,18 @@ class Local(NamedTuple):
     convexity: float = 0.0
 
 
+LIMIT = 3.5
+"""Slopes of squared errors are cut to this many times their scale in scores."""
+
+
+class Scored(NamedTuple):
+    """Losses that inference sums: slopes of one, and ``factor`` times the curvature of another."""
+
+    slopes: Loss
+    curvature: Loss
+    factor: float = 1.0
+
+
 @dataclass(frozen=True)
 class Loss(ABC):
     """A row's loss φ(margin, target), with the constants that privacy proofs use.
@@ -84,6 +96,8 @@ class Loss(ABC):
     n_outputs : int
         Number of margins per row, each with its own weights; 1 but for multi-class losses. With
         more than one, the last axis of margins and of slopes runs over them.
+    of_residuals : bool
+        True if φ is a function of the residual m − y: its scale is then unknown.
     dispersion : float, optional
         Mean of φ'² over that of φ'' if φ is minus a log likelihood, and it is known: 1 for the
         logistic loss. Where it is None, inference measures it (docs/inference.md).
@@ -95,6 +109,7 @@ class Loss(ABC):
     curves_unevenly: ClassVar[bool] = False
     parameter = 0.0
     n_outputs = 1
+    of_residuals: ClassVar[bool] = False
     dispersion: ClassVar[float | None] = None
 
     @property
@@ -148,13 +163,12 @@ class Loss(ABC):
             curvature *= max(0.5, math.erf(self.slope_bound / (deviation * math.sqrt(2.0))))
         return Local(mean, 1.0, deviation, curvature)
 
-    def limited(self, slope: float) -> Loss:
-        """Return this loss with |φ'| cut to ``slope``, where that estimates the same weights.
+    def scored(self, unit: float) -> Scored:
+        """Return what inference sums (docs/inference.md); ``unit`` is the scale of residuals.
 
-        It does for the distance from a target with symmetric errors: Huber's loss for the squared
-        one. Other losses return themselves.
+        By default slopes and curvature of this loss, whose slopes then need a bound.
         """
-        return self
+        return Scored(self, self)
 
     @abstractmethod
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
@@ -322,6 +336,7 @@ class Huber(Loss):
 
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
+    of_residuals: ClassVar[bool] = True
     curvature_bound = 1.0
 
     def __post_init__(self) -> None:
@@ -334,9 +349,10 @@ class Huber(Loss):
         """Bound on |φ'|."""
         return self.threshold
 
-    def limited(self, slope: float) -> Loss:
-        """Return the loss with the smaller threshold."""
-        return Huber(min(slope, self.threshold))
+    def scored(self, unit: float) -> Scored:
+        """Return the loss with a threshold of at most 3.5 units."""
+        cut = Huber(min(LIMIT * unit, self.threshold))
+        return Scored(cut, cut)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
@@ -363,12 +379,14 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
     task: ClassVar[Task] = "regression"
+    of_residuals: ClassVar[bool] = True
     slope_bound = math.inf
     curvature_bound = 1.0
 
-    def limited(self, slope: float) -> Loss:
-        """Return Huber's loss of this threshold."""
-        return Huber(slope)
+    def scored(self, unit: float) -> Scored:
+        """Return Huber's loss: it has the same solution if errors are symmetric."""
+        cut = Huber(LIMIT * unit)
+        return Scored(cut, cut)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)

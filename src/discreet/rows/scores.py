@@ -50,7 +50,7 @@ def _slope_bound(loss: Loss) -> float:
     one_output(loss, "scores")
     if not math.isfinite(loss.slope_bound):
         raise NotSupported(
-            f"scores need a loss of bounded slope; {loss.name!r} has none. Use loss.limited(…)."
+            f"scores need a loss of bounded slope; {loss.name!r} has none. Use loss.scored(…)."
         )
     return float(loss.slope_bound)
 
