@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from discreet_bench.experiment import Experiment, Grid, Panels, Plan, objective
+from discreet_bench.experiment import (
+    MEDIUM_REPEATS,
+    Experiment,
+    Grid,
+    Panels,
+    Plan,
+    objective,
+)
 
 __all__ = ["ALPHA", "BATCHES", "EPSILON", "EXPERIMENTS", "PASSES", "REPEATS", "STEPS", "marks"]
 
@@ -21,6 +28,9 @@ BATCHES = (1, 2, 5, 10, 20, 50)
 STEPS = (1.0, 10.0)
 PASSES = (1, 2, 3, 5, 7, 10)
 QUICK_REPEATS = 3
+MEDIUM_EPSILONS = (0.3, 1.0, 3.0, 10.0)
+"""The paper has ε = 1 only."""
+MEDIUM_PASSES = (1, 2, 5, 10)
 
 MNIST_ROWS, KDD_ROWS, BANKNOTE_ROWS, OCCUPANCY_ROWS = 60_000, 50_000, 1372, 8143
 MNIST: Mapping[str, Grid] = {"mnist-zero": {"unit": [True], "columns": [15]}}
@@ -41,6 +51,8 @@ NOTES = (
     "needs.",
     "A point of a curve is a run of its own on the first rows of a new order. Steps depend on the "
     "number of the update alone, so it has the distribution of a look at a longer run.",
+    "The medium form has ε = 0.3, 3 and 10 besides the paper's 1, five repeats and fewer points. "
+    "The method has a proof for replace-one only.",
 )
 
 
@@ -49,28 +61,38 @@ def marks(most: int, count: int = 9) -> list[int]:
     return [int(k) for k in np.unique(np.geomspace(min(10, most), most, count).round())]
 
 
-def _objective(epsilon: float = EPSILON) -> Grid:
+def _objective(epsilons: Sequence[float] = (EPSILON,)) -> Grid:
     return objective(
-        (epsilon,), 0.0, relation=("replace_one",), alpha=(ALPHA,), test="train", intercept=False
+        epsilons, 0.0, relation=("replace_one",), alpha=(ALPHA,), test="train", intercept=False
     )
 
 
-def _plan(data: Mapping[str, Grid], repeats: int, epsilon: float = EPSILON, **setting: Any) -> Plan:
+def _plan(
+    data: Mapping[str, Grid],
+    repeats: int,
+    epsilons: Sequence[float] = (EPSILON,),
+    **setting: Any,
+) -> Plan:
     """With and without noise, the same setting; single values are made lists."""
     grid = {
         "step_size": [1.0],
         **{name: value if isinstance(value, list) else [value] for name, value in setting.items()},
     }
     solvers = {"laplace-sgd": grid, "plain-sgd": grid}
-    return Plan(data, _objective(epsilon), solvers, repeats)
+    return Plan(data, _objective(epsilons), solvers, repeats)
 
 
 def _curves(
-    data: Mapping[str, Grid], rows: int, batches: Sequence[int], repeats: int, count: int = 9
+    data: Mapping[str, Grid],
+    rows: int,
+    batches: Sequence[int],
+    repeats: int,
+    count: int = 9,
+    epsilons: Sequence[float] = (EPSILON,),
 ) -> tuple[Plan, ...]:
     """Return plans of checkpoints, one per batch size."""
     return tuple(
-        _plan(data, repeats, batch_size=size, updates=marks(rows // size, count))
+        _plan(data, repeats, epsilons, batch_size=size, updates=marks(rows // size, count))
         for size in batches
     )
 
@@ -87,6 +109,7 @@ def _mini_batching(
         question="Does noise once per batch, not once per row, close the gap to SGD without it?",
         plans=_curves(data, rows, batches, REPEATS),
         quick=_curves(SMALL, SMALL_ROWS, batches, QUICK_REPEATS, count=5),
+        medium=_curves(data, rows, batches, MEDIUM_REPEATS, 4, MEDIUM_EPSILONS),
         panels=Panels(x="at", measures=("objective",), lines=("batch_size",)),
         notes=(*notes, *NOTES),
     )
@@ -101,8 +124,17 @@ def _batch_sizes(number: int, name: str, data: Mapping[str, Grid]) -> Experiment
         question="After one pass, which batch size has the least objective, with steps c/√t?",
         plans=(_plan(data, REPEATS, batch_size=list(BATCHES), step_size=list(STEPS)),),
         quick=(_plan(SMALL, QUICK_REPEATS, batch_size=[1, 5, 50], step_size=list(STEPS)),),
+        medium=(
+            _plan(
+                data,
+                MEDIUM_REPEATS,
+                MEDIUM_EPSILONS,
+                batch_size=[1, 5, 10, 50],
+                step_size=list(STEPS),
+            ),
+        ),
         panels=Panels(x="batch_size", measures=("objective",), lines=("step_size",)),
-        notes=NOTES[:2],
+        notes=(*NOTES[:2], NOTES[3]),
     )
 
 
@@ -114,12 +146,16 @@ def _several_passes(number: int, name: str, data: Mapping[str, Grid]) -> Experim
         source=f"{PAPER}, figure {number}",
         question="How much do more passes help single-row SGD, if each is paid for anew?",
         plans=tuple(
-            _plan(data, REPEATS, epsilon=EPSILON * passes, batch_size=1, passes=passes)
+            _plan(data, REPEATS, (EPSILON * passes,), batch_size=1, passes=passes)
             for passes in PASSES
         ),
         quick=tuple(
-            _plan(SMALL, QUICK_REPEATS, epsilon=EPSILON * passes, batch_size=1, passes=passes)
+            _plan(SMALL, QUICK_REPEATS, (EPSILON * passes,), batch_size=1, passes=passes)
             for passes in (1, 2, 10)
+        ),
+        medium=tuple(
+            _plan(data, MEDIUM_REPEATS, (EPSILON * passes,), batch_size=1, passes=passes)
+            for passes in MEDIUM_PASSES
         ),
         panels=Panels(x="epsilon", measures=("objective",), log_x=False),
         notes=(
@@ -127,6 +163,7 @@ def _several_passes(number: int, name: str, data: Mapping[str, Grid]) -> Experim
             "over updates; steps go on shrinking from pass to pass, so these are one curve, of "
             "which the ends of passes are shown.",
             *NOTES[:2],
+            "The medium form has 1, 2, 5 and 10 passes and five repeats.",
         ),
     )
 
@@ -152,6 +189,16 @@ _SCHEDULES = Experiment(
             batch_size=5,
             schedule=["sqrt", "strong"],
             updates=marks(SMALL_ROWS // 5, 5),
+        ),
+    ),
+    medium=(
+        _plan(
+            SPHERE,
+            MEDIUM_REPEATS,
+            MEDIUM_EPSILONS,
+            batch_size=5,
+            schedule=["sqrt", "strong"],
+            updates=marks(SPHERE_ROWS // 5, 4),
         ),
     ),
     panels=Panels(x="at", measures=("objective",), lines=("schedule",)),
