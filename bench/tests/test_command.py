@@ -51,7 +51,7 @@ def test_the_page_has_the_command_that_makes_such_runs():
                       "data": ["adult", "kddcup99 (70,000 rows)"], "method": ["auto", "mine"],
                       "relation": "add_remove"})
     )  # fmt: skip
-    assert _command(find("auto-table"), False, runs) == (
+    assert _command(find("auto-table"), "full", runs) == (
         "discreet bench run auto-table --repeats 2 --epsilon 0.1 --epsilon 1 "
         "--data adult --data kddcup99 --relation add_remove --solver-file mine.py"
     )
