@@ -161,10 +161,11 @@ def list_experiments(as_json: AsJson = False) -> None:
     from discreet_bench.data import available
     from discreet_bench.experiments import EXPERIMENTS
 
-    table = Table(title="Experiments (discreet bench run NAME --quick, or without --quick in full)")
+    table = Table(title="Experiments (discreet bench run NAME --quick, --medium, or in full)")
     table.add_column("name", no_wrap=True)
-    for heading in ("content", "source", "runs", "quick", "missing data"):
-        table.add_column(heading, justify="right" if heading in ("runs", "quick") else "left")
+    numbers = ("runs", "medium", "quick")
+    for heading in ("content", "source", *numbers, "missing data"):
+        table.add_column(heading, justify="right" if heading in numbers else "left")
     found = []
     for experiment in EXPERIMENTS.values():
         sets = dict.fromkeys(name for plan in experiment.plans for name in plan.data)
@@ -174,6 +175,7 @@ def list_experiments(as_json: AsJson = False) -> None:
             "source": experiment.source,
             "question": experiment.question,
             "runs": _count(experiment.plans),
+            "medium_runs": _count(experiment.medium),
             "quick_runs": _count(experiment.quick),
             "missing_data": [name for name in sets if available(name) is not None],
             "notes": list(experiment.notes),
@@ -184,6 +186,7 @@ def list_experiments(as_json: AsJson = False) -> None:
             experiment.title,
             experiment.source,
             f"{one['runs']:,}",
+            f"{one['medium_runs']:,}",
             f"{one['quick_runs']:,}",
             ", ".join(one["missing_data"]),
         )
@@ -342,6 +345,12 @@ def make_report(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = OUT / PAGE,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Private linear models",
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write all runs to this Parquet file; of equal ones the last."
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Make one page of runs: comparisons, interactive charts, and the guarantee of each method.
@@ -351,17 +360,21 @@ def make_report(
     Example: discreet bench report out/bench -o report.html
     """
     from discreet_bench.experiments import EXPERIMENTS
-    from discreet_bench.runs import read
+    from discreet_bench.runs import read, write
 
     found = _files(files)
     output.parent.mkdir(parents=True, exist_ok=True)
     check_output(output, force, *found)
+    check_output(keep, force, *found, option="--keep")
     runs = read(*found)
+    if keep is not None:
+        write(runs, keep)
     known = [EXPERIMENTS[name] for name in dict.fromkeys(runs["experiment"]) if name in EXPERIMENTS]
     folders = {path.parent.name: path.parent for path in found}
     commands = {}
     for one in known:
-        form = next((each for each in FORMS if _folder(one.name, each) in folders), "full")
+        form = next((each for each in FORMS if _folder(one.name, each) in folders), None)
+        form = form or _form(one, runs)
         kept = _kept_command(folders.get(_folder(one.name, form), Path()))
         commands[one.name] = kept or _command(one, form, runs)
     _write_all(Screen(), runs, known, output, title, commands)
@@ -451,6 +464,17 @@ def _words(words: list[str], **options: Any) -> str:
 def _plans(experiment: Experiment, form: str) -> tuple[Plan, ...]:
     """Return the plans of an experiment in one of its forms."""
     return {"quick": experiment.quick, "medium": experiment.medium}.get(form, experiment.plans)
+
+
+def _form(experiment: Experiment, runs: pd.DataFrame) -> str:
+    """Return the form that runs of an experiment are of, as far as repeats and ε tell."""
+    runs = runs[runs["experiment"] == experiment.name]
+    made = (set(runs["repeat"]), set(runs["epsilon"]))
+    medium = (
+        {float(each) for plan in experiment.medium for each in range(plan.repeats)},
+        {float(each) for plan in experiment.medium for each in plan.objective["epsilon"]},
+    )
+    return "medium" if made == medium else "full"
 
 
 def _folder(name: str, form: str) -> str:
