@@ -123,7 +123,8 @@ def test_time_and_runs_from_the_cache_are_counted(cache, tmp_path):
     record(path, "other", "medium", first)
     record(path, "small", "medium", again)
     lines = pd.read_csv(path).set_index("experiment")
-    assert list(lines["made"]) == [4, 0]
+    assert list(lines["made"]) == [4, 4]  # none of the second time
+    assert list(lines.index) == ["small", "other"]
     assert lines.loc["small", "runs"] == 4
 
 

@@ -110,11 +110,13 @@ def _source(data: str) -> str:
 
 
 def record(path: Path, experiment: str, form: str, done: Done) -> None:
-    """Write a line with the time of an experiment to a CSV file, in place of an older line.
+    """Write a line with the time of an experiment to a CSV file.
 
     ``made`` counts the runs that no earlier experiment had made; the others came from the cache.
+    New runs and times are added to those of an older line, so that an experiment which was
+    interrupted has the time of all its parts.
     """
-    line = {
+    line: dict[str, Any] = {
         "experiment": experiment,
         "form": form,
         "runs": len(done.runs),
@@ -123,10 +125,15 @@ def record(path: Path, experiment: str, form: str, done: Done) -> None:
         "processor_seconds": round(done.processor_seconds),
         "left_out": "; ".join(sorted(name.split(":")[0] for name in done.skipped)),
     }
-    lines = [line]
+    lines: list[dict[str, Any]] = []
     if path.exists():
-        before = pd.read_csv(path, keep_default_na=False).to_dict("records")
-        same = (line["experiment"], line["form"])
-        lines = [old for old in before if (old["experiment"], old["form"]) != same] + lines
+        lines = pd.read_csv(path, keep_default_na=False).to_dict("records")  # type: ignore[assignment]
+    for old in lines:
+        if (old["experiment"], old["form"]) == (experiment, form):
+            added = {key: old[key] + line[key] for key in ("made", "seconds", "processor_seconds")}
+            old.update(line | added)
+            break
+    else:
+        lines.append(line)
     path.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(lines).to_csv(path, index=False, lineterminator="\n")

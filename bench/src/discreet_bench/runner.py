@@ -54,7 +54,8 @@ _ANY_BUDGET = {"epsilon": [1.0], "delta": ["1/n^2"], "relation": ["add_remove"]}
 
 _IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "command.py", "effort.py",
                "experiment.py", "figures.py", "lines.py", "points.py", "published.py", "runner.py",
-               "significance.py", "speed.py", "statistics.py", "tables.py")  # fmt: skip
+               "significance.py", "speed.py", "statistics.py", "summary.py",
+               "tables.py")  # fmt: skip
 """Code of the two packages that has no influence on the result of a run."""
 MOST_AT_ONCE = 400
 """Largest number of runs that benchopt is given at once."""
