@@ -99,13 +99,13 @@ class Experiment:
         The paper's own settings.
     quick
         A small form: at most two minutes on two cores, with generated data among its data sets.
-    medium
-        A form that can be run: all methods and all data sets, at least five repeats, four ε where
-        ε is not fixed, and coarse grids (`coarse`). All of them take an hour or two on one core.
     panels
         Layout of its figure.
     notes
         Differences from the paper, with reasons.
+    medium
+        A form that can be run: all methods and all data sets, at least five repeats, four ε where
+        ε is not fixed, and coarse grids (`coarse`). All of them take an hour or two on one core.
     """
 
     name: str
@@ -114,9 +114,9 @@ class Experiment:
     question: str
     plans: tuple[Plan, ...]
     quick: tuple[Plan, ...]
-    medium: tuple[Plan, ...] = ()
     panels: Panels = field(default_factory=Panels)
     notes: tuple[str, ...] = ()
+    medium: tuple[Plan, ...] = ()
 
 
 BOTH = ("tight", "published")
