@@ -20,7 +20,7 @@ from discreet_bench.runner import Done, split
 
 __all__ = ["Run", "distinct", "record", "seconds"]
 
-OVERHEAD = 0.12
+OVERHEAD = 0.05
 """Seconds per run for splitting, judging and writing."""
 
 ADULT = 39_073 * 105
