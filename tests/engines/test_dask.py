@@ -330,8 +330,6 @@ class OtherRows(_Planted):
 
 
 def _reread(held, key):
-    from dataclasses import replace
-
     from discreet.rows import as_rows
     from discreet.rows.partitions import Block
 
@@ -421,7 +419,7 @@ class TestSchemas:
     def test_the_model_is_that_of_one_table(self, visits, kind):
         folder, schema = visits
         data = folder if kind == "files" else dd.read_parquet(folder)
-        X, y = engine_module.open(data, schema)
+        X, y, _ = engine_module.open(data, schema)
         assert X.shape == (2000, schema.width)
         model = quiet_fit(logistic(classes=[0, 1]), X, y)
         whole = schema.open(folder)
@@ -432,7 +430,7 @@ class TestSchemas:
     def test_features_are_made_on_the_workers(self, visits, features):
         folder, schema = visits
         settings = {"classes": [0, 1], "features": features, "numeric": schema.numeric}
-        X, y = engine_module.open(folder, schema)
+        X, y, _ = engine_module.open(folder, schema)
         model = quiet_fit(logistic(**settings), X, y)
         whole = schema.open(folder)
         alone = quiet_fit(logistic(**settings), whole.X, (whole.y == "yes").astype(int))
@@ -443,8 +441,5 @@ class TestSchemas:
         folder, schema = visits
         with pytest.raises(ValueError, match="with_target"):
             engine_module.open(folder, Schema(schema.columns))
-        named = replace(schema, columns={"age": schema.columns["age"]}, unit="sex")
-        with pytest.raises(NotSupported, match="unit = 'sex'"):
-            engine_module.open(folder, named)
         with pytest.raises(TypeError, match="files that workers can read"):
             engine_module.open({"age": [1.0], "sex": ["F"], "outcome": ["no"]}, schema)

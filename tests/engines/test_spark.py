@@ -85,7 +85,7 @@ def logistic(**settings):
 
 def test_the_model_is_that_of_an_array(frame, schema):
     expected = fit(logistic(), *encoded(frame, schema))
-    X, y = engine_module.open(frame, schema, block_rows=700)
+    X, y, _ = engine_module.open(frame, schema, block_rows=700)
     assert X.shape == (N, 5)
     assert len(X.parts) > 3
     found = fit(logistic(), X, y)
@@ -101,13 +101,30 @@ def test_regression_and_sparse_blocks(frame, schema):
         Target("income", low=0, high=10),
     )
     frame = frame.drop("paid")
-    X, y = engine_module.open(frame, numeric, sparse=True)
+    X, y, _ = engine_module.open(frame, numeric, sparse=True)
     model = LinearRegression(target_bounds=(0, 10), random_state=0)
     found = fit(model, X, y).coef_
     table = frame.toPandas()
     dense = numeric.transformer(sparse=True, dtype="float32").transform(table)
     expected = fit(model, dense, table["income"]).coef_
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_people_are_those_of_an_array(session, records, schema):
+    """Rows of a person in several of Spark's partitions count once together."""
+    ids = np.random.default_rng(1).integers(0, N // 4, N)
+    frame = session.createDataFrame(records.assign(person=ids)).repartition(3)
+    X, y, groups = engine_module.open(frame, replace(schema, unit="person"), block_rows=700)
+    with pytest.raises(TypeError, match="third"):
+        fit(logistic(), X, y)
+    found = logistic().fit(X, y, groups)
+    table = frame.toPandas()
+    encoder = schema.transformer(sparse=False, dtype="float32")
+    whole = encoder.transform(table.drop(columns="person"))
+    paid = np.searchsorted(["no", "yes"], table["paid"])
+    expected = logistic().fit(whole, paid, groups=table["person"])
+    assert found.guarantee_.n_units == len(np.unique(ids))
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
 
 
 def test_bad_cells_are_refused_by_column_without_being_shown(session, records, schema):
@@ -143,7 +160,7 @@ def test_blocks_that_are_read_again_must_have_the_same_rows(frame, schema):
     from pyspark.sql import functions
 
     short = GD(iterations=2)
-    X, y = engine_module.open(frame, schema)
+    X, y, _ = engine_module.open(frame, schema)
     expected = fit(logistic(solver=short), X, y).coef_
     X.engine.frame.unpersist(blocking=True)  # as if the executors had been lost
     np.testing.assert_array_equal(fit(logistic(solver=short), X, y).coef_, expected)

@@ -260,3 +260,12 @@ def test_features_can_be_tuned():
     grid = [{"features": "linear"}, {"features": "additive"}]
     tuned = tune(model, X, RING, grid=grid, expected_runs=6, random_state=0)
     assert tuned.setting == {"features": "additive"}
+
+
+@pytest.mark.parametrize(("pieces", "signal"), [(8, 12), (5, 12), (3, 12), (2, 12), (1, 10)])
+def test_pieces_are_what_the_signal_affords(pieces, signal):
+    """A signal of 12 per added spline, 10 for the first piece; one less affords fewer pieces."""
+    enough = signal * 4 * (pieces + 2)
+    assert rule.pieces_for(10**6, 10, 4, enough) == pieces
+    assert rule.pieces_for(10**6, 10, 4, 0.999 * enough) < pieces
+    assert rule.pieces_for(50 * (10 + 4 * (pieces + 2)) - 1, 10, 4, enough) < pieces

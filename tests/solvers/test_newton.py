@@ -276,3 +276,29 @@ def test_what_is_refused_costs_nothing():
     with pytest.raises(ValueError, match="noise_multiplier"):
         Newton(10**6).solve(problem, curator, tiny)
     assert ledger.entries == 0
+
+
+def test_slopes_that_noise_explains_are_shrunk():
+    """Targets without a signal: little is left of the slopes; with one, nearly all."""
+    X, y = make_rows(2000)
+    noise = np.random.default_rng(0).permutation(y)
+    poor = Budget(0.1, 1e-6, "add_remove")
+    sizes = [
+        [
+            np.linalg.norm(run(Newton(shrink=on), poor, SQUARED, (X, noise))[0].weights[:-1])
+            for _ in range(20)
+        ]
+        for on in (False, True)
+    ]
+    assert np.mean(sizes[1]) < 0.8 * np.mean(sizes[0])
+    plain, shrunk = (
+        run(Newton(shrink=on), RICH, SQUARED, (X, y))[0].weights for on in (False, True)
+    )
+    assert np.linalg.norm(shrunk) > 0.99 * np.linalg.norm(plain)
+
+
+def test_a_constant_is_found_whatever_the_noise_in_the_moment():
+    """Its curvature is known: doubt about the moment of 200 columns does not slow it down."""
+    X, y = make_rows(3000, d=200, centre=-0.8)
+    ends = [run(Newton(), BUDGET, SQUARED, (X, y))[0].weights[-1] for _ in range(5)]
+    assert np.abs(np.mean(ends) - y.mean()) < 0.1

@@ -1,11 +1,12 @@
-"""Measure the default on all tables and budgets: one command for the tables of docs/auto.md.
+"""Measure the default on all tables and budgets: one command for table and figure of docs/auto.md.
 
-    python -m discreet_bench.auto --seeds 10
+    python -m discreet_bench.auto --seeds 10 --figure curves.svg
 
 Splits are 80/20 and seeded; the noise is not. The default knows the public bounds of the numeric
 columns (``numeric``), where a table has any; "linear" is the same with ``features="linear"``. In
 parentheses: a model without privacy on the same features, standardised (scikit-learn's lbfgs or
-ridge). Each table ends with the share of the most frequent class and the log loss of frequencies.
+ridge), or for frequencies the share of the most frequent class and the log loss of frequencies. All
+budgets are measured and drawn; ``--printed`` names those that the table shows.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ import argparse
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 import scipy.sparse as sp
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn import linear_model
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
@@ -26,9 +32,10 @@ from sklearn.preprocessing import StandardScaler
 
 from discreet import LinearRegression, LogisticRegression
 from discreet.preparation import FeatureMap
+from discreet_bench.figures import STYLE
 from discreet_bench.tabular import TABLES, Tabular, tabular
 
-__all__ = ["EPSILONS", "KINDS", "main", "measure"]
+__all__ = ["EPSILONS", "KINDS", "curves", "falls", "main", "measure"]
 
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 KINDS = ("linear", "auto")
@@ -38,7 +45,15 @@ DELTAS = {"bank": 1e-8, "mobility": 1e-5, "income": 1e-5, "hospital-visits": 1e-
 DIGITS = {"accuracy": 2, "AUC": 4, "log loss": 4, "R²": 3, "seconds": 2}
 """Scores, and the digits that are printed of them."""
 
+FEW = {"mnist": 1, "income": 1, "hospital-visits": 1, "covertype": 1, "reuters": 1, "kddcup99": 2}
+"""Largest number of splits of tables that take long."""
+
+DRAWN = ("R²", "AUC", "accuracy")
+"""Score of a panel: the first of these that a table has."""
+
 Scores = dict[str, float]
+Runs = dict[tuple[str, float | None], list[tuple[Scores, Scores]]]
+"""Scores, private and not, of the splits, by kind of features and ε."""
 
 
 class Split(NamedTuple):
@@ -138,6 +153,56 @@ def _cell(score: str, runs: Sequence[tuple[Scores, Scores]]) -> str:
     return f"{text} ({np.mean(plain):.{DIGITS[score]}f})" if plain else text
 
 
+def falls(name: str, runs: Runs) -> Iterator[str]:
+    """Yield where a score falls by more than two standard errors between neighbouring budgets.
+
+    The error is that of the mean difference of the same splits.
+    """
+    for kind in sorted({kind for kind, epsilon in runs if epsilon is not None}):
+        cells = [(e, found) for (k, e), found in runs.items() if k == kind and e is not None]
+        for (low, before), (high, after) in pairwise(cells):
+            score = next(each for each in DRAWN if each in after[0][0])
+            change = [b[0][score] - a[0][score] for a, b in zip(before, after, strict=True)]
+            fall, splits = -float(np.mean(change)), len(change)
+            if splits > 1 and fall > 2 * np.std(change, ddof=1) / splits**0.5:
+                yield f"{name} ({kind}): {score} −{fall:.4f} from ε = {low:g} to {high:g}"
+
+
+def curves(tables: Mapping[str, Runs]) -> Figure:
+    """Draw the score of each table against ε: private (mean, range of splits) and not private."""
+    columns = 4
+    rows = -(-len(tables) // columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 1.75 * rows + 0.4), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for panel, (name, runs) in zip(panels, tables.items(), strict=False):
+            _panel(panel, name, runs)
+        for panel in panels[len(tables) :]:
+            panel.set_axis_off()
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False)
+    return figure
+
+
+def _panel(panel: Axes, name: str, runs: Runs) -> None:
+    """Draw the curves of one table, of the last kind of features that it has."""
+    kind = [kind for kind, epsilon in runs if epsilon is not None][-1]
+    cells = {e: found for (k, e), found in runs.items() if k == kind and e is not None}
+    score = next(each for each in DRAWN if each in next(iter(cells.values()))[0][0])
+    own = np.array([[run[score] for run, _ in found] for found in cells.values()])
+    plain = [np.mean([run[score] for _, run in found]) for found in cells.values()]
+    at = list(cells)
+    panel.plot(at, plain, color="#777777", linestyle="--", linewidth=1.0, label="not private")
+    panel.fill_between(at, own.min(1), own.max(1), color="#1f5fa8", alpha=0.2, linewidth=0)
+    panel.plot(at, own.mean(1), color="#1f5fa8", marker="o", markersize=2.5, label="default")
+    constant = runs.get(("frequencies", None))
+    if constant and score == "accuracy":
+        least = np.mean([run[score] for run, _ in constant])
+        panel.axhline(float(least), color="#b0b0b0", linestyle=":", linewidth=1.0)
+    panel.set_xscale("log")
+    panel.set_title(f"{name}: {score}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: print one Markdown row per table, kind of features and budget."""
     parser = argparse.ArgumentParser(description="Measure the default on all tables.")
@@ -146,20 +211,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--features", default=",".join(KINDS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--rows", type=int, default=None, help="training rows at most")
+    parser.add_argument("--printed", help="budgets that the table shows; by default all")
+    parser.add_argument("--figure", type=Path, help="file for the curves, for example curves.svg")
     asked = parser.parse_args(arguments)
     epsilons = [float(each) for each in asked.epsilons.split(",")]
     warnings.simplefilter("ignore")  # lbfgs stops at 300 iterations on some tables
-    print(f"| data | features | ε | {' | '.join(DIGITS)} |")
-    print("|---|---|---:|" + "---:|" * len(DIGITS))
+    printed = {float(each) for each in (asked.printed or asked.epsilons).split(",")}
+    print(f"| data | features | splits | ε | {' | '.join(DIGITS)} |")
+    print("|---|---|---:|---:|" + "---:|" * len(DIGITS))
+    tables: dict[str, Runs] = {}
     for name in asked.tables.split(","):
-        runs = defaultdict(list)
-        fits = measure(name, epsilons, asked.seeds, asked.features.split(","), asked.rows)
-        for kind, epsilon, *scores in fits:
-            runs[kind, epsilon].append(tuple(scores))
+        runs: Runs = defaultdict(list)
+        seeds = min(asked.seeds, FEW.get(name, asked.seeds))
+        for kind, epsilon, own, plain in measure(
+            name, epsilons, seeds, asked.features.split(","), asked.rows
+        ):
+            runs[kind, epsilon].append((own, plain))
+        tables[name] = runs
         for (kind, epsilon), found in runs.items():
-            shown = "–" if epsilon is None else f"{epsilon:g}"
-            cells = " | ".join(_cell(score, found) for score in DIGITS)
-            print(f"| {name} | {kind} | {shown} | {cells} |", flush=True)
+            if epsilon is None or epsilon in printed:
+                shown = "–" if epsilon is None else f"{epsilon:g}"
+                cells = " | ".join(_cell(score, found) for score in DIGITS)
+                print(f"| {name} | {kind} | {len(found)} | {shown} | {cells} |", flush=True)
+        if asked.figure is not None:
+            _save(curves(tables), asked.figure)
+    print()
+    for line in (line for name, runs in tables.items() for line in falls(name, runs)):
+        print(f"- {line}")
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write the figure; the same numbers give the same file."""
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": path.stem}):
+        figure.savefig(path, dpi=150, metadata=metadata)
 
 
 if __name__ == "__main__":

@@ -177,8 +177,7 @@ def fit(
             if cluster:
                 from discreet.engines import dask
 
-                X, y = dask.open(files, table)
-                groups = None
+                X, y, groups = dask.open(files, table)
             else:
                 places: Any = {"memory": memory, "folder": temp_folder}
                 X, y, groups = open_table(files, table, as_labels=False, progress=bar, **places)

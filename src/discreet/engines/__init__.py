@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.engines.table import BlockTable, BlockTarget
+from discreet.engines.table import BlockTable, BlockTarget, BlockUnits
 
-__all__ = ["BlockTable", "BlockTarget", "header_of", "is_lazy", "open_table", "predicted"]
+__all__ = [
+    "BlockTable",
+    "BlockTarget",
+    "BlockUnits",
+    "header_of",
+    "is_lazy",
+    "open_table",
+    "predicted",
+]
 
 
 def is_lazy(X: Any) -> bool:
@@ -25,23 +33,30 @@ def header_of(X: Any) -> Any:
         return X.header
     if _library(X) == "pyspark":
         raise TypeError(
-            "A Spark dataframe is read with a schema: X, y = discreet.engines.spark.open(frame, "
-            "schema), then fit(X, y)."
+            "A Spark dataframe is read with a schema: X, y, groups = "
+            "discreet.engines.spark.open(frame, schema), then fit(X, y, groups)."
         )
     from discreet.engines import dask
 
     return dask.header_of(X)
 
 
-def open_table(X: Any, y: Any) -> BlockTable:
-    """Read a lazy table with its targets into blocks on workers."""
+def open_table(X: Any, y: Any, groups: Any = None) -> BlockTable:
+    """Read a lazy table with its targets into blocks on workers; with groups, units count once."""
     if isinstance(X, BlockTable):
         if not isinstance(y, BlockTarget) or y.table is not X:
             raise TypeError("y must be the target that was opened together with X.")
-        return X
+        opened = isinstance(groups, BlockUnits) and groups.table is X
+        if X.has_units != opened or (groups is not None and not opened):
+            raise TypeError(
+                "groups must be the third that was opened together with X and y; it is None if the "
+                "schema has no unit."
+            )
+        return X if groups is None else X.by_units()
     from discreet.engines import dask
 
-    return dask.open_table(X, y)
+    table = dask.open_table(X, y, groups)
+    return table if groups is None else table.by_units()
 
 
 def predicted(X: Any, method: Any) -> Any:

@@ -157,7 +157,7 @@ def lost(engine: str, error: BaseException, advice: str = "") -> EngineError:
 
 
 def mark_of(key: bytes, block: Block) -> bytes:
-    """Return a keyed hash of the rows and targets: of their types, shapes and values."""
+    """Return a keyed hash of rows, targets and units: of their types, shapes and values."""
     digest = hashlib.blake2b(key=key, digest_size=16)
     for array in _arrays(block):
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -172,7 +172,8 @@ def _arrays(block: Block) -> list[NDArray[Any]]:
     table: Any = block.X
     y = np.asarray(block.y)
     parts = ("data", "indices", "indptr") if sp.issparse(table) else ()
-    return [*(getattr(table, name) for name in parts), y] if parts else [table, y]
+    own = [] if block.units is None else [block.units.codes, block.units.hashes]
+    return [*([getattr(table, name) for name in parts] or [table]), y, *own]
 
 
 def _sound(answers: Iterable[Answer]) -> list[Answer]:

@@ -21,8 +21,10 @@ from distributed import get_client
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
-from discreet.engines.table import BlockTable, BlockTarget, check_schema
+from discreet.engines.table import BlockTable, BlockTarget, BlockUnits, check_schema, opened
+from discreet.engines.units import UnitsOfBlock
 from discreet.rows.partitions import Block
+from discreet.tables.ids import IdCodes
 from discreet.tables.reading import read
 from discreet.tables.schema import Schema
 from discreet.tables.sources import source
@@ -94,8 +96,8 @@ def header_of(X: Any) -> Any:
     return X._meta if _is_frame(X) else np.empty((0, *X.shape[1:]), dtype=X.dtype)
 
 
-def open_table(X: Any, y: Any) -> BlockTable:
-    """Return the table of a Dask array or dataframe and its targets, read into blocks.
+def open_table(X: Any, y: Any, groups: Any = None) -> BlockTable:
+    """Return the table of a Dask array or dataframe, its targets and units, read into blocks.
 
     Blocks are those of X. Sizes that Dask does not know are asked for, once: the number of rows is
     public, and how they are divided into blocks stays on the client.
@@ -106,11 +108,13 @@ def open_table(X: Any, y: Any) -> BlockTable:
     engine, read = DaskEngine(_client()), delayed(_read, pure=False)
     about = (header.shape[1], "float32" if single else "float64")
     tables = _parts(X)
-    pairs = zip(tables, _targets(X, y, len(tables)), strict=True)
-    blocks = [read(id, engine.marks.key, *pair, *about) for id, pair in enumerate(pairs)]
+    targets = _beside("y", X, y, len(tables))
+    ids = repeat(None) if groups is None else _beside("groups", X, groups, len(tables))
+    each = zip(tables, targets, ids, strict=False)
+    blocks = [read(id, engine.marks.key, *of, *about) for id, of in enumerate(each)]
     parts, size = engine.open(blocks)
     shape, dtype = (size, header.shape[1]), np.dtype(about[1])
-    return BlockTable(engine, "Dask", tuple(parts), shape, dtype, header)
+    return BlockTable(engine, "Dask", tuple(parts), shape, dtype, header, groups is not None)
 
 
 def open(
@@ -119,7 +123,7 @@ def open(
     *,
     dtype: str = "float32",
     sparse: bool | Literal["auto"] = "auto",
-) -> tuple[BlockTable, BlockTarget]:
+) -> tuple[BlockTable, BlockTarget, BlockUnits | None]:
     """Encode files or a Dask dataframe by a schema into blocks on the workers.
 
     Parameters
@@ -132,9 +136,9 @@ def open(
 
     Returns
     -------
-    X, y
+    X, y, groups
         What the ``fit`` of every estimator takes. y has indices in ``schema.target.labels``, or the
-        numbers of a numeric target.
+        numbers of a numeric target; groups is None if the schema has no unit.
     """
     check_schema(schema)
     parts = _parts(data) if _is_frame(data) else [file.path for file in source(data).files]
@@ -145,22 +149,25 @@ def open(
     blocks = [encode(id, engine.marks.key, part, *rest) for id, part in enumerate(parts)]
     held, size = engine.open(blocks)
     header = np.empty((0, schema.width), dtype=dtype)
-    table = BlockTable(engine, "Dask", tuple(held), (size, schema.width), header.dtype, header)
-    return table, BlockTarget(table)
+    own = (header.dtype, header, schema.unit is not None)
+    return opened(BlockTable(engine, "Dask", tuple(held), (size, schema.width), *own))
 
 
 def _encode(id: int, key: bytes, part: Any, schema: Schema, dtype: str, sparse: Any) -> Held:
     """Make a block of a file or of a part of a dataframe, on a worker."""
 
     def make() -> Block:
-        X, y, _ = read(part, schema, dtype=dtype, sparse=sparse)
-        return Block(id, X, y)
+        ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
+        X, y, codes = read(part, schema, dtype=dtype, sparse=sparse, ids=ids)
+        if ids is None or codes is None:
+            return Block(id, X, y)
+        return Block(id, X, y, units=UnitsOfBlock.named(codes, ids.values, key))
 
     return Held.read(id, key, make)
 
 
-def _read(id: int, key: bytes, X: Any, y: Any, width: int, dtype: str) -> Held:
-    """Make a block of a part of X and y, on a worker."""
+def _read(id: int, key: bytes, X: Any, y: Any, ids: Any, width: int, dtype: str) -> Held:
+    """Make a block of a part of X, y and groups, on a worker."""
 
     def make() -> Block:
         table: Any = X if sp.issparse(X) else np.asarray(X)
@@ -174,7 +181,8 @@ def _read(id: int, key: bytes, X: Any, y: Any, width: int, dtype: str) -> Held:
                 "X and y must have the same rows, block by block; a block of y has another number "
                 "of rows than that of X. Take both from one dataframe, or rechunk y as X."
             )
-        return Block(id, table.astype(dtype, copy=False), target)
+        units = None if ids is None else UnitsOfBlock.of(ids, len(target), key)
+        return Block(id, table.astype(dtype, copy=False), target, units=units)
 
     return Held.read(id, key, make)
 
@@ -200,25 +208,26 @@ def _parts(X: Any) -> list[Delayed]:
     return list(whole.to_delayed().ravel())
 
 
-def _targets(X: Any, y: Any, count: int) -> list[Delayed]:
-    """Return targets by the blocks of X."""
+def _beside(name: str, X: Any, y: Any, count: int) -> list[Delayed]:
+    """Return the parts of targets or groups by the blocks of X."""
     if not _is_frame(X) and not np.isnan(X.shape[0]) and not _is_frame(y):
         y = y if hasattr(y, "numblocks") else da.from_array(np.asarray(y), chunks=-1)
         if not np.isnan(y.shape[0]):
             if y.shape[0] != X.shape[0]:
-                text = f"X and y must have the same rows; X has {X.shape[0]} and y {y.shape[0]}."
+                sizes = f"X has {X.shape[0]} and {name} {y.shape[0]}"
+                text = f"X and {name} must have the same rows; {sizes}."
                 raise ValueError(text)
             y = y.rechunk({0: X.chunks[0]})
     if not hasattr(y, "to_delayed"):
         raise TypeError(
-            "y must be a Dask array or series like X, divided in the same way; got "
+            f"{name} must be a Dask array or series like X, divided in the same way; got "
             f"{type(y).__name__}. Take both from one dataframe."
         )
     parts = _parts(y)
     if len(parts) != count:
         raise ValueError(
-            f"X and y must be divided into the same blocks; got {count} and {len(parts)}. Take "
-            "both from one dataframe, or rechunk y as X."
+            f"X and {name} must be divided into the same blocks; got {count} and {len(parts)}. "
+            f"Take both from one dataframe, or rechunk {name} as X."
         )
     return parts
 

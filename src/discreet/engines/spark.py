@@ -15,9 +15,11 @@ from typing import Any, Literal
 import numpy as np
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
-from discreet.engines.table import BlockTable, BlockTarget, check_schema
+from discreet.engines.table import BlockTable, BlockTarget, BlockUnits, check_schema, opened
+from discreet.engines.units import UnitsOfBlock
 from discreet.rows.partitions import Block
 from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
+from discreet.tables.ids import IdCodes
 from discreet.tables.schema import Schema
 
 __all__ = ["SparkEngine", "open"]
@@ -72,7 +74,7 @@ def open(
     dtype: str = "float32",
     sparse: bool | Literal["auto"] = "auto",
     block_rows: int = 2**17,
-) -> tuple[BlockTable, BlockTarget]:
+) -> tuple[BlockTable, BlockTarget, BlockUnits | None]:
     """Encode a Spark dataframe by a schema into blocks of rows that Spark caches.
 
     Parameters
@@ -89,9 +91,9 @@ def open(
 
     Returns
     -------
-    X, y
+    X, y, groups
         What the ``fit`` of every estimator takes. y has indices in ``schema.target.labels``, or the
-        numbers of a numeric target.
+        numbers of a numeric target; groups is None if the schema has no unit.
 
     Notes
     -----
@@ -101,7 +103,7 @@ def open(
     check_schema(schema)
     assert schema.target is not None  # checked
     encoder, marks = Encoder(schema, sparse, dtype), Marks()
-    names = [*schema.used, schema.target.column]
+    names = [*schema.used, schema.target.column, *(() if schema.unit is None else [schema.unit])]
     if absent := [name for name in names if name not in frame.columns]:
         raise ValueError(f"the table has no column {', '.join(map(repr, absent))}.")
     encode = partial(_blocks, encoder, marks.key, block_rows)
@@ -109,8 +111,8 @@ def open(
     engine = SparkEngine(cached.persist(), marks)
     parts, size = engine.open()
     header = np.empty((0, schema.width), dtype=dtype)
-    table = BlockTable(engine, "Spark", tuple(parts), (size, schema.width), header.dtype, header)
-    return table, BlockTarget(table)
+    own = (header.dtype, header, schema.unit is not None)
+    return opened(BlockTable(engine, "Spark", tuple(parts), (size, schema.width), *own))
 
 
 def _blocks(encoder: Encoder, key: bytes, height: int, batches: Iterable[Any]) -> Iterator[Any]:
@@ -138,13 +140,18 @@ def _block(id: int, key: bytes, encoder: Encoder, batches: list[dict[str, Any]])
         assert schema.target is not None  # checked by `open`
         rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
         targets: GrowingArray | None = None
+        ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
+        codes = GrowingArray(np.int32)
         for batch in batches:
             y = encoder.encode_target(batch.pop(schema.target.column))
+            if ids is not None:
+                codes.append(ids.codes(batch.pop(ids.column)))
             targets = GrowingArray(y.dtype) if targets is None else targets
             targets.append(y)
             rows.append(encoder.encode(batch))
         assert targets is not None  # there is a batch
-        return Block(id, rows.finish(), targets.finish())
+        units = None if ids is None else UnitsOfBlock.named(codes.finish(), ids.values, key)
+        return Block(id, rows.finish(), targets.finish(), units=units)
 
     return Held.read(id, key, make)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Part
-from discreet.errors import NotSupported
+from discreet.engines.units import Totals, sizes_of, weighed
+from discreet.errors import PrivacyError
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
 
-__all__ = ["BlockTable", "BlockTarget", "check_schema"]
+__all__ = ["BlockTable", "BlockTarget", "BlockUnits", "check_schema", "opened"]
 
 Rule = Callable[[NDArray[Any]], NDArray[Any]]
 """A function that can be pickled, from the targets of some rows to others."""
@@ -31,11 +33,14 @@ class BlockTable:
     parts
         Handles of the blocks.
     shape
-        Number of rows, of all blocks together, and of columns: public.
+        Number of rows, of all blocks together, and of columns: public. Where rows belong to units,
+        the number of units takes the place of the first.
     dtype
         Type of the numbers.
     header
         A table without rows that has the same columns.
+    has_units
+        True if blocks know whose row each row is.
     """
 
     engine: Engine
@@ -44,6 +49,23 @@ class BlockTable:
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     header: Any
+    has_units: bool = False
+
+    def by_units(self) -> Self:
+        """Return the table with weights by which each unit counts once, whatever rows it has.
+
+        *Privacy.* A unit whose rows in one block were left out, or counted by another question,
+        would get weights that are too large: each block must answer, once.
+        """
+        ticket = secrets.token_hex(8)
+        found = sorted(self.engine.map(partial(sizes_of, ticket), self.parts))
+        if [id for id, _ in found] != list(range(len(self.parts))):
+            raise PrivacyError("A block of rows did not answer once; nothing was released.")
+        if any(sizes.ticket != ticket for _, sizes in found):
+            raise PrivacyError("A block's answer is not to this question.")
+        totals = Totals.of(sizes for _, sizes in found)
+        made = self._derived(partial(weighed, totals))
+        return replace(made, shape=(totals.count, self.shape[1]))
 
     def rows(self, *, fit_intercept: bool = True, row_norm: float | None = None) -> PartitionedRows:
         """Return the rows, as `discreet.rows.as_rows` does for a table in memory."""
@@ -91,12 +113,19 @@ class BlockTarget:
     table: BlockTable
 
 
+@dataclass(frozen=True, eq=False)
+class BlockUnits:
+    """Whose row each row of a table in blocks is: ``fit`` takes it as groups."""
+
+    table: BlockTable
+
+
+def opened(table: BlockTable) -> tuple[BlockTable, BlockTarget, BlockUnits | None]:
+    """Return what ``fit`` takes: X, y and groups."""
+    return table, BlockTarget(table), BlockUnits(table) if table.has_units else None
+
+
 def check_schema(schema: Any) -> None:
     """Refuse a schema by which rows cannot be encoded on workers, before anything is read."""
     if schema.target is None:
         raise ValueError("the schema names no target; give it one with schema.with_target(…).")
-    if schema.unit is not None:
-        raise NotSupported(
-            f"the schema has unit = {schema.unit!r}, and rows on workers have no units. Read them "
-            "with schema.open(files), which needs little memory."
-        )

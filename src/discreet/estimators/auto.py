@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,11 +46,12 @@ RARE = 0.1
 rare categories, and stretching them would make their rows many times longer than usual."""
 
 WHITEN_SHARE = 0.10
-RADIUS_SHARES = (0.005, 0.25)
-"""Smallest and largest share of μ² for the median norm of the rows."""
+RADIUS_SHARES, RADIUS_PRECISION = (0.005, 0.25), 30.0
+"""Smallest and largest share of μ² for the median norm of the rows; in between (30/(n·μ))²."""
 
-RADIUS_PRECISION = 30.0
-"""The share for the median is (this/(n·μ))²: it falls as n·μ grows."""
+SURE_SHARE, SURE_PRECISION = 0.5, 13.5
+"""Where that would not do, up to this share: at (13.5/(n·μ))² the choice goes far astray once in
+thousands of fits. A radius far too small would make predictions arbitrarily large."""
 
 SCALE_NOISE = 0.15
 """Rows are clipped to a multiple of their median norm that keeps the noise in the columns' second
@@ -74,18 +75,13 @@ START_PRECISION = 10.0
 at which the noise in a class's frequency is about a twentieth."""
 
 ITERATIONS = (16, 50)
-ITERATIONS_PER_ROOT = 2.7
 DAMPING = 10.0
-LARGE = 100_000
-"""On tables of this many rows, where noise does not limit the path, logistic descent takes
-2.7·√(d + 1) iterations T, within these limits, and has momentum 1 − 10/T: the same damped motion in
-longer steps. The curvature along the intercept does not fall with d as that along other weights
-does, so it bounds the step."""
-
-SEVERAL_ITERATIONS = (16, 80)
-STEP_GROWTH = 0.8
-"""With several classes, where noise does not limit the path, the number of iterations T is such
-that steps of the path over T are stable: the longest is about 0.8·T − 4 at that momentum."""
+WHITE_STEP = 0.75
+STEP = 10.0
+"""Descent takes as few iterations T, within these limits, as keep its steps stable, and has
+momentum 1 − 10/T. Steps are at most 0.75 per weight on whitened rows, where no direction has much
+more curvature than others; on other rows, of which nothing is known, at most 10. Both times √(K/2)
+with K classes, whose curvature is less between most of them. Noise does not depend on T."""
 
 WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
@@ -96,6 +92,10 @@ WHITEN_NOISE = 4.0
 
 NARROW = 1024
 """Largest number of weights for Newton's steps: the moment has about half its square."""
+
+CONSTANT_NOISE = 0.08
+"""Rows for Newton's steps are so long that noise in the constant is a tenth of a usual residual, as
+far as that is between 1 and 10/3: the constant is a part of each row's clipped gradient."""
 
 WIDE_STEP = 1.5
 WIDE_PATH = 0.03
@@ -178,7 +178,8 @@ class _Table:
 
     def steps(self, factor: float) -> list[Step]:
         """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`."""
-        share = self.left * float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
+        share = float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
+        share = self.left * max(share, min((SURE_PRECISION / self.signal) ** 2, SURE_SHARE))
         radius, spread = Radius(share=share, factor=factor), Spread(share=share)
         twice, once = self.left * TWICE_SHARE, self.left * CENTRE_SHARE
         centre, scale = Centre(share=twice), Scale(share=twice, floor=RARE)
@@ -227,26 +228,19 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     steps = table.steps(max(float(np.clip(table.steady_factor, least, most)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
-    if 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE:
+    white = 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE
+    if white:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
-    width = table.n_features + int(table.fit_intercept)
-    left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
-    reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
-    outputs = loss.n_outputs
-    path = CONVERGED_PATH * width * max(1.0, outputs / 2)
-    converged = reach >= clip_by_rule(reach, path) * path and not wide
-    if converged and outputs > 1:
-        count = math.sqrt(path / STEP_GROWTH) + DAMPING / 4
-        solver = _descent(count, SEVERAL_ITERATIONS, start)
-    elif isinstance(loss, Logistic) and converged and table.n_rows >= LARGE:
-        solver = _descent(ITERATIONS_PER_ROOT * math.sqrt(width), ITERATIONS, start)
+    if isinstance(solver, GD):
+        left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
+        reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
+        width, slowness = table.n_features + int(table.fit_intercept), max(1.0, loss.n_outputs / 2)
+        converged = CONVERGED_PATH * width * slowness
+        path = min(reach / clip_by_rule(reach, converged), converged)
+        longest = math.sqrt(slowness) * (WHITE_STEP * width if white else STEP)
+        count = math.ceil(np.clip(path / longest, *ITERATIONS))
+        solver = replace(solver, iterations=count, momentum=1 - DAMPING / count)
     return Choice((*table.given, *steps), solver)
-
-
-def _descent(count: float, limits: tuple[int, int], start: float) -> GD:
-    """Return descent by about this many iterations, damped alike in time over iterations."""
-    iterations = math.ceil(np.clip(count, *limits))
-    return GD(iterations, momentum=1 - DAMPING / iterations, start_share=start, shrink=True)
 
 
 def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | None) -> Choice:
@@ -272,4 +266,10 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
     far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     steps = table.steps(max(float(np.clip(factor, *REGRESSION_FACTORS)), far))
+    if narrow:
+        left = 1 - sum(step.share for step in steps) / table.left
+        reach = table.signal * math.sqrt(Newton().gradient_share * left) / table.changed
+        norm = math.sqrt(float(np.clip((CONSTANT_NOISE * reach) ** 2 - 1, 1.0, Scale.norm**2)))
+        solver = Newton(row_norm=norm, shrink=True)
+        steps = [replace(step, norm=norm) if isinstance(step, Scale) else step for step in steps]
     return Choice((*table.given, *steps), solver)

@@ -351,7 +351,7 @@ class PrivateLinearModel(BaseEstimator):
         return divided
 
     def _read(
-        self, X: Any, y: Any, settings: _Settings, *, numbers: bool
+        self, X: Any, y: Any, settings: _Settings, *, numbers: bool, groups: Any = None
     ) -> tuple[Any, NDArray[Any] | None]:
         """Convert X and y to arrays; X is checked for NaN where the rows are made.
 
@@ -367,9 +367,15 @@ class PrivateLinearModel(BaseEstimator):
                     "these rows are in blocks on workers. Use a solver that asks for sums over all "
                     "rows, such as 'auto', 'gd', 'agd', 'newton', 'objpert' or 'outpert'."
                 )
+            method = settings.method
+            if groups is not None and method is not None and not method.solver.takes_units:
+                raise NotSupported(
+                    f"solver={method.solver.name!r} takes one row of each person, and these rows "
+                    "are on workers. Use 'auto', 'gd', 'agd' or 'newton'."
+                )
             self._booleans = check_table(header := engines.header_of(X))
             validate_data(self, header, skip_check_array=True)
-            return check_size(engines.open_table(X, y)), None
+            return check_size(engines.open_table(X, y, groups)), None
         self._booleans = check_table(X)
         check_target(y, numbers=numbers)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
@@ -407,7 +413,7 @@ class PrivateLinearModel(BaseEstimator):
             seed = check_random_state(self.random_state).randint(0, 2**31 - 1)
             bits = SeededBits(int(seed))
         if people.units is not None and not method.solver.takes_units:
-            assert y is not None  # rows on workers have no units
+            assert y is not None  # checked where rows on workers were read
             index = people.units.draw(bits)
             X, y, people = X[index], y[index], people.take(index)
             by_class = None if by_class is None else by_class.take(index)
@@ -456,7 +462,7 @@ class PrivateLinearModel(BaseEstimator):
                 progress = partial(_report, watching, model) if watching else None
                 solution = method.solver.solve(problem, curator, method.models, progress)
                 if opened:
-                    uneven = not people.even or by_class is not None or people.units is not None
+                    uneven = not people.even or by_class is not None or people.grouped
                     found = Inference.measure(
                         *opened[model], problem, solution.weights, weighted=uneven
                     )
@@ -625,7 +631,7 @@ class PrivateLinearModel(BaseEstimator):
         """Warn about settings under which the guarantee says less than it seems to."""
         if self.epsilon is familiar.UNCHOSEN:
             familiar.warn_of_unchosen()
-        familiar.warn_of_callers(grouped=people.units is not None)
+        familiar.warn_of_callers(grouped=people.unit != "row")
         if budget.delta * people.size >= 1:
             whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(

@@ -89,7 +89,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                 "Labels of rows on workers are not collected; list all of them in classes, for "
                 "example classes=[0, 1]."
             )
-        X, y = self._read(X, y, settings, numbers=False)
+        X, y = self._read(X, y, settings, numbers=False, groups=groups)
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
         if y is None:
             X, codes = X.with_targets(partial(label_codes, declared=classes)), None

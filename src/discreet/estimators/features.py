@@ -23,7 +23,7 @@ __all__ = ["KINDS", "NumericColumn", "Plan", "choose", "declared", "signal"]
 KINDS = ("auto", "linear", "additive", "kernel")
 """Values of ``features``."""
 
-PIECES = {8: 15.0, 5: 15.0, 3: 15.0, 2: 15.0, 1: 10.0}
+PIECES = {8: 12.0, 5: 12.0, 3: 12.0, 2: 12.0, 1: 10.0}
 """Numbers of pieces of a column's splines, of which the rule takes the first that it can afford:
 n·μ/k must be this many times the number of splines that are added."""
 

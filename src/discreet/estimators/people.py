@@ -68,12 +68,17 @@ class People:
     @classmethod
     def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
         """Check what the caller says about the rows of X, before anything is read or spent."""
-        n_rows = X.shape[0]
-        if isinstance(X, BlockTable) and not (groups is None and sample_weight is None):
-            raise NotSupported(
-                "groups and sample_weight are for tables of this process, and these rows are on "
-                "workers. Read them with schema.open(files), which needs little memory."
-            )
+        n_rows, names = X.shape[0], ("person", "people")
+        if isinstance(X, BlockTable):
+            if sample_weight is not None or rows_per_unit not in (None, 1):
+                what = "sample_weight" if sample_weight is not None else "rows_per_unit above 1"
+                raise NotSupported(
+                    f"{what} is for tables of this process, and these rows are on workers. Read "
+                    "them with schema.open(files), which needs little memory."
+                )
+            if groups is not None:  # the blocks have the weights
+                _check_count(n_rows)
+                return cls(n_rows, unit=names[0], plural=names[1])
         factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
         public = () if factors is None else ("the sample weights of the rows",)
         if groups is None:
@@ -85,15 +90,15 @@ class People:
                 )
             return cls(n_rows, factors=factors, even=factors is None, public=public)
         units = Units.of(groups, n_rows)
-        if units.count < 2:
-            raise ValueError(
-                "groups names a single person; a model of one person protects nobody. Pass the id "
-                "of each row's person."
-            )
+        _check_count(units.count)
         even = factors is None and rows_per_unit in (None, 1)
-        names = ("person", "people")
         own = (units, rows_per_unit or 1, factors, *names)
         return cls(units.count, *own, even=even, public=public)
+
+    @property
+    def grouped(self) -> bool:
+        """True if rows share units, here or on workers."""
+        return self.unit != "row" and not self.drawn
 
     def times(self, factors: FloatArray) -> Self:
         """Return the same rows with their weights multiplied by factors from 0 to 1."""
@@ -238,6 +243,14 @@ class ClassWeights:
     def public(self) -> tuple[str, ...]:
         """Statement of what is treated as public."""
         return () if self.values is None else ("the weights of the classes",)
+
+
+def _check_count(n_units: int) -> None:
+    if n_units < 2:
+        raise ValueError(
+            "groups names a single person; a model of one person protects nobody. Pass the id of "
+            "each row's person."
+        )
 
 
 def check_class_weight(setting: Any) -> None:

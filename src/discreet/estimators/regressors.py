@@ -86,7 +86,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 UserWarning,
                 stacklevel=3,
             )
-        X, y = self._read(X, y, settings, numbers=True)
+        X, y = self._read(X, y, settings, numbers=True, groups=groups)
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
         if exposure is not None:
             y, people = exposure.applied(X, y, people)

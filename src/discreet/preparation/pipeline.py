@@ -195,7 +195,7 @@ def _rows_of(
     row_norm: float | None = None,
     weights: RowWeights | None = None,
 ) -> Rows:
-    """Return the rows of a table, wherever it is; rows on workers have no weights."""
+    """Return the rows of a table, wherever it is; blocks on workers have their own weights."""
     settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
     if targets is None:
         rows: Rows = table.rows(**settings)

@@ -45,12 +45,16 @@ class Engine(Protocol):
 
 
 class Block(NamedTuple):
-    """A partition before it is `Rows`: its id, from 0 on, a table, targets and weights or None."""
+    """A partition before it is `Rows`: its id, from 0 on, a table, targets and weights or None.
+
+    ``units`` is what an engine keeps to make weights of.
+    """
 
     id: int
     X: Any
     y: Any
     weights: Any = None
+    units: Any = None
 
 
 class Partition(NamedTuple):

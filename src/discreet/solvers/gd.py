@@ -34,10 +34,10 @@ CONVERGED_PATH = 18.0
 LEAST_RARE = 0.002
 """Twice the smallest share of a class that the intercept may start from."""
 
-LONGEST_STEP = 36.0
-"""The default step is no longer than this at momentum 0.8, and at a larger one m than
-4(1 + m)/(1 − m): the heavy ball is stable for curvatures below 2(1 + m)/(1 − m)/step, and that of
-an intercept is up to 1/4, or 1/2 with several outputs."""
+INTERCEPT_STEP = 4.0
+"""At momentum m the default step of an intercept is at most this times (1 + m)/(1 − m): the heavy
+ball is stable for curvatures below 2(1 + m)/(1 − m)/step, and that along an intercept is up to 1/4,
+or 1/2 with several outputs, however many columns share the norm of a row."""
 
 CLIPS = (5 / 3, 10.0)
 """Least and most clip of the rule: half and three times the norm of a usual row."""
@@ -77,10 +77,10 @@ class GD(Solver):
         T: number of gradients that are measured, each at the same cost.
     step_size : float, optional
         η: step size for mean gradients. Default: τ/T for a path of length
-        τ = min(0.3·n·μ/(k·C), 18·p·max(1, K/2)), and at most 1/alpha and 36 (at a momentum m above
-        0.8, 4·(1 + m)/(1 − m)). Here μ is what the budget is in Gaussian DP, k is 1 under
-        add/remove and 2 under replace, C is the clip, K the number of outputs and p that of the
-        weights of each.
+        τ = min(0.3·n·μ/(k·C), 18·p·max(1, K/2)), and at most 1/alpha; that of an intercept is at
+        most 4·(1 + m)/(1 − m) for a momentum m. Here μ is what the budget is in Gaussian DP, k is
+        1 under add/remove and 2 under replace, C is the clip, K the number of outputs and p that
+        of the weights of each.
     momentum : float
         m: v ← m·v + gradient, w ← w − η·(1 − m)·v. 0 is plain descent.
     averaging : float
@@ -157,13 +157,14 @@ class GD(Solver):
         mu, changed = math.sqrt(total), curator.relation.rows_changed
         clip = self._clip(problem, mu, changed)
         step, deviation = self._step(problem, mu, changed * clip)
+        steps = self._steps(problem, step)
         averaged = max(1, round(self.averaging * self.iterations))
         start, velocity, ends = weights, np.zeros_like(weights), np.zeros_like(weights)
         for t in range(1, self.iterations + 1):
             noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
             gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
             velocity = self.momentum * velocity + gradient
-            weights = weights - step * (1 - self.momentum) * velocity
+            weights = weights - steps * (1 - self.momentum) * velocity
             if t > self.iterations - averaged:
                 ends += weights
             record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
@@ -221,10 +222,7 @@ class GD(Solver):
         step, alpha = self.step_size, problem.penalty.alpha
         if step is None:
             noise = NOISE_REACH * problem.n_rows * mu / change
-            longest = LONGEST_STEP
-            if self.momentum > 0.8:
-                longest = 4 * (1 + self.momentum) / (1 - self.momentum)
-            step = min(min(noise, _converged(problem)) / self.iterations, longest)
+            step = min(noise, _converged(problem)) / self.iterations
             step = min(step, 1 / alpha) if alpha > 0 else step
         path = step * self.iterations
         free = change * path / (problem.n_rows * mu)
@@ -235,6 +233,16 @@ class GD(Solver):
         window = max(self.averaging * pull / 2, 1e-6)
         variance *= 2 / window * (1 + math.expm1(-window) / window)
         return step, free * math.sqrt(variance)
+
+    def _steps(self, problem: Problem, step: float) -> FloatArray:
+        """Return the step of each weight: that of an intercept is bounded by default."""
+        steps = np.full(
+            (problem.loss.n_outputs, problem.n_parameters // problem.loss.n_outputs), step
+        )
+        if problem.fit_intercept and self.step_size is None:
+            longest = INTERCEPT_STEP * (1 + self.momentum) / (1 - self.momentum)
+            steps[:, -1] = min(step, longest)
+        return steps.ravel()
 
 
 def clip_by_rule(reach: float, path: float) -> float:

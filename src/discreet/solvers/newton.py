@@ -26,7 +26,7 @@ from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Local, Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, nearest
-from discreet.validate import FloatArray, check_fields, integer, number
+from discreet.validate import FloatArray, check_fields, flag, integer, number
 
 __all__ = ["Newton", "NewtonStep"]
 
@@ -104,6 +104,9 @@ class Newton(Solver):
     row_norm : float, optional
         Root mean square norm of the rows, without a constant. Default: ``data_norm``, else 10/3.
         It decides what is clipped, nothing else.
+    shrink : bool
+        Whether to shrink the slopes by as much as noise explains of the variance of scores. The
+        result is then not the minimum of the objective, but never much worse than a constant.
     """
 
     iterations: int | None = None
@@ -112,6 +115,7 @@ class Newton(Solver):
     moment_share: float = 0.2
     averaging: float = 0.8
     row_norm: float | None = None
+    shrink: bool = False
 
     name: ClassVar[str] = "newton"
     paper: ClassVar[str] = (
@@ -137,6 +141,7 @@ class Newton(Solver):
         check_fields(self, number, "target_share", "moment_share", least=1e-3, most=1 - 1e-3)
         check_fields(self, number, "averaging", least=0.0, most=1.0)
         check_fields(self, number, "row_norm", least=1e-6, most=1e6, optional=True)
+        check_fields(self, flag, "shrink")
         if self.target_share + self.moment_share > 1 - 1e-3:
             raise ValueError(
                 "target_share and moment_share must leave a part of the budget to gradients; got "
@@ -186,7 +191,7 @@ class Newton(Solver):
         clip = max(min(factor * (shape.slope * length), problem.lipschitz), 1e-6)
         ridge = moment.ridge(alpha, noise * clip, min(shape.scale * target.spread, 1.0))
         curved = shape.curvature
-        divisor = curved * (moment.matrix + moment.doubt * np.eye(ridge.size)) + np.diag(ridge)
+        divisor = curved * moment.cautious() + np.diag(ridge)
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
         bearable = GROWN_NOISE * iterations * (noise * clip) ** 2 * float(np.trace(inverse))
@@ -208,6 +213,9 @@ class Newton(Solver):
         if kept[-1][0] == iterations:  # its step is as good as those that were accepted
             ends.append(weights)
         weights = np.mean(ends or [last.weights], axis=0)
+        if self.shrink:
+            sampling = shape.slope**2 / problem.n_rows
+            weights = moment.shrunk(weights, curved, ridge, noise * clip, sampling)
         conditions = (
             "in the second moments, each row with its target is scaled down to norm "
             f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
@@ -228,6 +236,11 @@ class Newton(Solver):
         mu = budget.to_gdp().mu * math.sqrt(self.moment_share)
         return _doubt(n_parameters, budget.relation, length) / (max(n_rows, 1) * mu)
 
+    @property
+    def gradient_share(self) -> float:
+        """Share of the budget that buys gradients."""
+        return 1 - self.target_share - self.moment_share
+
     def _iterations(self, problem: Problem, total: float, relation: Relation) -> int:
         """Return T, from public numbers only."""
         largest = 2 * _doubt(problem.n_parameters, relation, length := self._length(problem))
@@ -235,14 +248,13 @@ class Newton(Solver):
         least, most = ITERATIONS
         if largest < 2 * length**2 / problem.n_parameters and not problem.loss.curves_unevenly:
             return least
-        reach = problem.n_rows * math.sqrt((1 - self.target_share - self.moment_share) * total)
+        reach = problem.n_rows * math.sqrt(self.gradient_share * total)
         known = (GRADIENT_NOISE * reach / relation.rows_changed) ** 2
         return round(min(max(known, least), most))
 
     def _mechanisms(self, total: float, iterations: int) -> list[Gaussian]:
         """Return the noise of target, moment and gradients, at most the total μ² together."""
-        gradients = 1 - self.target_share - self.moment_share
-        parts = (self.target_share, self.moment_share, gradients / iterations)
+        parts = (self.target_share, self.moment_share, self.gradient_share / iterations)
         return [Gaussian.sharing(part * total) for part in parts]
 
     def _length(self, problem: Problem) -> float:
@@ -348,6 +360,42 @@ class _Moment:
         most = target.spread**2 + target.centre**2 * alpha / (1 + alpha)
         left = float(np.clip(left, LEAST_LEFT * target.spread**2, most))
         return weights, math.sqrt(left)
+
+    def cautious(self) -> FloatArray:
+        """Return the matrix plus its doubt, as far as that is not known better.
+
+        The curvature along a constant is 1, whatever noise says. What it shares with other columns
+        is trusted by 1/(1 + doubt).
+        """
+        trust, doubt = np.ones(len(self.matrix)), np.full(len(self.matrix), self.doubt)
+        if self.intercept:
+            trust[-1] = 1 / (1 + self.doubt)
+            found = float(self.matrix[-1, -1])
+            doubt[-1] = max(found, 1.0) - trust[-1] ** 2 * found + trust[-1] * self.doubt
+        return np.asarray(trust[:, None] * self.matrix * trust + np.diag(doubt))
+
+    def shrunk(
+        self,
+        weights: FloatArray,
+        curvature: float,
+        ridge: FloatArray,
+        deviation: float,
+        sampling: float,
+    ) -> FloatArray:
+        """Shrink slopes by what noise explains of the variance of their scores.
+
+        Noise in mean gradients has a known deviation; rows drawn at random add ``sampling`` times
+        the second moment to its square. With q its share of that variance, slopes are multiplied
+        by 1 − q^1.5, as by `GD`: a model that found nothing is the mean of the target.
+        """
+        size = self.product.size - int(self.intercept)
+        matrix, slopes = self.matrix[:size, :size], weights[:size]
+        inverse = np.linalg.inv(curvature * matrix + np.diag(ridge[:size]))
+        gradient = deviation**2 * np.eye(size) + sampling * matrix
+        noise = float(np.vdot(inverse @ gradient, matrix @ inverse))
+        variance = float(slopes @ matrix @ slopes)
+        share = max(1.0 - (noise / variance) ** 1.5, 0.0) if variance > 0 else 0.0
+        return np.concatenate([share * slopes, weights[size:]])
 
     def start(self, weights: FloatArray, shape: Local) -> FloatArray:
         """Return the first weights, from those of least squares, for a loss of this shape.

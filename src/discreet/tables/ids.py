@@ -35,6 +35,11 @@ class IdCodes:
         """Number of distinct ids so far."""
         return len(self._numbers)
 
+    @property
+    def values(self) -> list[Hashable]:
+        """The ids, in the order of their numbers."""
+        return list(self._numbers)
+
     def codes(self, cells: Any) -> NDArray[np.int32]:
         """Return the number of each cell's id; refuse missing ids."""
         pa = arrow()

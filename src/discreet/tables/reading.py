@@ -77,6 +77,7 @@ def read(
     sparse: Sparse = "auto",
     target: bool = True,
     progress: Progress = None,
+    ids: IdCodes | None = None,
 ) -> Encoded:
     """Read a file and encode it by a schema.
 
@@ -98,6 +99,8 @@ def read(
         Read the target and the unit. If False, the file may lack them, and y and groups are None.
     progress : callable, optional
         Called with the share of the file that was read, between 0 and 1.
+    ids : IdCodes, optional
+        Takes the ids of the unit's column.
 
     Returns
     -------
@@ -116,7 +119,7 @@ def read(
     """
     encoder = Encoder(schema, sparse, dtype)
     request = Request(schema, target, unit=target)
-    return _collected(source(path), encoder, request, progress, as_labels=False)
+    return _collected(source(path), encoder, request, progress, as_labels=False, ids=ids)
 
 
 def open_table(
@@ -203,24 +206,26 @@ def _collected(
     as_labels: bool = True,
     limit: float = math.inf,
     folder: str | os.PathLike[str] | None = None,
+    ids: IdCodes | None = None,
 ) -> Encoded:
     """Encode a source into arrays: in memory up to a limit, in files beyond it."""
     schema, target, unit = encoder.schema, request.target, encoder.schema.unit
     rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
     labels: GrowingArray | FileArray = GrowingArray(encoder.target_dtype(as_labels))
-    ids: GrowingArray | FileArray = GrowingArray(np.int32)
+    people: GrowingArray | FileArray = GrowingArray(np.int32)
     grouped = unit is not None and request.unit
     each = rows.row_bytes(schema.groups) + encoder.target_dtype(as_labels).itemsize
     each += np.dtype(np.int32).itemsize * grouped
     expected, in_files = found.n_rows or 0, False
-    encoding = _encoded(found, encoder, request, progress, as_labels=as_labels, keep=False)
+    options: Any = {"as_labels": as_labels, "keep": False, "ids": ids}
+    encoding = _encoded(found, encoder, request, progress, **options)
     try:
         with closing(encoding) as encoded:
             while True:
                 if not in_files and max(rows.n_rows, expected) * each > limit:
                     rows.move_to_files(folder, expected, schema.groups)
                     labels = moved(labels, folder, expected * target)
-                    ids = moved(ids, folder, expected * grouped)
+                    people = moved(people, folder, expected * grouped)
                     in_files = True
                 block = next(encoded, None)
                 if block is None:
@@ -229,13 +234,13 @@ def _collected(
                 if block.y is not None:
                     labels.append(block.y)
                 if block.groups is not None:
-                    ids.append(block.groups)
+                    people.append(block.groups)
                 del block
         arrow().default_memory_pool().release_unused()  # memory for the fit
         y = labels.finish() if target else None
-        return Encoded(rows.finish(), y, ids.finish() if grouped else None)
+        return Encoded(rows.finish(), y, people.finish() if grouped else None)
     finally:
-        for array in (rows, labels, ids):
+        for array in (rows, labels, people):
             array.close()
 
 
@@ -247,10 +252,12 @@ def _encoded(
     *,
     as_labels: bool = True,
     keep: bool = True,
+    ids: IdCodes | None = None,
 ) -> Generator[EncodedBlock, None, None]:
     """Encode one block while the next is read; unless ``keep``, a block replaces the one before."""
     own, unit = request.schema.target, request.schema.unit if request.unit else None
-    ids = None if unit is None else IdCodes(unit, request.schema.file.missing)
+    if ids is None and unit is not None:
+        ids = IdCodes(unit, request.schema.file.missing)
     out: NDArray[Any] | None = None
     texts = np.array(own.labels if own is not None and own.is_classification else ())
     with closing(_ahead(found.pieces(request))) as pieces:
