@@ -367,6 +367,9 @@ def make_report(
     check_output(output, force, *found)
     check_output(keep, force, *found, option="--keep")
     runs = read(*found)
+    places = {name: place for place, name in enumerate(EXPERIMENTS)}
+    order = runs["experiment"].map(places).sort_values(kind="stable", na_position="last").index
+    runs = runs.loc[order].reset_index(drop=True)
     if keep is not None:
         write(runs, keep)
     known = [EXPERIMENTS[name] for name in dict.fromkeys(runs["experiment"]) if name in EXPERIMENTS]
