@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from discreet.accounting.recompute import TOLERANCE
 from discreet_bench.lines import METHODS, named, title_of
 from discreet_bench.published import PUBLISHED, Published
 from discreet_bench.runs import SHARES, read
@@ -29,7 +30,6 @@ COMPARED = ("auto-table", "amp-fig", "dpagd-fig2", "dpagd-fig3", "dpagd-fig4", "
 MOST_BEHIND = 20
 """Comparisons that are listed in which the default is not the best."""
 
-_TOLERANCE = 1.001  # of a recomputed ε: both accountants round up
 
 
 def comparisons(runs: pd.DataFrame) -> pd.DataFrame:
@@ -98,7 +98,7 @@ def guarantees(runs: pd.DataFrame) -> str:
     done = runs[runs["problem"] == ""]
     private = done[done["variant"] == "private"]
     recomputed = private["epsilon_recomputed"].notna()
-    kept = private["epsilon_recomputed"] <= _TOLERANCE * private["epsilon"]
+    kept = private["epsilon_recomputed"] <= (1 + TOLERANCE) * private["epsilon"]
     refused = runs["problem"].str.startswith("refused")
     overspent = runs["problem"].str.startswith("spent too much")
     return "\n".join(
