@@ -51,7 +51,7 @@ def test_the_page_has_the_command_that_makes_such_runs():
                       "data": ["adult", "kddcup99 (70,000 rows)"], "method": ["auto", "mine"],
                       "relation": "add_remove"})
     )  # fmt: skip
-    assert _command(find("auto-table"), False, runs) == (
+    assert _command(find("auto-table"), "full", runs) == (
         "discreet bench run auto-table --repeats 2 --epsilon 0.1 --epsilon 1 "
         "--data adult --data kddcup99 --relation add_remove --solver-file mine.py"
     )
@@ -68,6 +68,44 @@ def test_the_command_has_every_option_that_was_used(out, tmp_path):
     page = tmp_path / "again.html"
     assert run(["bench", "report", str(out), "-o", str(page)]) == Exit.OK
     assert expected in page.read_text()
+
+
+def test_runs_of_a_medium_form_are_recognised():
+    from discreet_bench.command import _form
+    from discreet_bench.experiments import find
+
+    experiment = find("amp-fig2")
+    runs = pd.DataFrame(
+        [("amp-fig2", float(repeat), epsilon) for repeat in range(5)
+         for epsilon in experiment.medium[0].objective["epsilon"]],
+        columns=["experiment", "repeat", "epsilon"],
+    )  # fmt: skip
+    assert _form(experiment, runs) == "medium"
+    assert _form(experiment, runs[runs["repeat"] < 4]) == "full"
+    assert _form(experiment, runs[runs["epsilon"] < 1]) == "full"
+
+
+def test_the_medium_form_says_how_long_it_takes_and_what_it_took(tmp_path, capsys):
+    asked = ["bench", "run", "sgd-fig6", "--medium", "--repeats", "1", "--epsilon", "1"]
+    asked += ["--method", "plain-sgd", "--jobs", "1", "--no-pages", "--out", str(tmp_path)]
+    assert run(asked) == Exit.OK
+    assert "8 different runs, about" in capsys.readouterr().err
+    times = pd.read_csv(tmp_path / "times.csv")
+    assert times[["experiment", "form", "runs", "made"]].to_numpy().tolist() == [
+        ["sgd-fig6", "medium", 8, 8]
+    ]
+    assert {path.name for path in (tmp_path / "sgd-fig6-medium").iterdir()} == {
+        "runs.parquet", "command.txt",
+    }  # fmt: skip
+    assert run([*asked, "--quick"]) == Exit.USAGE
+
+
+def test_runs_of_several_files_become_one(out, tmp_path):
+    page, kept = tmp_path / "page.html", tmp_path / "all.parquet"
+    source = out / "auto-table-quick" / "runs.parquet"
+    twice = [str(source), str(source)]
+    assert run(["bench", "report", *twice, "-o", str(page), "--keep", str(kept)]) == Exit.OK
+    assert len(table.read(kept)) == len(table.read(source))
 
 
 def test_options_are_written_as_a_shell_takes_them():

@@ -12,7 +12,7 @@ import pytest
 from discreet.solvers import Description, describe, resolve
 from discreet_bench import datasets
 from discreet_bench.data import GENERATED
-from discreet_bench.experiment import Experiment, Grid, Plan
+from discreet_bench.experiment import Experiment, Grid, Plan, coarse
 from discreet_bench.experiments import EXPERIMENTS, amp, auto, dpagd, find, outpert, sgd
 from discreet_bench.lines import METHODS
 from discreet_bench.runs import COLUMNS
@@ -41,11 +41,12 @@ OTHERS = {
     "noisy-gd": {"iterations", "step_size", "gradient_clip", "norm"},
     "plain-sgd": {"batch_size", "schedule", "step_size", "passes", "updates"},
 }
+EXTRA = {"laplace-sgd": {"updates"}, "privgene": {"batch_rows"}}
 every = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
 
 def plans(experiment: Experiment) -> tuple[Plan, ...]:
-    return (*experiment.plans, *experiment.quick)
+    return (*experiment.plans, *experiment.quick, *experiment.medium)
 
 
 def solver_grids() -> Iterator[tuple[str, str, Grid]]:
@@ -111,7 +112,7 @@ def test_panels_show_what_runs_have(experiment: Experiment) -> None:
     assert {shown.x, *shown.lines} <= {*COLUMNS, *parameters}
     assert set(shown.measures) <= set(COLUMNS)
     if shown.x not in ("epsilon", "at"):
-        for chosen in (experiment.plans, experiment.quick):
+        for chosen in (experiment.plans, experiment.quick, experiment.medium):
             assert any(len(values(chosen, solver, shown.x)) > 1 for solver in METHODS)
 
 
@@ -147,7 +148,7 @@ def test_every_parameter_of_a_solver_exists() -> None:
             known = OTHERS[solver]
         else:
             own = described(solver).parameters
-            known = {*own, "alpha", "norm", "updates" if solver == "laplace-sgd" else "norm"}
+            known = {*own, "alpha", "norm", *EXTRA.get(solver, ())}
         assert set(grid) <= known, (experiment, solver)
 
 
@@ -204,6 +205,86 @@ def test_quick_forms_are_of_the_same_kind(experiment: Experiment) -> None:
     assert {name for plan in experiment.quick for name in plan.solvers} <= solvers
     for parameter in ("loss", "relation", "test", "intercept", "delta"):
         assert asked(experiment.quick, parameter) <= asked(experiment.plans, parameter)
+
+
+# -- complete when medium
+
+
+@every
+def test_medium_forms_have_the_methods_and_data_sets_of_the_full_ones(
+    experiment: Experiment,
+) -> None:
+    methods = {name for plan in experiment.plans for name in plan.solvers}
+    medium = {name for plan in experiment.medium for name in plan.solvers}
+    assert medium <= methods
+    private = set(METHODS) - {"diffprivlib", "opacus", "dp-ebm", "scikit-learn"}
+    if experiment.name == "auto-table":  # SGD with other published noise, which is in dpagd-fig2
+        private -= {"sgd-ma", "sgd-adv"}
+    assert medium >= methods & private
+    data = {name for plan in experiment.plans for name in plan.data}
+    assert {name for plan in experiment.medium for name in plan.data} == data
+    assert asked(experiment.medium, "loss") == asked(experiment.plans, "loss")
+
+
+@every
+def test_medium_forms_have_enough_repeats_and_budgets(experiment: Experiment) -> None:
+    assert all(plan.repeats >= 5 for plan in experiment.medium)
+    for name in {name for plan in experiment.medium for name in plan.data}:
+        here = tuple(plan for plan in experiment.medium if name in plan.data)
+        if experiment.name in ("amp-fig1", "amp-fig3"):  # one ε, which figures 2 and 4 have too
+            curves = EXPERIMENTS[experiment.name.replace("1", "2").replace("3", "4")].medium
+            assert asked(here, "epsilon") <= asked(curves, "epsilon")
+        else:
+            assert len(asked(here, "epsilon")) >= 4
+
+
+@every
+def test_the_default_runs_under_our_relation_and_the_papers_in_the_medium_form(
+    experiment: Experiment,
+) -> None:
+    chosen = tuple(plan for plan in experiment.medium if "auto" in plan.solvers)
+    if chosen:
+        assert asked(chosen, "relation") == {"add_remove"} | asked(experiment.plans, "relation")
+
+
+def test_the_medium_forms_fit_into_two_hours_of_one_core() -> None:
+    from discreet_bench import effort
+
+    chosen = [plan for experiment in EXPERIMENTS.values() for plan in experiment.medium]
+    runs = effort.distinct(chosen)
+    assert effort.seconds(runs) < 100 * 60
+    alone = [effort.distinct(experiment.medium) for experiment in EXPERIMENTS.values()]
+    assert len(runs) < sum(map(len, alone))  # experiments share runs
+
+
+def test_a_coarse_grid_is_the_middle_and_the_ends_of_an_axis_at_a_time() -> None:
+    grid = {
+        "x": {"a": [1, 2, 3, 4, 5], "b": [10, 20, 30, 40], "c": [0], "d": [7, 8]},
+        "y": {"e": [1, 2]},
+    }
+    first, second = coarse(grid)
+    assert first == {
+        "x": {"a": [1, 3, 5], "b": [20], "c": [0], "d": [7]},
+        "y": {"e": [1, 2]},
+    }
+    assert second == {"x": {"a": [3], "b": [10, 40], "c": [0], "d": [7]}}
+    assert coarse(grid, 1) == [first]
+    third = coarse(grid, 3)[2]
+    assert third == {"x": {"a": [3], "b": [20], "c": [0], "d": [8]}}
+
+
+def test_coarse_grids_are_settings_of_table_2() -> None:
+    for loss in ("logistic", "huber-hinge"):
+        (chosen,) = amp.coarse_grids(loss)
+        assert set(chosen) == {
+            "amp", "sgd", "permutation-sgd", "permutation-sgd-sc", "frank-wolfe",
+        }  # fmt: skip
+        for solver, grid in chosen.items():
+            full = [each[solver] for each in amp.grids(loss) if solver in each]
+            for name, chosen_values in grid.items():
+                allowed = {value for one in full for value in one.get(name, ())}
+                assert set(chosen_values) <= allowed, (solver, name)
+            assert 2 <= settings(grid) <= 3
 
 
 # -- as the papers say

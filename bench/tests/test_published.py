@@ -51,7 +51,7 @@ def test_a_number_holds_for_its_papers_relation_only():
     for entry in PUBLISHED:
         expected = "" if entry.method == "nonprivate" else papers[entry.source.split()[0]]
         assert entry.relation == expected
-    where = ("dpagd-table1", "adult", "logistic", 1.0, "objective")
+    where = ("dpagd-table1", "adult", "logistic", 0.0225, "objective")
     assert published(*where, at=0, relation="replace_one") == {}
     assert published(*where, at=0, relation="add_remove") == {"noisy-gd": 0.69315}
 
@@ -88,12 +88,13 @@ def test_errors_and_seconds_depend_on_the_penalty():
 
 def test_descent_on_its_way():
     def found(measure, at):
-        return published("dpagd-table1", "adult", "logistic", 1.0, measure, at=at)
+        return published("dpagd-table1", "adult", "logistic", 0.0225, measure, at=at)
 
     assert found("gradient_norm", 0) == {"noisy-gd": 0.72558}
     assert found("noisy_gradient_norm", 10) == {"noisy-gd": 0.51636}
     assert found("objective", 10) == {"noisy-gd": 0.37542}
     assert found("objective", None) == {}
     assert found("objective", 11) == {}
+    assert published("dpagd-table1", "adult", "logistic", 0.045, "objective", at=0) == {}
     one = entries("dpagd-fig2", "adult", "logistic", 0.4, "epsilon_spent", at=1)
     assert [e.value for e in one] == [0.5756]

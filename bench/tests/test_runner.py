@@ -6,11 +6,15 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from discreet_bench import runs as table
 from discreet_bench.benchmark import write
+from discreet_bench.effort import record
 from discreet_bench.experiment import Experiment, Plan
 from discreet_bench.runner import insistent_interrupts, narrowed, run, size
 from discreet_bench.solvers import solver_class, solver_names
@@ -60,7 +64,8 @@ def test_every_run_is_a_line_with_its_columns(done):
     assert json.loads(runs["versions"].iloc[0])["benchopt"]
     assert json.loads(runs["machine"].iloc[0])["cores"] >= 1
     assert not found.failures
-    assert seen[-1].done == seen[-1].total == 12
+    assert seen[-1].done == seen[-1].total == 10  # a baseline is run once for both ε
+    assert found.made == 10
 
 
 def test_what_is_done_is_not_run_again(done, cache):
@@ -91,6 +96,50 @@ def test_a_data_set_that_is_not_here_is_left_out_with_a_reason(cache, tmp_path, 
     found = run(EXPERIMENT, [plan(data={"bank": {}})], tmp_path / "r.parquet", cache=cache)
     assert found.runs.empty
     assert "--data-dir" in found.skipped["bank"]
+
+
+def test_a_baseline_is_run_once_and_counts_for_every_budget(cache, tmp_path):
+    both = {"epsilon": [0.25, 2.0, 4.0], "delta": [1e-5], "relation": ["add_remove", "replace_one"]}
+    asked = [plan(objective=both, solvers={"nonprivate": {}}), plan(solvers={"nonprivate": {}})]
+    found = run(EXPERIMENT, asked, tmp_path / "r.parquet", cache=cache)
+    assert found.made == 2  # one per repeat, for both plans
+    runs = found.runs
+    assert len(runs) == 2 * (3 * 2 + 2)
+    assert runs.groupby("repeat")["accuracy"].nunique().eq(1).all()
+    first = runs[runs["epsilon"].isin([0.25, 2.0, 4.0])]
+    assert (first["delta"] == 1e-5).all()
+    assert set(first["relation"]) == {"add_remove", "replace_one"}
+
+
+def test_time_and_runs_from_the_cache_are_counted(cache, tmp_path):
+    asked = [plan(solvers={"gd": {"iterations": [7]}})]
+    first = run(EXPERIMENT, asked, tmp_path / "r.parquet", cache=cache)
+    again = run(EXPERIMENT, asked, tmp_path / "r.parquet", cache=cache)
+    assert (first.made, again.made) == (4, 0)
+    assert first.processor_seconds > 0
+    assert again.seconds > 0
+    path = tmp_path / "times.csv"
+    record(path, "small", "medium", first)
+    record(path, "other", "medium", first)
+    record(path, "small", "medium", again)
+    lines = pd.read_csv(path).set_index("experiment")
+    assert list(lines["made"]) == [4, 4]  # none of the second time
+    assert list(lines.index) == ["small", "other"]
+    assert lines.loc["small", "runs"] == 4
+
+
+def test_one_mini_batch_has_each_row_with_the_same_probability():
+    solver = solver_class("privgene").get_instance(batch_rows=100)
+    rows = np.arange(1000.0)[:, None]
+    seen = []
+    for repeat in range(40):
+        problem = SimpleNamespace(repeat=repeat)
+        solver.problem = problem
+        X, y = solver._rows_seen(rows, rows[:, 0])
+        assert np.array_equal(X[:, 0], y)
+        seen.append(len(y))
+    # Binomial(40 000, 0.1): beyond 5.3 standard deviations with a probability of 1e-7.
+    assert abs(sum(seen) - 4000) < 5.3 * 60
 
 
 SPENDER = '''
@@ -170,6 +219,7 @@ def test_plans_can_be_narrowed():
 SLOW = """
 import time
 from pathlib import Path
+from discreet_bench.effort import record
 from discreet_bench.experiment import Experiment, Plan
 from discreet_bench.runner import run
 

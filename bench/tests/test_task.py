@@ -268,3 +268,19 @@ def test_a_class_that_no_test_row_has_leaves_out_what_needs_it():
     found = classification(np.array([1.0, 2.0]), np.array([1, 1]))
     assert found["accuracy"] == 1.0
     assert math.isnan(found["auc"])
+
+
+@pytest.mark.parametrize("norm", [0.5, None])
+def test_rows_are_scaled_for_predictions_as_for_the_fit(norm):
+    from discreet_bench.data import scaled_down
+    from discreet_bench.solvers import solver_class
+
+    problem = task().problem(0)
+    solver = solver_class("nonprivate").get_instance(norm=norm, alpha=None)
+    solver.set_objective(**vars(problem))
+    solver.run(None)
+    found = Result(**solver.get_result())
+    X_test = problem.X_test if norm is None else scaled_down(problem.X_test, norm)
+    weights = found.weights
+    np.testing.assert_allclose(found.scores, X_test @ weights[:-1] + weights[-1], rtol=1e-4)
+    assert norm is None or np.linalg.norm(problem.X_test, axis=1).max() > 2 * norm

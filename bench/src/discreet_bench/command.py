@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import shlex
@@ -33,7 +34,8 @@ app = typer.Typer(
 )
 
 OUT = Path("out") / "bench"
-RESULTS, PAGE, COMMAND = "runs.parquet", "report.html", "command.txt"
+RESULTS, PAGE, COMMAND, TIMES = "runs.parquet", "report.html", "command.txt", "times.csv"
+FORMS = ("quick", "medium", "full")
 LINE_EVERY = 30.0
 """Seconds between progress lines in a log file, which has no bar."""
 
@@ -159,10 +161,11 @@ def list_experiments(as_json: AsJson = False) -> None:
     from discreet_bench.data import available
     from discreet_bench.experiments import EXPERIMENTS
 
-    table = Table(title="Experiments (discreet bench run NAME --quick, or without --quick in full)")
+    table = Table(title="Experiments (discreet bench run NAME --quick, --medium, or in full)")
     table.add_column("name", no_wrap=True)
-    for heading in ("content", "source", "runs", "quick", "missing data"):
-        table.add_column(heading, justify="right" if heading in ("runs", "quick") else "left")
+    numbers = ("runs", "medium", "quick")
+    for heading in ("content", "source", *numbers, "missing data"):
+        table.add_column(heading, justify="right" if heading in numbers else "left")
     found = []
     for experiment in EXPERIMENTS.values():
         sets = dict.fromkeys(name for plan in experiment.plans for name in plan.data)
@@ -172,6 +175,7 @@ def list_experiments(as_json: AsJson = False) -> None:
             "source": experiment.source,
             "question": experiment.question,
             "runs": _count(experiment.plans),
+            "medium_runs": _count(experiment.medium),
             "quick_runs": _count(experiment.quick),
             "missing_data": [name for name in sets if available(name) is not None],
             "notes": list(experiment.notes),
@@ -182,6 +186,7 @@ def list_experiments(as_json: AsJson = False) -> None:
             experiment.title,
             experiment.source,
             f"{one['runs']:,}",
+            f"{one['medium_runs']:,}",
             f"{one['quick_runs']:,}",
             ", ".join(one["missing_data"]),
         )
@@ -201,11 +206,22 @@ def run_experiments(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small form: at most two minutes per experiment.")
     ] = False,
+    medium: Annotated[
+        bool,
+        typer.Option(
+            "--medium",
+            help="All methods and data sets with coarse grids and five repeats: all experiments "
+            "in an hour or two.",
+        ),
+    ] = False,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Number of splits, each with fresh noise.")
     ] = None,
     data: Annotated[list[str] | None, typer.Option(help="Only this data set; repeatable.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; repeatable.")] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave this method out; repeatable.")
+    ] = None,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="This ε instead of the experiment's; repeatable.")
     ] = None,
@@ -231,18 +247,26 @@ def run_experiments(
             "only where they are installed already.",
         ),
     ] = False,
+    pages: Annotated[
+        bool, typer.Option(help="Write tables, figures and a page of each experiment.")
+    ] = True,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = OUT,
 ) -> None:
     """Run experiments; finished runs are kept and not run again.
 
     Each experiment gets a folder in --out with its runs (Parquet), tables (Markdown, CSV, LaTeX),
-    figures (SVG, PNG) and a page. Ctrl-C keeps finished runs; the same command continues.
+    figures (SVG, PNG) and a page; --out has a table of the time that each took. Ctrl-C keeps
+    finished runs; the same command continues.
 
     Example: discreet bench run dpagd-fig2 --quick --jobs 2
     """
+    from discreet_bench import effort
     from discreet_bench.runner import narrowed
 
     screen = Screen()
+    if quick and medium:
+        raise Problem(Exit.USAGE, "--quick and --medium are two forms; give one of them.")
+    form = "quick" if quick else "medium" if medium else "full"
     chosen = _chosen(names)
     if data_dir is not None:
         if not data_dir.is_dir():
@@ -253,21 +277,31 @@ def run_experiments(
     if install_rivals:
         _install_rivals(screen)
     failures: list[str] = []
-    for experiment in chosen:
-        plans = narrowed(
-            experiment.quick if quick else experiment.plans,
+    asked = [
+        narrowed(
+            _plans(experiment, form),
             repeats=repeats,
             data=data or (),
             methods=method or (),
+            without=without or (),
             epsilons=epsilon or (),
             relations=[str(each) for each in relation or []],
             files=files,
         )
+        for experiment in chosen
+    ]
+    if medium:
+        runs = effort.distinct(itertools.chain(*asked))
+        count = sum(run.repeats for run in runs)
+        time_needed = _time(effort.seconds(runs))
+        screen.note(f"{count:,} different runs, about {time_needed} of processor time in all.")
+    for experiment, plans in zip(chosen, asked, strict=True):
         if not plans:
             screen.note(f"{experiment.name}: no runs are left with these options.")
             continue
-        folder = out / (experiment.name + ("-quick" if quick else ""))
+        folder = out / _folder(experiment.name, form)
         done = _run(screen, experiment, plans, folder, jobs or os.cpu_count() or 1, out / "cache")
+        effort.record(out / TIMES, experiment.name, form, done)
         failures += done.failures
         for name, reason in done.skipped.items():
             text = reason if name.split(":")[0] in reason else f"{name}: {reason}"
@@ -277,17 +311,22 @@ def run_experiments(
         else:
             refused = int((done.runs["problem"] != "").sum())
             text = f"{experiment.name}: {len(done.runs):,} runs in {folder / RESULTS}"
-            screen.note(text + (f", {refused:,} of them refusals or errors." if refused else "."))
+            text += f", {refused:,} of them refusals or errors" if refused else ""
+            screen.note(f"{text}; {done.made:,} were new, in {_time(done.seconds)}.")
             command = _words(
                 ["discreet bench run", experiment.name],
-                quick=quick, repeats=repeats, data=data, method=method, epsilon=epsilon,
-                relation=relation, solver_file=solver_file, jobs=jobs, data_dir=data_dir,
-                download=download, install_rivals=install_rivals, out=None if out == OUT else out,
+                quick=quick, medium=medium, repeats=repeats, data=data, method=method,
+                without=without, epsilon=epsilon, relation=relation, solver_file=solver_file,
+                jobs=jobs, data_dir=data_dir, download=download, install_rivals=install_rivals,
+                out=None if out == OUT else out,
             )  # fmt: skip
             with replacing(folder / COMMAND) as stream:
                 stream.write(command + "\n")
             commands = {experiment.name: command}
-            _write_all(screen, done.runs, [experiment], folder / PAGE, experiment.title, commands)
+            if pages:
+                _write_all(
+                    screen, done.runs, [experiment], folder / PAGE, experiment.title, commands
+                )
         if done.interrupted:
             raise Problem(
                 Exit.INTERRUPTED,
@@ -306,6 +345,12 @@ def make_report(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = OUT / PAGE,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Private linear models",
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write all runs to this Parquet file; of equal ones the last."
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Make one page of runs: comparisons, interactive charts, and the guarantee of each method.
@@ -315,19 +360,26 @@ def make_report(
     Example: discreet bench report out/bench -o report.html
     """
     from discreet_bench.experiments import EXPERIMENTS
-    from discreet_bench.runs import read
+    from discreet_bench.runs import read, write
 
     found = _files(files)
     output.parent.mkdir(parents=True, exist_ok=True)
     check_output(output, force, *found)
+    check_output(keep, force, *found, option="--keep")
     runs = read(*found)
+    places = {name: place for place, name in enumerate(EXPERIMENTS)}
+    order = runs["experiment"].map(places).sort_values(kind="stable", na_position="last").index
+    runs = runs.loc[order].reset_index(drop=True)
+    if keep is not None:
+        write(runs, keep)
     known = [EXPERIMENTS[name] for name in dict.fromkeys(runs["experiment"]) if name in EXPERIMENTS]
     folders = {path.parent.name: path.parent for path in found}
     commands = {}
     for one in known:
-        quick = f"{one.name}-quick" in folders
-        kept = _kept_command(folders.get(one.name + ("-quick" if quick else ""), Path()))
-        commands[one.name] = kept or _command(one, quick, runs)
+        form = next((each for each in FORMS if _folder(one.name, each) in folders), None)
+        form = form or _form(one, runs)
+        kept = _kept_command(folders.get(_folder(one.name, form), Path()))
+        commands[one.name] = kept or _command(one, form, runs)
     _write_all(Screen(), runs, known, output, title, commands)
 
 
@@ -412,12 +464,32 @@ def _words(words: list[str], **options: Any) -> str:
     return " ".join(words)
 
 
-def _command(experiment: Experiment, quick: bool, runs: pd.DataFrame) -> str:
+def _plans(experiment: Experiment, form: str) -> tuple[Plan, ...]:
+    """Return the plans of an experiment in one of its forms."""
+    return {"quick": experiment.quick, "medium": experiment.medium}.get(form, experiment.plans)
+
+
+def _form(experiment: Experiment, runs: pd.DataFrame) -> str:
+    """Return the form that runs of an experiment are of, as far as repeats and ε tell."""
+    runs = runs[runs["experiment"] == experiment.name]
+    made = (set(runs["repeat"]), set(runs["epsilon"]))
+    medium = (
+        {float(each) for plan in experiment.medium for each in range(plan.repeats)},
+        {float(each) for plan in experiment.medium for each in plan.objective["epsilon"]},
+    )
+    return "medium" if made == medium else "full"
+
+
+def _folder(name: str, form: str) -> str:
+    return name if form == "full" else f"{name}-{form}"
+
+
+def _command(experiment: Experiment, form: str, runs: pd.DataFrame) -> str:
     """Return the command that makes such runs, as far as runs tell, where none was kept."""
     from discreet_bench.lines import is_own
 
     runs = runs[runs["experiment"] == experiment.name]
-    plans = experiment.quick if quick else experiment.plans
+    plans = _plans(experiment, form)
     repeats = int(runs["repeat"].max()) + 1
     epsilons = sorted(set(runs["epsilon"]))
     data = sorted({name.split(" (")[0] for name in runs["data"]})
@@ -426,7 +498,8 @@ def _command(experiment: Experiment, quick: bool, runs: pd.DataFrame) -> str:
     planned = {str(relation) for plan in plans for relation in plan.objective["relation"]}
     return _words(
         ["discreet bench run", experiment.name],
-        quick=quick,
+        quick=form == "quick",
+        medium=form == "medium",
         repeats=repeats if repeats != max(plan.repeats for plan in plans) else None,
         epsilon=epsilons
         if set(epsilons) != {each for plan in plans for each in plan.objective["epsilon"]}

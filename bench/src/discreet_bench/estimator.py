@@ -29,6 +29,7 @@ from discreet.errors import NotSupported
 from discreet.solvers import Solver as AnySolver
 from discreet.solvers import describe, resolve
 from discreet.tuning import GRIDS, check_tunable, solver_grid, tune
+from discreet_bench.data import scaled_down
 from discreet_bench.measures import THRESHOLD, peak_memory
 from discreet_bench.problem import Problem, Result
 
@@ -43,8 +44,8 @@ def parameters_of(solver: str, **more: Any) -> dict[str, list[Any]]:
     """Return the parameters of one of this library's solvers for benchopt, each at its default.
 
     Besides the solver's own there are ``alpha`` (the penalty; None is the objective's), ``norm``
-    (rows are scaled down to it; None leaves them) and, where there are batches, ``share`` (the
-    batch as a share of the rows).
+    (rows, also those that are predicted, are scaled down to it; None leaves them) and, where there
+    are batches, ``share`` (the batch as a share of the rows).
     """
     own = {} if solver == "auto" else dict(describe(solver).parameters)
     own.pop("unsafe", None)
@@ -90,8 +91,16 @@ class EstimatorSolver(BaseSolver):
         return False, None
 
     def set_objective(self, **objective: Any) -> None:
-        """Prepare the model; nothing is read yet."""
-        self.problem = Problem(**objective)
+        """Take the problem, with rows scaled down to ``norm`` for the fit and for predictions.
+
+        The papers scale all rows before anything else; a model that was fitted on scaled rows and
+        predicts rows as they are would be judged on other data than theirs.
+        """
+        problem, norm = Problem(**objective), getattr(self, "norm", None)
+        if norm is not None:
+            scaled = {name: scaled_down(getattr(problem, name), norm) for name in ("X", "X_test")}
+            problem = dataclasses.replace(problem, **scaled)
+        self.problem = problem
 
     def warm_up(self) -> None:
         """Compile the kernels once per process, outside the timed run."""
@@ -134,17 +143,25 @@ class EstimatorSolver(BaseSolver):
         ).as_dict()
 
     def _rows_seen(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return the rows to fit: all of them, or those of the first updates."""
-        updates = getattr(self, "updates", None)
+        """Return the rows to fit: all, those of the first updates, or one mini-batch.
+
+        A mini-batch of about ``batch_rows`` rows has each row with the same probability, drawn
+        without looking at it, so that the guarantee holds for all rows; it is not made smaller.
+        """
+        updates, batch_rows = getattr(self, "updates", None), getattr(self, "batch_rows", None)
+        if batch_rows is not None:
+            chances = np.random.default_rng([self.problem.repeat, len(y)]).random(len(y))
+            kept = np.flatnonzero(chances < batch_rows / len(y))
+            return X[kept], y[kept]
         if updates is None:
             return X, y
-        kept = int(updates * self.batch_size)
-        if kept > len(y):
+        first = int(updates * self.batch_size)
+        if first > len(y):
             raise ValueError(
-                f"updates={updates} of {self.batch_size} rows need {kept:,} rows; there are "
+                f"updates={updates} of {self.batch_size} rows need {first:,} rows; there are "
                 f"{len(y):,}."
             )
-        return X[:kept], y[:kept]
+        return X[:first], y[:first]
 
     def _at(self) -> float:
         updates = getattr(self, "updates", None)

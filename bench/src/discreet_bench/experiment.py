@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 __all__ = [
     "BOTH",
+    "MEDIUM_REPEATS",
     "SMALL_ADULT",
     "SMALL_H",
     "SMALL_L",
@@ -19,6 +20,7 @@ __all__ = [
     "Grid",
     "Panels",
     "Plan",
+    "coarse",
     "each",
     "objective",
     "sgd_family",
@@ -101,6 +103,9 @@ class Experiment:
         Layout of its figure.
     notes
         Differences from the paper, with reasons.
+    medium
+        A form that can be run: all methods and all data sets, at least five repeats, four ε where
+        ε is not fixed, and coarse grids (`coarse`). All of them take an hour or two on one core.
     """
 
     name: str
@@ -111,6 +116,7 @@ class Experiment:
     quick: tuple[Plan, ...]
     panels: Panels = field(default_factory=Panels)
     notes: tuple[str, ...] = ()
+    medium: tuple[Plan, ...] = ()
 
 
 BOTH = ("tight", "published")
@@ -120,6 +126,9 @@ SMALL_L: Mapping[str, Grid] = {"synthetic-l": {"rows": [3000], "features": [20]}
 SMALL_H: Mapping[str, Grid] = {"synthetic-h": {"rows": [400], "features": [400]}}
 SMALL_ADULT: Mapping[str, Grid] = {"adult": {"rows": [4000]}}
 """Data sets of the quick forms. Adult is skipped where its files are missing."""
+
+MEDIUM_REPEATS = 5
+"""Splits of the medium forms, except where a paper's own number is as cheap."""
 
 
 def objective(
@@ -149,6 +158,36 @@ def objective(
 def each(solvers: Iterable[str], **parameters: Sequence[Any]) -> dict[str, Grid]:
     """Give several solvers the same parameters."""
     return {name: dict(parameters) for name in solvers}
+
+
+def coarse(grid: Mapping[str, Mapping[str, Sequence[Any]]], axes: int = 2) -> list[dict[str, Grid]]:
+    """Choose a few settings from grids: the middle, and the ends of the first axes, one at a time.
+
+    Parameters
+    ----------
+    grid : mapping
+        For each solver its parameters with all values of the grid, in order; the most important
+        parameters first. Of an even number of values the lower of the two in the middle counts.
+    axes : int
+        Parameters with several values that are varied; the others stay in the middle.
+
+    Returns
+    -------
+    list of dict
+        Solvers of as many plans as there are axes: in the first plan the first axis has its ends
+        and its middle, in the others an axis has its ends.
+    """
+    found: list[dict[str, Grid]] = [{} for _ in range(axes)]
+    for solver, parameters in grid.items():
+        middle = {name: [values[(len(values) - 1) // 2]] for name, values in parameters.items()}
+        varied = [name for name, values in parameters.items() if len(values) > 1][:axes]
+        for place, name in enumerate(varied):
+            values = parameters[name]
+            tried = {values[0]: None, middle[name][0]: None, values[-1]: None}
+            if place:
+                del tried[middle[name][0]]
+            found[place][solver] = {**middle, name: list(tried)}
+    return [solvers for solvers in found if solvers]
 
 
 def sgd_family(

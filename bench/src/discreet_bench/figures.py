@@ -202,7 +202,7 @@ def _figure(points: Shown, experiment: Experiment) -> Figure:
     letters = int(width * 16)
     caption = textwrap.fill(_caption(points, limits, look, crowded), letters)
     title = textwrap.fill(experiment.title, int(letters * 0.85))
-    subtitle = textwrap.fill(_subtitle(points), letters)
+    subtitle = textwrap.fill(_subtitle(points), int(letters * 0.85))
     figure.suptitle(f"{title}\n{subtitle}", x=0.01, ha="left", fontsize=8.5)
     legend_rows = _legend(figure, {} if points.one_x else look, points, width, caption)
     row = 0.17 * len(look) + 0.25 if points.one_x else 2.6 if crowded else 1.9

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from discreet_bench.experiment import Experiment, Panels
-from discreet_bench.lines import Style, named, style
+from discreet_bench.lines import Style, kind_of, named, style
 from discreet_bench.published import published
 from discreet_bench.runs import number_text, settings_of
 from discreet_bench.significance import interval
@@ -317,11 +317,12 @@ def styles(keys: pd.DataFrame) -> dict[str, Style]:
     """Return the style of every key (`Shown.keys`), the same in all figures where possible.
 
     Lines of one method that differ in a parameter get shades of the method's colour, the fullest
-    for the largest value, and markers of their own; if there is one method only, they get colours
-    from dark to light. Two that would look the same get different markers.
+    for the largest value, and markers of their own; if there is one method only besides baselines,
+    they get colours from dark to light. Two that would look the same get different markers.
     """
     counts = keys.groupby("line", sort=False)["extra"].transform("size")
-    varied = keys[~keys["reference"]]
+    baseline = keys["line"].map(kind_of) == "baseline"
+    varied = keys[~keys["reference"] & ~baseline]
     alone = varied["line"].nunique() == 1 and len(varied) > 1
     found: dict[str, Style] = {}
     taken: set[tuple[str, str, str]] = set()

@@ -277,7 +277,10 @@ def _outpert() -> tuple[Published, ...]:
     )
 
 
-_DESCENT_NOTE = "one run; the root mean square of the noise's norm is 0.50119, ε is not stated"
+_DESCENT_NOTE = (
+    "one run; ε is not stated, and the root mean square of the noise's norm, 0.50119, is that of "
+    "ε = 0.0225 here"
+)
 
 # After 0, 1, … 10 updates: norms of the true and of the noisy gradient, and the objective.
 _DESCENT = (
@@ -303,7 +306,7 @@ def _descent() -> tuple[Published, ...]:
             experiment="dpagd-table1",
             data="adult",
             loss="logistic",
-            epsilon=None,
+            epsilon=0.0225,
             method="noisy-gd",
             measure=measure,
             value=value,

@@ -1,9 +1,10 @@
 """Run an experiment with benchopt, and collect its results in the columns of `runs`.
 
 benchopt makes the product of data sets, objectives and solvers, runs processes side by side, and
-caches finished runs, so that an interrupted experiment continues. Added here: the remaining time,
-results of interrupted runs, a cache that notices changes to the library's own code, data sets and
-methods left out with a reason, and one tidy file.
+caches finished runs, so that an interrupted experiment continues and experiments share runs. Added
+here: the remaining time, results of interrupted runs, a cache that notices changes to the library's
+own code, data sets and methods left out with a reason, baselines that are run once for all budgets,
+and one tidy file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -30,14 +32,30 @@ import discreet_bench
 from discreet_bench import benchmark
 from discreet_bench import runs as table
 from discreet_bench.data import GENERATED, available, too_large
-from discreet_bench.experiment import Experiment, Plan
+from discreet_bench.experiment import Experiment, Grid, Plan
 from discreet_bench.rivals import RIVALS, ready
-from discreet_bench.task import JOBS, OVERSPENT
+from discreet_bench.task import JOBS, OVERSPENT, delta_for
 
-__all__ = ["Done", "Status", "insistent_interrupts", "narrowed", "run", "size"]
+__all__ = [
+    "BASELINES",
+    "Done",
+    "Status",
+    "insistent_interrupts",
+    "narrowed",
+    "run",
+    "size",
+    "split",
+]
 
-_IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "command.py", "figures.py",
-               "runner.py", "speed.py", "statistics.py", "tables.py")  # fmt: skip
+BASELINES = ("majority", "nonprivate", "plain-sgd", "scikit-learn")
+"""Methods without privacy: no budget and no relation has an influence on their runs."""
+_ANY_BUDGET = {"epsilon": [1.0], "delta": ["1/n^2"], "relation": ["add_remove"]}
+"""Budget under which baselines are run, whatever the plan says, so that all plans share them."""
+
+_IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "command.py", "effort.py",
+               "experiment.py", "figures.py", "lines.py", "points.py", "published.py", "runner.py",
+               "significance.py", "speed.py", "statistics.py", "summary.py",
+               "tables.py")  # fmt: skip
 """Code of the two packages that has no influence on the result of a run."""
 MOST_AT_ONCE = 400
 """Largest number of runs that benchopt is given at once."""
@@ -70,12 +88,19 @@ class Done:
         Runs that were errors; a run that spent too much is one.
     interrupted
         Whether it was stopped.
+    made
+        Number of runs that were not in the cache.
+    seconds, processor_seconds
+        Time that passed, and processor time of this process and of workers that have ended.
     """
 
     runs: pd.DataFrame
     skipped: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     interrupted: bool = False
+    made: int = 0
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
 
 
 def narrowed(
@@ -84,13 +109,15 @@ def narrowed(
     repeats: int | None = None,
     data: Sequence[str] = (),
     methods: Sequence[str] = (),
+    without: Sequence[str] = (),
     epsilons: Sequence[float] = (),
     relations: Sequence[str] = (),
     files: Sequence[str] = (),
 ) -> list[Plan]:
     """Keep the part of plans with these data sets, methods, budgets and relations.
 
-    ``files`` are further solvers, each a Python file, which are added to every plan.
+    ``without`` are methods to leave out; ``files`` are further solvers, each a Python file, which
+    are added to every plan.
     """
     kept = []
     for plan in plans:
@@ -101,6 +128,7 @@ def narrowed(
             objective["relation"] = [r for r in objective["relation"] if r in relations]
         tables = {k: v for k, v in plan.data.items() if not data or k in data}
         solvers = {k: v for k, v in plan.solvers.items() if not methods or k in methods}
+        solvers = {k: v for k, v in solvers.items() if k not in without}
         if plan.tuning == "default":
             solvers |= {file: {} for file in files}
         if tables and solvers and objective["relation"]:
@@ -143,16 +171,17 @@ def run(
     )
     folder = benchmark.write(cache / "private_erm")
     done = Done(pd.DataFrame())
-    units = list(_units(plans, done.skipped))
-    counter = _Counter(log, [size(plan) for plan in units], watch)
+    units = [(part, asked) for plan in _units(plans, done.skipped) for part, asked in split(plan)]
+    counter = _Counter(log, [size(plan) for plan, _ in units], watch)
     parts: list[pd.DataFrame] = []
-    written = time.monotonic()
-    for number, plan in enumerate(units):
+    written, begun = time.monotonic(), _clocks()
+    for number, (plan, asked) in enumerate(units):
         with counter.watching(number, " · ".join(plan.data)):
             file = cache / "parts" / f"{experiment.name}-{number}-{os.getpid()}.parquet"
             found, stopped = _benchopt(plan, folder, file, jobs)
         if found is not None:
-            parts.append(table.tidy(found, experiment=experiment.name, tuning=plan.tuning))
+            runs = table.tidy(found, experiment=experiment.name, tuning=plan.tuning)
+            parts.append(_for_all_budgets(runs, asked) if asked else runs)
         last = stopped or number == len(units) - 1
         if parts and (last or time.monotonic() - written > WRITE_EVERY):
             done.runs = table.complete(pd.concat(parts, ignore_index=True))
@@ -162,11 +191,51 @@ def run(
         if stopped:
             done.interrupted = True
             break
+    done.made = counter.lines()
+    done.seconds, done.processor_seconds = (
+        now - then for now, then in zip(_clocks(), begun, strict=True)
+    )
     log.unlink(missing_ok=True)
     if not done.runs.empty:
         failed = done.runs[done.runs["problem"].str.startswith(OVERSPENT)]
         done.failures = [_failure(row) for row in failed.to_dict("records")]
     return done
+
+
+def _clocks() -> tuple[float, float]:
+    """Return the time, and processor time of this process and of those it waited for."""
+    used = os.times()
+    return time.monotonic(), used.user + used.system + used.children_user + used.children_system
+
+
+def split(plan: Plan) -> Iterator[tuple[Plan, Grid | None]]:
+    """Yield a plan without its baselines, and its baselines under one budget.
+
+    The second comes with the objective of the plan, for whose budgets its runs count.
+    """
+    plain = {name: grid for name, grid in plan.solvers.items() if name in BASELINES}
+    others = {name: grid for name, grid in plan.solvers.items() if name not in BASELINES}
+    if others:
+        yield replace(plan, solvers=others), None
+    if plain:
+        once = {**plan.objective, **_ANY_BUDGET}
+        yield replace(plan, solvers=plain, objective=once), plan.objective
+
+
+def _for_all_budgets(runs: pd.DataFrame, asked: Grid) -> pd.DataFrame:
+    """Repeat the runs of baselines for all budgets and relations of an objective."""
+    budget = [asked.get(name, _ANY_BUDGET[name]) for name in ("epsilon", "delta", "relation")]
+    return pd.concat(
+        [
+            runs.assign(
+                epsilon=float(epsilon),
+                delta=[delta_for(delta, n) for n in runs["n"]],
+                relation=relation,
+            )
+            for epsilon, delta, relation in itertools.product(*budget)
+        ],
+        ignore_index=True,
+    )
 
 
 def _set_environment(environment: dict[str, str]) -> None:
@@ -323,11 +392,11 @@ class _Counter:
     def watching(self, number: int, now: str) -> Iterator[None]:
         """Report one plan's runs until it ends."""
         over = threading.Event()
-        earlier, begun = sum(self._sizes[:number]), self._lines()
+        earlier, begun = sum(self._sizes[:number]), self.lines()
 
         def report() -> None:
             while not over.wait(_WAIT):
-                inside = min(self._lines() - begun, self._sizes[number])
+                inside = min(self.lines() - begun, self._sizes[number])
                 self._report(earlier + inside, now)
 
         thread = threading.Thread(target=report, daemon=True)
@@ -339,7 +408,8 @@ class _Counter:
             thread.join()
             self._report(earlier + self._sizes[number], now)
 
-    def _lines(self) -> int:
+    def lines(self) -> int:
+        """Return the number of runs that were made since the start."""
         return self._log.read_bytes().count(b"\n") if self._log.exists() else 0
 
     def _report(self, done: int, now: str) -> None:

@@ -29,6 +29,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "laplace-sgd": {"updates": None},
     "majority": {"norm": None},
     "nonprivate": {"norm": None},
+    "privgene": {"batch_rows": None},
 }
 """Defaults of the benchmark that differ from those of `parameters_of`."""
 
@@ -48,10 +49,11 @@ class StronglyConvexPermutationSGD(EstimatorSolver):
 _OWN = {made.name: made for made in (NoisyDescent, PlainSGD, StronglyConvexPermutationSGD, Tuned)}
 
 
-def solver_names() -> list[str]:
+@cache
+def solver_names() -> tuple[str, ...]:
     """Return the names of all solvers."""
     released = [f"{name}-released" for name in RELEASED]
-    return sorted({*names(), *ALIASES, *_OWN, *released, *RIVALS})
+    return tuple(sorted({*names(), *ALIASES, *_OWN, *released, *RIVALS}))
 
 
 @cache

@@ -7,20 +7,33 @@ Optimization", IEEE S&P 2019.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from discreet_bench.experiment import (
     BOTH,
+    MEDIUM_REPEATS,
     SMALL_ADULT,
     SMALL_H,
     SMALL_L,
     Experiment,
     Grid,
     Plan,
+    coarse,
     each,
     objective,
 )
 
-__all__ = ["EPSILONS", "EXPERIMENTS", "INDUSTRIAL", "REPEATS", "TABLE_2", "allowed_steps", "grids"]
+__all__ = [
+    "EPSILONS",
+    "EXPERIMENTS",
+    "INDUSTRIAL",
+    "MEDIUM_EPSILONS",
+    "REPEATS",
+    "TABLE_2",
+    "allowed_steps",
+    "coarse_grids",
+    "grids",
+]
 
 PAPER = "Iyengar et al. 2019"
 EPSILONS = tuple(10.0 ** (k / 2) for k in range(-4, 3))
@@ -58,6 +71,22 @@ UNCLIPPED = 1e6
 STRONG_ALPHA = 1e-2
 """Where the proof rests on a penalty, that of the default form; from the paper's grid."""
 
+MEDIUM_EPSILONS = EPSILONS[::2]
+"""Every other ε: 0.01, 0.1, 1 and 10."""
+
+MEDIUM_SMALL: Mapping[str, Grid] = {"synthetic-l": {}, "adult": {}}
+MEDIUM_KDD: Mapping[str, Grid] = {"kddcup99": {"rows": [20_000]}}
+MEDIUM_MANY: Mapping[str, Grid] = {"covertype": {"rows": [5000]}, "mnist": {"rows": [2000]}}
+MEDIUM_H: Mapping[str, Grid] = {"synthetic-h": {"rows": [1000], "features": [1000]}}
+MEDIUM_LARGE: Mapping[str, Grid] = {"industrial": {"rows": [50_000], "features": [23]}}
+"""Data sets of the medium form; cuts are part of the name of a data set."""
+
+EITHER = ("amp-hf", "amp", "sgd", "frank-wolfe")
+"""Methods of the paper with proofs for both relations."""
+
+MOST_PASSES = 100
+"""Largest T of the coarse grids for methods that read all rows in each of T rounds."""
+
 NOTES = (
     "Tuned lines are the best of the paper's grid (table II) by the mean of the test rows: that is "
     "hindsight and not private, there as here. Each method has the hyper-parameters that the paper "
@@ -75,6 +104,13 @@ NOTES = (
     "of their sizes stand in for them, the largest of which alone has 21 GB.",
     "Models have an intercept, and methods that can fit all classes at once do; the paper fits one "
     "model per class.",
+    "The medium form has every other ε, 20,000 rows of KDD Cup 99, 5,000 of Covertype, 2,000 of "
+    "MNIST, a Synthetic-H of 1,000 × 1,000, and one generated table of 50,000 × 23 in place of the "
+    "production data. Published constants, released code, add/remove (the paper's relation is "
+    "replace-one) and the grid are on Adult. Settings from the grid: the "
+    "middle of every axis (the lower of two), and the ends of one axis: L for AMP, η for P-SGD and "
+    "P-PSGD, Λ for P-SCPSGD, C for P-FW; T ends at 100 for "
+    "methods that read all rows in each of T rounds.",
 )
 
 
@@ -143,6 +179,56 @@ def grids(loss: str) -> list[dict[str, Grid]]:
     return found
 
 
+def coarse_grids(loss: str) -> list[dict[str, Grid]]:
+    """Return a few settings of table II per method, chosen by `discreet_bench.experiment.coarse`.
+
+    The first parameter of each method is varied.
+    """
+    passes = [rounds for rounds in TABLE_2["iterations"] if rounds <= MOST_PASSES]
+    batches, radii = list(TABLE_2["minibatch"]), list(TABLE_2["model constraint"])
+    norms = list(TABLE_2["clipping"])
+    usual: Grid = {"alpha": [0.0]}
+    norm = norms[(len(norms) - 1) // 2]
+    steps = allowed_steps(loss, norm)
+    return coarse({
+        "amp": {
+            "norm": norms,
+            "output_fraction": list(TABLE_2["output fraction"]),
+            "objective_fraction": list(TABLE_2["privacy fraction"]),
+            **usual,
+        },
+        "sgd": {
+            "step_size": list(TABLE_2["learning rate"]),
+            "iterations": list(TABLE_2["iterations"]),
+            "batch_size": batches,
+            "norm": norms,
+            "gradient_clip": [UNCLIPPED],
+            "averaging": [False],
+            **usual,
+        },
+        "permutation-sgd": {
+            "step_size": steps,
+            "passes": passes,
+            "batch_size": batches,
+            "norm": norms,
+            **usual,
+        },
+        "permutation-sgd-sc": {
+            "alpha": [value for value in TABLE_2["regularization"] if value > 0],
+            "passes": passes,
+            "batch_size": batches,
+            "norm": norms,
+            "radius": radii,
+        },
+        "frank-wolfe": {
+            "radius": radii,
+            "iterations": passes,
+            "gradient_clip": norms,
+            **usual,
+        },
+    }, 1)  # fmt: skip
+
+
 def untuned(calibrations: Sequence[str] = BOTH) -> dict[str, Grid]:
     """Return every method with its defaults, the public code, and the baselines."""
     methods = ("amp-hf", "amp", "sgd", "permutation-sgd", "frank-wolfe")
@@ -192,6 +278,45 @@ def _curves(loss: str) -> tuple[Plan, ...]:
     return tuple(_plans(loss, ((data, EPSILONS) for data, _ in _data(loss))))
 
 
+def _medium(loss: str, *, numbers: bool) -> tuple[Plan, ...]:
+    """Return the medium form: one ε per data set for the numbers, four for the curves."""
+    two = (0.1,) if numbers else MEDIUM_EPSILONS
+    several = (1.0,) if numbers else MEDIUM_EPSILONS
+    strong: Grid = {"calibration": ["tight"], "alpha": [STRONG_ALPHA]}
+    tight = {
+        **each((*EITHER, "permutation-sgd"), calibration=["tight"]),
+        "permutation-sgd-sc": strong,
+    }
+    baselines = {"auto": {}, **each(("nonprivate", "majority"))}
+    published: dict[str, Grid] = {
+        **each((*EITHER, "permutation-sgd"), calibration=["published"]),
+        "permutation-sgd-sc": {**strong, "calibration": ["published"]},
+        **each(("amp-released", "frank-wolfe-released")),
+    }
+    ours, both = ("add_remove",), ("add_remove", "replace_one")
+
+    def plan(
+        data: Mapping[str, Grid],
+        epsilons: Sequence[float],
+        solvers: Mapping[str, Grid],
+        relation: Sequence[str] = RELATION,
+        tuning: Literal["default", "grid"] = "default",
+    ) -> Plan:
+        asked = objective(epsilons, DELTA, relation=relation, loss=loss)
+        return Plan(data, asked, solvers, MEDIUM_REPEATS, tuning)
+
+    one_model = {**MEDIUM_SMALL, **MEDIUM_KDD, **MEDIUM_H, **MEDIUM_LARGE, **HIGH}
+    return (
+        plan(one_model, two, tight),
+        plan({"adult": {}}, two, each(EITHER, calibration=["tight"]), ours),
+        plan({"adult": {}}, two, published),
+        plan(one_model, two, baselines, both),
+        plan(MEDIUM_MANY, several, tight),
+        plan(MEDIUM_MANY, several, baselines, both),
+        *(plan({"adult": {}}, two, grid, tuning="grid") for grid in coarse_grids(loss)),
+    )
+
+
 def _quick(loss: str, epsilons: Sequence[float]) -> tuple[Plan, ...]:
     grid: dict[str, Grid] = {
         "amp": {"alpha": [0.0], "output_fraction": [0.01], "objective_fraction": [0.9, 0.99]},
@@ -222,6 +347,7 @@ def _numbers_of(name: str, loss: str, model: str, figure: int) -> Experiment:
         question="How accurate is each method, tuned as in the paper and with defaults?",
         plans=_numbers(loss),
         quick=_quick(loss, (0.1,)),
+        medium=_medium(loss, numbers=True),
         notes=NOTES,
     )
 
@@ -234,6 +360,7 @@ def _curves_of(name: str, loss: str, model: str, figure: int) -> Experiment:
         question="What does privacy cost in accuracy, and from which ε on is it next to nothing?",
         plans=_curves(loss),
         quick=_quick(loss, (0.1, 1.0)),
+        medium=_medium(loss, numbers=False),
         notes=NOTES,
     )
 
