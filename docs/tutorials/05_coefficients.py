@@ -31,7 +31,7 @@ y = (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
 # %%
 # Fit
 # ---
-# Ask for intervals before the fit: they are measured on half of its budget. Nothing can be added
+# Ask for intervals before the fit: they are measured on a part of its budget. Nothing can be added
 # afterwards without a new release.
 
 from discreet import LogisticRegression
