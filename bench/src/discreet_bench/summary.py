@@ -31,7 +31,6 @@ MOST_BEHIND = 20
 """Comparisons that are listed in which the default is not the best."""
 
 
-
 def comparisons(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a leaderboard of all problems, each once, however many experiments share it.
 
