@@ -299,6 +299,10 @@ def test_a_crowded_figure_is_cut_in_two():
         "auto||private|default", "nonprivate||not private|default", "agd|published|private|default",
         "amp||private|grid", "sgd||private|selected", "opacus||rival|default",
     }  # fmt: skip
+    elsewhere = crowd().assign(data="set1")  # has no variants, and no panel among them
+    wider = {n: s for n, s, _ in figures.figures(pd.concat([runs, elsewhere]), trial())}
+    assert set(wider["trial"].data) == {"set0", "set1"}
+    assert set(wider["trial-variants"].data) == {"set0"}
     few = pd.concat([comparison(data=1), *variants()])
     assert [name for name, *_ in figures.figures(few, trial())] == ["trial"]
     assert [name for name, *_ in figures.figures(crowd(), trial())] == ["trial"]  # no variants

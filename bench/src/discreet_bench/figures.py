@@ -149,11 +149,14 @@ def _parts(runs: pd.DataFrame, experiment: Experiment) -> Iterator[tuple[str, Sh
         yield "", everything
         return
     of = named(runs)["line"]
-    for ending, part, chosen in (
-        ("", "private methods in their default form", default | baselines),
-        ("-variants", "variants of the methods, and other libraries", variants | {*COMPARED}),
-    ):
-        yield ending, replace(shown(runs[of.isin(chosen)], experiment), part=part)
+    for ending, part, chosen, needed in (
+        ("", "private methods in their default form", default | baselines, default),
+        ("-variants", "variants of the methods, and other libraries", variants | {*COMPARED},
+         variants),
+    ):  # fmt: skip
+        data = set(runs.loc[of.isin(needed), "data"])  # no panel of baselines alone
+        kept = runs[of.isin(chosen) & runs["data"].isin(data)]
+        yield ending, replace(shown(kept, experiment), part=part)
 
 
 def _save(figure: Figure, path: Path, title: str, text: str) -> None:
