@@ -74,12 +74,12 @@ START_PRECISION = 10.0
 """Smallest and largest share of the model's μ² for the balance of two classes; in between, that
 at which the noise in a class's frequency is about a twentieth."""
 
-ITERATIONS = (16, 50)
+ITERATIONS = (24, 50)
 DAMPING = 10.0
-WHITE_STEP = 0.75
+WHITE_STEP = 0.5
 STEP = 10.0
 """Descent takes as few iterations T, within these limits, as keep its steps stable, and has
-momentum 1 − 10/T. Steps are at most 0.75 per weight on whitened rows, where no direction has much
+momentum 1 − 10/T. Steps are at most 0.5 per weight on whitened rows, where no direction has much
 more curvature than others; on other rows, of which nothing is known, at most 10. Both times √(K/2)
 with K classes, whose curvature is less between most of them. Noise does not depend on T."""
 
