@@ -301,6 +301,17 @@ def test_what_cannot_be_moved_is_refused():
         moved_rows(TABLE, TARGETS, infinite, fit_intercept=False)
 
 
+def test_short_rows_without_a_constant_are_clipped_as_if_their_norm_were_1():
+    """So their factors stay within the clip, which the error of a mapped sum rests on."""
+    move = MOVES["scaled"].scaled(1e-3)
+    for kind in (np.asarray, sp.csr_array):
+        rows = moved_rows(kind(TABLE[:1]), np.full(1, 1e9), move, fit_intercept=False)
+        norm = rows.norms()[0]
+        assert norm < 0.1
+        total = rows.gradient_sum(np.zeros(D), Squared(), 0.5)
+        assert np.linalg.norm(total.values) == pytest.approx(0.5 * norm, rel=1e-6)
+
+
 def test_other_targets_leave_the_rows_alone():
     rows = moved_rows(TABLE, TARGETS, MOVES["scaled"], fit_intercept=True)
     other = rows.with_targets(-TARGETS)

@@ -133,7 +133,9 @@ def gram(data: RowData, factors: Factors, more: int = 0, *, features: bool = Tru
         own = _scaled(data, start, own) if features else own
         nothing = iter([(start, np.empty((stop - start, 0)))])
         for row, tile in data.tiles(start, stop) if features else nothing:
-            at, rows = slice(row - start, row - start + len(tile)), np.empty((len(tile), size))
+            at = slice(row - start, row - start + len(tile))
+            own_tile = features and not more and not data.map.is_identity  # others are X itself
+            rows = tile if own_tile else np.empty((len(tile), size))
             np.multiply(tile, own[at, None], out=rows[:, :width])
             for k, column in enumerate(columns):
                 rows[:, width + k] = column[at]
