@@ -1,7 +1,8 @@
 """Coverage of confidence intervals, measured by simulation: ``python -m discreet_bench.coverage``.
 
 Three tables: BinAgg's simulation for least squares; families over a grid of rows, columns and ε,
-with usual and rare events and with units of several rows; p-values under the null. Every number is from the library's own fits on generated rows; noise is not seeded.
+with usual and rare events and with units of several rows; p-values under the null. Every number is
+from the library's own fits on generated rows; noise is not seeded.
 """
 
 from __future__ import annotations
