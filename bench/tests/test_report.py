@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from discreet_bench.experiments import EXPERIMENTS
+from discreet_bench.lines import named
 from discreet_bench.report import page, report
 from discreet_bench.report.charts import charts
 
@@ -290,7 +291,7 @@ def test_a_problem_without_a_hindsight_line_beside_one_with_it_is_shown():
         repeated([0.8, 0.81]), repeated([0.82, 0.83], **tuned),
         repeated([0.8, 0.81], data="bank"), repeated([0.7, 0.71], data="bank", method="amp"),
     )  # fmt: skip
-    rows = [page._comparison(row) for row in page._board(runs).itertuples()]
+    rows = [page._comparison(row) for row in page._board(named(runs)).itertuples()]
     assert sorted((row["data"], row["second"], row["hindsight"]) for row in rows) == [
         ("adult", "", "DP-AGD"), ("bank", "AMP", ""),
     ]  # fmt: skip
