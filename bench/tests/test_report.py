@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from discreet_bench.experiments import EXPERIMENTS
-from discreet_bench.report import report
+from discreet_bench.lines import named
+from discreet_bench.report import page, report
 from discreet_bench.report.charts import charts
 
 from .frames import frame, repeated, together
@@ -282,3 +283,15 @@ def test_the_first_screen_says_one_thing(page):
     header = page[page.index("<header>") : page.index("</header>")]
     assert len(re.findall(r"[.!?](?=\s*<)", header)) == 1  # one sentence, and the title
     assert "Median" not in header
+
+
+def test_a_problem_without_a_hindsight_line_beside_one_with_it_is_shown():
+    tuned = {"tuning": "grid", "setting": '{"splits": 5}'}
+    runs = together(
+        repeated([0.8, 0.81]), repeated([0.82, 0.83], **tuned),
+        repeated([0.8, 0.81], data="bank"), repeated([0.7, 0.71], data="bank", method="amp"),
+    )  # fmt: skip
+    rows = [page._comparison(row) for row in page._board(named(runs)).itertuples()]
+    assert sorted((row["data"], row["second"], row["hindsight"]) for row in rows) == [
+        ("adult", "", "DP-AGD"), ("bank", "AMP", ""),
+    ]  # fmt: skip

@@ -213,7 +213,7 @@ def _comparison(row: Any) -> dict[str, Any]:
         "best": title_of(row.best),
         "best_value": _value(row.best_mean, row.measure),
         "default": default,
-        "second": "" if row.runner_up is None else title_of(row.runner_up),
+        "second": "" if pd.isna(row.runner_up) else title_of(row.runner_up),
         "second_value": _value(row.runner_up_mean, row.measure),
         "margin": _difference(row.margin, row.measure),
         "significant": bool(row.significant),
@@ -221,7 +221,7 @@ def _comparison(row: Any) -> dict[str, Any]:
         "default_value": _value(row.auto_mean, row.measure),
         "default_worse": bool(row.auto_significant),
         "baseline": _value(row.baseline, row.measure),
-        "hindsight": "" if row.hindsight is None else title_of(row.hindsight).split(",")[0],
+        "hindsight": "" if pd.isna(row.hindsight) else title_of(row.hindsight).split(",")[0],
         "hindsight_value": _value(row.hindsight_mean, row.measure),
     }
 
