@@ -376,15 +376,19 @@ class RowData:
         return margins
 
     def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled."""
+        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled.
+
+        The next ones may take the place of those before.
+        """
         if self.map.is_identity:
             yield from self.table.tiles(start, stop)
             return
+        height = max(1, min(stop - start, MAPPED_ENTRIES // self.table.n_features))
+        buffer = np.empty((height, self.n_features))
         for first, tile in self.table.tiles(start, stop, single=True):
-            height = max(1, min(len(tile), MAPPED_ENTRIES // tile.shape[1]))
             for row in range(first, first + len(tile), height):
                 part = tile[row - first : row - first + height]
-                mapped = np.empty((len(part), self.n_features))
+                mapped = buffer[: len(part)]
                 numbers = (self.scales[row : row + len(part)], self.map.linear, self.map.offset)
                 KERNELS.map_rows(part, *numbers, mapped)
                 yield row, mapped
