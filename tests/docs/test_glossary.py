@@ -69,9 +69,9 @@ NOUNS = {
 # Abbreviations that readers know, or that are names: of formats, units, conferences, methods.
 KNOWN = words(
     """
-    ASCII BLAS CPU CSS CSV CycloneDX DuckDB GB GIL HTML HTTP ISO JSON MB NUL OSError PB PDF PEM
+    ASCII BLAS CPU CSS CSV CycloneDX DuckDB PyPI GB GIL HTML HTTP ISO JSON MB NUL OSError PB PDF PEM
     PostgreSQL QR SHA SP SQL SQLite SVG TB TLS TOML UCI UI US UTC UTF XML YAML NIST IPUMS
-    CCS COLT FOCS GlobalSIP ICLR IEEE IJCAI JMLR KDD NIPS SIGMOD TK
+    CCS COLT FOCS GlobalSIP ICLR ICML IEEE IJCAI JMLR KDD NIPS SIGMOD TK
     AGD AMP BFGS EBM FW GD LASSO PSGD RRPSGD SCPSGD MNIST BANK MA GDP ERM II III
     GridSearchCV LinearSVC RBFSampler
     """
@@ -91,7 +91,7 @@ HEADS = (
 )
 ORDINARY = words(  # words before a head that make no term of it
     """
-    a about all an and any at by claims does dp each for from gdp has if ideal in is its known leave
+    a about all an and any at by claims jax rows does dp each for from gdp has if ideal in is its known leave
     more much no not of on one or other our own promised proven published scale sound such than
     that the their there these this through to two what where which with without independent
     planned calibrated no exact whose through same under adds case add lose loses range pure local

@@ -231,7 +231,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     white = 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE
     if white:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
-    if isinstance(solver, GD):
+    if not wide:
         left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
         reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
         width, slowness = table.n_features + int(table.fit_intercept), max(1.0, loss.n_outputs / 2)

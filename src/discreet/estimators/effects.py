@@ -261,7 +261,7 @@ def _draw(
     panel.xaxis.get_offset_text().set_fontsize(7)
     band = np.zeros(len(effect.expected)) if effect.deviation is None else BAND * effect.deviation
     known = effect.expected
-    names = labels or [None] * len(effect.values)
+    names = labels if len(labels) == len(effect.values) else [None] * len(effect.values)
     _limit(panel, effect.values[:, known], band[known])
     if isinstance(effect.at, tuple):
         places = np.arange(len(effect.at))
