@@ -97,11 +97,6 @@ class AffineMap:
         return cls(np.inf, units, np.zeros(units.size), units)
 
     @property
-    def is_finite(self) -> bool:
-        """True if L and b are made of finite numbers."""
-        return bool(np.isfinite(self.linear).all() and np.isfinite(self.offset).all())
-
-    @property
     def start(self) -> Self:
         """The part of the map that comes before L: units, and the norm rows are scaled down to."""
         if not self.units.ndim:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from discreet.errors import NotSupported
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
+    BLOCK_ROWS,
     LARGEST_MAPPED_NORM,
     ROOT_LIFT,
     ROOT_ROOM,
@@ -29,8 +30,8 @@ from discreet.rows.table import KERNELS, LOSS_KERNELS, PRODUCT_KERNELS, in_parts
 from discreet.rows.units import Codes, RowWeights
 from discreet.validate import FloatArray
 
-MAPPED_ENTRIES = 2**17
-"""Entries of mapped rows (1 MB) that are computed at a time."""
+MAPPED_ENTRIES = NEAR_ENTRIES = 2**17
+"""Entries of mapped rows (1 MB), or of X, that are computed with at a time: they stay in cache."""
 
 SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'gd', 'agd' or 'newton'."
 
@@ -193,9 +194,7 @@ class RowData:
                 "rows to be mapped must have the row norm and units of the map and no map before; "
                 f"got {self.map.row_norm:g}, and the map has {map.row_norm:g}."
             )
-        if not map.is_finite:
-            raise ValueError("an affine map of rows must be made of finite numbers.")
-        if not map.bound <= LARGEST_MAPPED_NORM:
+        if not map.bound <= LARGEST_MAPPED_NORM:  # also if it is not made of finite numbers
             raise ValueError(
                 f"rows can be mapped to norms of at most {LARGEST_MAPPED_NORM:g}; this map allows "
                 f"{map.bound:g}. Scale the columns down first."
@@ -280,11 +279,15 @@ class RowData:
         *,
         entries: int = 0,
         block_rows: int = 0,
+        near: bool = False,
     ) -> FloatArray:
         """Add up ``block_sum(start, stop)`` over blocks of rows, as `sum_blocks` does.
 
-        ``entries`` are those that are computed with, by default those of the table.
+        ``entries`` are those that are computed with, by default those of the table. With ``near``,
+        blocks of a dense table stay in a near cache; bounds are those of larger blocks.
         """
+        if near and self.table.dense:
+            block_rows = min(BLOCK_ROWS, max(8, NEAR_ENTRIES // self.table.n_features))
         numbers = (entries or self.table.n_entries, block_rows or self.table.block_rows)
         return sum_blocks(block_sum, shape, self.n_rows, *numbers)
 

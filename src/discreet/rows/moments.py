@@ -30,15 +30,12 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import CLIP, Sum, carried_back
-from discreet.rows.table import KERNELS, in_parts, one_thread
+from discreet.rows.table import KERNELS, LOSS_KERNELS, in_parts, one_thread
 from discreet.validate import FloatArray, number
 
 NORM: Any = {"least": ROW_NORM_RANGE[0], "most": ROW_NORM_RANGE[1]}
 NORM["remedy"] = "Moments need a public bound on the norm of a row: pass row_norm."
 """Check of the norm that no row in a moment exceeds."""
-
-NEAR_ENTRIES = 2**17
-"""Entries of X whose norms and moments are computed at a time: they are read from cache twice."""
 
 Factors = Callable[[int, int], tuple[FloatArray, list[FloatArray]]]
 """Returns, for rows start to stop, what they are multiplied by, and further columns."""
@@ -49,12 +46,6 @@ def _factors(data: RowData, clip: float, start: int, stop: int) -> FloatArray:
     if data.map.is_identity:
         return data.scales[start:stop]
     return np.minimum(clip / data.bounds(start, stop), 1.0)  # bounds are above 0
-
-
-def _near_rows(data: RowData) -> int:
-    """Return the rows of a block of a moment; bounds are those of larger blocks."""
-    near = max(8, NEAR_ENTRIES // data.table.n_features)
-    return min(BLOCK_ROWS, near) if data.table.dense else data.table.block_rows
 
 
 def row_sum(data: RowData) -> Sum:
@@ -76,7 +67,7 @@ def row_sum(data: RowData) -> Sum:
             KERNELS.add(rows, own[at.start - start : at.stop - start], values[:-1])
         return values
 
-    sums = data.total(block_sum, table.n_features + 1, block_rows=_near_rows(data))
+    sums = data.total(block_sum, table.n_features + 1, near=True)
     total = carried_back(data, sums[None, :], 1.0 if mapped else clip)
     return Sum(total.values[: data.n_features], total.error)
 
@@ -108,7 +99,7 @@ def square_sum(data: RowData) -> Sum:
             block += np.einsum("ij,ij->j", tile, tile)
         return block
 
-    return Sum(data.total(block_sum, data.n_features, block_rows=_near_rows(data)), error)
+    return Sum(data.total(block_sum, data.n_features, near=True), error)
 
 
 def _scaled(data: RowData, start: int, factors: FloatArray) -> FloatArray:
@@ -229,10 +220,15 @@ def target_sum(data: RowData, bound: float) -> Sum:
     """
     bound = number("bound", bound, **CLIP)
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        return np.array([data.cut_sum(start, data.targets[start:stop], -bound, bound)])
-
-    values = data.total(block_sum, 1, entries=data.n_rows, block_rows=BLOCK_ROWS)
+    cut_sum = LOSS_KERNELS.cut_sum
+    values = data.total(
+        lambda start, stop: np.array(
+            [cut_sum(data.targets[start:stop], data.weights[start:stop], -bound, bound)]
+        ),
+        1,
+        entries=data.n_rows,
+        block_rows=BLOCK_ROWS,
+    )
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))
 
 

@@ -268,7 +268,8 @@ class Rows(RowData):
         """
         self.need_stored("a table")
         width = self.n_features
-        if map.offset.shape != (width,) or not map.is_finite:
+        finite = np.isfinite(map.linear).all() and np.isfinite(map.offset).all()
+        if map.offset.shape != (width,) or not finite:
             raise ValueError(f"a map of these rows must be finite numbers for {width} columns.")
         rows, shape = replace(self, map=map), (self.n_rows, width)
         target = np.empty(shape, dtype=self.table.dtype) if out is None else out
