@@ -91,8 +91,8 @@ HEADS = (
 )
 ORDINARY = words(  # words before a head that make no term of it
     """
-    a about all an and any at by claims does dp each for from gdp has if ideal in is its jax known leave
-    rows
+    a about all an and any at by claims does dp each for from gdp has if ideal in is its jax known
+    leave rows
     more much no not of on one or other our own promised proven published scale sound such than
     that the their there these this through to two what where which with without independent
     planned calibrated no exact whose through same under adds case add lose loses range pure local

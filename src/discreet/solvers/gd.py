@@ -157,17 +157,14 @@ class GD(Solver):
         mu, changed = math.sqrt(total), curator.relation.rows_changed
         clip = self._clip(problem, mu, changed)
         step, deviation = self._step(problem, mu, changed * clip)
-        outputs = problem.loss.n_outputs
-        steps = np.full((outputs, problem.n_parameters // outputs), step)
-        if problem.fit_intercept and self.step_size is None:
-            steps[:, -1] = min(step, INTERCEPT_STEP * (1 + self.momentum) / (1 - self.momentum))
+        steps = self._steps(problem, step)
         averaged = max(1, round(self.averaging * self.iterations))
         start, velocity, ends = weights, np.zeros_like(weights), np.zeros_like(weights)
         for t in range(1, self.iterations + 1):
             noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
             gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
             velocity = self.momentum * velocity + gradient
-            weights = weights - steps.ravel() * (1 - self.momentum) * velocity
+            weights = weights - steps * (1 - self.momentum) * velocity
             if t > self.iterations - averaged:
                 ends += weights
             record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
@@ -236,6 +233,14 @@ class GD(Solver):
         window = max(self.averaging * pull / 2, 1e-6)
         variance *= 2 / window * (1 + math.expm1(-window) / window)
         return step, free * math.sqrt(variance)
+
+    def _steps(self, problem: Problem, step: float) -> FloatArray:
+        """Return the step of each weight: that of an intercept is bounded by default."""
+        outputs = problem.loss.n_outputs
+        steps = np.full((outputs, problem.n_parameters // outputs), step)
+        if problem.fit_intercept and self.step_size is None:
+            steps[:, -1] = min(step, INTERCEPT_STEP * (1 + self.momentum) / (1 - self.momentum))
+        return steps.ravel()
 
 
 def clip_by_rule(reach: float, path: float) -> float:
