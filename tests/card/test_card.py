@@ -13,10 +13,13 @@ from sklearn.preprocessing import FunctionTransformer
 
 from discreet import card as cards
 from discreet.card.risk import percent
+from discreet.card.sections import STEPS
 from discreet.core import Gaussian, Guarantee, Relation
 from discreet.core.guarantee import Use
 from discreet.estimators import LogisticRegression
-from discreet.preparation import FeatureMap, Splines
+from discreet.inference.measure import Inference
+from discreet.preparation import FITTED_STEPS, FeatureMap, Splines
+from discreet.preparation.balance import Balance
 from discreet.solvers import AGD
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
 from discreet.tables.schema import About, Schema, Spent, Target
@@ -454,3 +457,8 @@ def test_a_fit_that_no_ledger_counts_is_pointed_out(guarantee):
 
 def test_a_baseline_has_a_banner_and_no_warnings(guarantee):
     assert warnings_of(replace(guarantee, epsilon=float("inf"), measure=None)) == ""
+
+
+def test_the_card_has_words_for_every_part_of_a_budget():
+    parts = {*FITTED_STEPS, Balance.name, Inference.name, "model", "score"}
+    assert parts - set(STEPS) == set()

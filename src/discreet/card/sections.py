@@ -34,7 +34,8 @@ _MEASURES = {
 LARGE_EPSILON = 10.0
 """ε above which a promise says little: e^10 is 22,026."""
 
-_STEPS = {
+STEPS = {
+    "magnitude": ("Sizes of numbers", "columns may be in any unit"),
     "bounds": ("Bounds of columns", "columns without public bounds are scaled; more is clipped"),
     "radius": ("Bound on the norm of rows", "no row counts for much more than the others"),
     "centre": ("Means of columns", "subtracted, so that the model learns differences, not levels"),
@@ -42,6 +43,7 @@ _STEPS = {
     "scale": ("Scales of columns", "columns in large units do not drown the others"),
     "whiten": ("Correlations of columns", "columns that move together are told apart sooner"),
     "class balance": ("Sizes of the classes", "all classes count alike"),
+    "inference": ("Errors of the weights", "intervals hold sampling error and privacy noise"),
     "score": ("Scores of candidates", "the best of several settings was chosen"),
     "model": ("Weights", "the model itself"),
 }
@@ -213,7 +215,7 @@ def prepared(guarantee: Guarantee) -> Section:
         shares.setdefault(part, []).append(share)
     rows = []
     for part, each in shares.items():
-        measured, use = _STEPS.get(part, (shown(part, 80), ""))
+        measured, use = STEPS.get(part, (shown(part, 80), ""))
         times = f" ({len(each)} times)" if len(each) > 1 else ""
         rows.append((f"{measured}{times}", use, f"{100 * sum(each):.3g} %"))
     note = {
