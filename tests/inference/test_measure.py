@@ -112,11 +112,12 @@ def test_intervals_cover_the_truth(make, kind, epsilon):
     ],
 )
 def test_coverage_and_uniform_p_values(make, kind):
-    z = z_scores(make, kind, 400)[:, 1:]
-    inside = int((abs(z[:, 0]) < 1.96).sum())
-    low, high = binom.ppf(FALSE_ALARM / 2, 400, 0.93), binom.isf(FALSE_ALARM / 2, 400, 0.975)
-    assert low <= inside <= high
-    assert kstest(z[:, 0], "norm").pvalue > FALSE_ALARM
+    z = z_scores(make, kind, 400)[:, 1]
+    z = z[np.isfinite(z)]  # a fit whose noisy Hessian tells too little refuses
+    assert z.size > 380
+    inside, chances = int((abs(z) < 1.96).sum()), (FALSE_ALARM / 2, z.size)
+    assert binom.ppf(*chances, 0.93) <= inside <= binom.isf(*chances, 0.975)
+    assert kstest(z, "norm").pvalue > FALSE_ALARM
 
 
 def test_a_fit_pays_for_inference_and_stays_within_its_budget():
