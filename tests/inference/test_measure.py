@@ -81,7 +81,7 @@ def z_scores(make, kind, count, **settings):
     [
         (line, LinearRegression, 1.0),
         (line, HuberRegressor, 1.0),
-        (line, QuantileRegressor, 1.0),
+        (line, QuantileRegressor, 3.0),
         (classes, LogisticRegression, 1.0),
         (counts, PoissonRegressor, 3.0),
         (amounts, GammaRegressor, 3.0),
