@@ -194,13 +194,13 @@ def test_penalties_are_columns_with_their_own_printed_numbers():
 def test_checkpoints_go_down_the_page():
     runs = frame(
         experiment="dpagd-table1", method="noisy-gd", at=[float(k) for k in range(101)],
-        gradient_norm=[1 / (k + 1) for k in range(101)], epsilon=2.0,
+        gradient_norm=[1 / (k + 1) for k in range(101)], epsilon=0.0225,
     )  # fmt: skip
     made = table(runs, experiment("dpagd-table1", x="at"), measure="gradient_norm")
     found = headings(made[0])
     assert found[:2] == ["update 0", "update 10"]
     assert found[-1] == "update 100"
-    assert made[0].caption.endswith("ε = 2")
+    assert made[0].caption.endswith("ε = 0.0225")
     papers = made[0].cells["paper"].tolist()
     assert papers[:2] == [0.72558, 0.05241]
     assert np.isnan(papers[2])
