@@ -105,8 +105,9 @@ bench-guard-update: .venv/.bench
 
 lock: .venv/.release
 	UV_EXTRA_INDEX_URL= UV_FIND_LINKS= UV_INDEX= $(BIN)/uv --no-config pip compile pyproject.toml \
-		--extra cli --extra report --universal --upgrade --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
-		--no-emit-find-links --custom-compile-command "make lock" --output-file requirements.lock
+		--extra cli --extra report --universal --upgrade --python-version 3.11 \
+		--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" --output-file requirements.lock
 
 release: .venv/.release
 	rm -rf out/release

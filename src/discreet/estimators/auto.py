@@ -50,8 +50,8 @@ RADIUS_SHARES, RADIUS_PRECISION = (0.005, 0.25), 30.0
 """Smallest and largest share of μ² for the median norm of the rows; in between (30/(n·μ))²."""
 
 SURE_SHARE, SURE_PRECISION = 0.5, 13.5
-"""Where that would not do, up to this share: at (13.5/(n·μ))² the choice goes far astray once in
-thousands of fits. A radius far too small would make predictions arbitrarily large."""
+"""The share is at least (13.5/(n·μ))², up to 0.5: the median is then badly wrong once in thousands
+of fits. A radius that is far too small would make predictions arbitrarily large."""
 
 SCALE_NOISE = 0.15
 """Rows are clipped to a multiple of their median norm that keeps the noise in the columns' second

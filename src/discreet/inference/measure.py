@@ -51,7 +51,7 @@ HESSIAN_ERROR = 0.1
 """The second Hessian takes what keeps its relative error at this, within these limits."""
 
 MOST_DOUBT = 0.2
-"""Where the dispersion must be measured, the clip keeps its expected relative noise at this."""
+"""Expected relative noise in a measured dispersion; the clip is chosen for it."""
 
 LEAST_CURVATURE = 0.02
 """Mean curvature over its bound that is assumed at least."""

@@ -163,18 +163,24 @@ class Summary:
             f"<caption>{escape(self.title)}</caption>{''.join(body)}</table><ul>{notes}</ul></div>"
         )
 
+    def _numbers(self, model: Coefficients) -> dict[str, FloatArray]:
+        """Return the columns of a model's table."""
+        z, (low, high) = model.z(), model.interval(self.level)
+        numbers = {"coef": model.values, "std err": model.errors, "z": z, "p": p_values(z)}
+        numbers |= {"low": low, "high": high}
+        return numbers | {"noise share": model.noise_share, "bias share": model.bias_share}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data; what is not given is None."""
         models = []
         for model in self.models:
-            low, high = model.interval(self.level)
-            z = model.z()
-            numbers = {"coef": model.values, "std_err": model.errors, "z": z, "p": p_values(z)}
-            numbers |= {"low": low, "high": high}
-            numbers |= {"noise_share": model.noise_share, "bias_share": model.bias_share}
+            numbers = self._numbers(model)
             rows = [
                 {"name": name}
-                | {key: float(v[k]) if np.isfinite(v[k]) else None for key, v in numbers.items()}
+                | {
+                    key.replace(" ", "_"): float(v[k]) if np.isfinite(v[k]) else None
+                    for key, v in numbers.items()
+                }
                 for k, name in enumerate(model.names)
             ]
             models.append({"label": model.label, "coefficients": rows, "reason": model.reason})
@@ -186,18 +192,11 @@ class Summary:
 
         frames = []
         for model in self.models:
-            low, high = model.interval(self.level)
-            z = model.z()
-            columns = {"coef": model.values, "std err": model.errors, "z": z, "p": p_values(z)}
-            columns |= {"low": low, "high": high}
-            columns |= {"noise share": model.noise_share, "bias share": model.bias_share}
+            columns = self._numbers(model)
             if self.odds_ratios:
+                names = {"coef": "odds ratio", "low": "odds low", "high": "odds high"}
                 with np.errstate(over="ignore"):
-                    columns |= {
-                        "odds ratio": np.exp(model.values),
-                        "odds low": np.exp(low),
-                        "odds high": np.exp(high),
-                    }
+                    columns |= {odds: np.exp(columns[name]) for name, odds in names.items()}
             frames.append(pd.DataFrame(columns, index=list(model.names)))
         if len(frames) == 1:
             return frames[0]
