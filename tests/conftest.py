@@ -1,3 +1,5 @@
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -7,6 +9,17 @@ from discreet.estimators import familiar
 # The same examples on every run: a test that passed yesterday fails today only if code changed.
 settings.register_profile("fixed", derandomize=True, print_blob=True)
 settings.load_profile("fixed")
+
+# Thousands of collected tests and imported modules live to the end: going through them again and
+# again for garbage took a fifth of the time.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
 
 # The advice on a default ε comes once per process: no test may depend on which fit is the first.
 familiar._POINTED_OUT.set()

@@ -97,7 +97,7 @@ def test_a_solver_by_name():
 
 
 def test_a_solver_object_and_the_usual_promise():
-    found = audit(GD(2), relation="add_remove", trials=1200, confidence=SURE)
+    found = audit(GD(2), relation="add_remove", trials=300, confidence=SURE)
     assert (found.subject, found.relation) == ("gd", "add_remove")
     assert (found.epsilon, found.delta) == (1.0, 1e-5)
     assert found.verdict is Verdict.TOO_WEAK

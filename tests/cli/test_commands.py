@@ -162,7 +162,12 @@ def test_a_fit_on_a_cluster_gives_the_same_model(people, folder, tmp_path, capsy
 
 
 @pytest.mark.parametrize("engine", ["spark://host", "dask://", "dask://127.0.0.1:1"])
-def test_an_engine_that_is_not_there_is_named(people, folder, tmp_path, capsys, engine):
+def test_an_engine_that_is_not_there_is_named(
+    people, folder, tmp_path, capsys, monkeypatch, engine
+):
+    distributed = pytest.importorskip("distributed")
+    client = distributed.Client  # which waits for ten seconds
+    monkeypatch.setattr(distributed, "Client", lambda where, timeout: client(where, timeout=0.5))
     command = ["fit", str(folder), "--schema", str(people / "people.toml"), "--epsilon", "3"]
     command += ["--delta", "1e-6", "-o", str(tmp_path / "m.json"), "--engine", engine]
     assert run(command) == Exit.USAGE

@@ -22,7 +22,7 @@ from discreet.core import (
 from discreet.core import selections as module
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.selections import LaplaceNoisyMax, select_in_groups
+from discreet.core.selections import LaplaceNoisyMax
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Hinge, Logistic
 from discreet.rows import Sum, as_rows
@@ -279,7 +279,10 @@ def test_groups_have_the_probabilities_of_the_exponential_mechanism(monkeypatch)
     probabilities /= probabilities.sum()
     noise = Noise(SeededBits(5))
     counts = np.bincount(
-        [select_in_groups(mechanism, scores, 1.0, 2.0, noise) for _ in range(6000)],
+        [
+            mechanism.select(scores, sensitivity=1.0, magnitude=2.0, noise=noise)
+            for _ in range(6000)
+        ],
         minlength=7,
     )
     assert chi_square(counts, probabilities)
@@ -319,8 +322,9 @@ def test_many_candidates_cost_few_draws_and_the_best_wins():
     scores[4321] = 1e6
     mechanism = ExponentialMechanism(1.0, monotone=False)
     noise = Noise(SeededBits(0))
-    assert select_in_groups(mechanism, scores, 1.0, 1e6, noise) == 4321
-    picks = {select_in_groups(mechanism, scores, 1e9, 1e6, noise) for _ in range(50)}
+    assert mechanism.select(scores, sensitivity=1.0, magnitude=1e6, noise=noise) == 4321
+    settings = {"sensitivity": 1e9, "magnitude": 1e6, "noise": noise}
+    picks = {mechanism.select(scores, **settings) for _ in range(50)}
     assert len(picks) > 40  # nearly uniform over 5,000: ten repeats among 50 have probability 1e-12
 
 

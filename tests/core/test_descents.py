@@ -371,7 +371,7 @@ def test_a_filter_takes_many_uses_at_once_or_none():
     assert once._spent == many._spent == 9 * Fraction(0.1)
     with pytest.raises(BudgetExceeded):
         many.charge(mechanism, 2)
-    assert many.uses == ((mechanism, 9),)
+    assert many.uses == [(mechanism, 9)]
     with pytest.raises(ValueError, match="times"):
         many.charge(mechanism, 0)
 

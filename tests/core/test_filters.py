@@ -50,7 +50,7 @@ def test_no_sequence_gets_more_than_the_total(measure, total, requests):
     filter_ = PrivacyFilter(measure, total)
     granted = Fraction(0)
     for amount, fails in requests:
-        before = filter_.uses
+        before = list(filter_.uses)
         cost = unit_cost(measure, amount)
         try:
             filter_.charge(Request(amount))

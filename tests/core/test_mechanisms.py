@@ -150,7 +150,8 @@ def test_release_is_unbiased_and_has_the_stated_scale():
 def test_releases_lie_on_the_public_grid_and_pay_for_it(mechanism):
     value = np.array([1 / 3, -2 / 3, 0.1])
     noisy, scale = mechanism.release(value, sensitivity=1.0, magnitude=10.0, noise=noise(1))
-    grid = 2.0 ** grid_exponent(mechanism.resolution(mechanism.scale(1.0), 3)[0], 10.0)
+    spread = mechanism.scale(1.0) * (2**12 * math.sqrt(3) if mechanism.whole else 1.0)
+    grid = 2.0 ** grid_exponent(spread, 10.0)
     assert np.array_equal(noisy / grid, np.rint(noisy / grid))
     steps = 3 if isinstance(mechanism, Laplace) else math.sqrt(3)  # L1 or L2 norm
     assert scale >= mechanism.scale(1.0 + steps * grid)

@@ -454,7 +454,7 @@ def test_vector_length_and_direction(size):
     correlation (1e-8): false-alarm probability below 2e-7 a size.
     """
     noise = Noise(SeededBits(20 + size))
-    draws = np.array([noise.l2_norm(size, 0.7, -30) for _ in range(4_000)])
+    draws = noise.l2_norm(size, 0.7, -30, count=4_000)
     vectors = from_grid(draws, -30) / 0.7
     length = np.linalg.norm(vectors, axis=1)
     units = vectors / length[:, None]
@@ -479,7 +479,7 @@ def test_vector_length_and_direction(size):
 def test_vector_of_size_one_is_laplace_on_a_coarse_grid():
     """Chi-square against rounded Laplace noise; false-alarm probability 1e-8."""
     noise = Noise(SeededBits(40))
-    draws = np.array([noise.l2_norm(1, 1.5, 0)[0] for _ in range(8_000)])
+    draws = noise.l2_norm(1, 1.5, 0, count=8_000)[:, 0]
     support = np.arange(draws.min() - 1, draws.max() + 2)
     cdf = stats.laplace(scale=1.5).cdf
     probabilities = cdf(support + 0.5) - cdf(support - 0.5)

@@ -7,6 +7,7 @@ list of words that readers know.
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -122,16 +123,26 @@ def text_of(path):
     return "\n".join(re.sub(r"`+[^`]*`+", "", text) for text in texts if " " in text)
 
 
-PROOFS = "\n".join(prose(p.read_text("utf-8")) for p in (ROOT / "docs" / "proofs").glob("*.md"))
-TEXTS = {path.relative_to(ROOT).as_posix(): text_of(path) for path in [*PAGES, *SOURCES]}
-EVERYTHING = "\n".join(TEXTS.values())
+@cache
+def texts():
+    """Return what a reader sees of each page and module, by its path."""
+    return {path.relative_to(ROOT).as_posix(): text_of(path) for path in [*PAGES, *SOURCES]}
+
+
+@cache
+def everything(*, proofs=False):
+    """Return all of these texts, and those of proofs if asked for."""
+    pages = (ROOT / "docs" / "proofs").glob("*.md") if proofs else ()
+    return "\n".join([*texts().values(), *(prose(page.read_text("utf-8")) for page in pages)])
+
+
 DEFINED = prose(GLOSSARY.read_text("utf-8"))
 HEADINGS = re.findall(r"^## (.+)$", DEFINED, re.MULTILINE)
 
 
 def places(pattern):
     """Return the first texts that a pattern occurs in."""
-    return [name for name, text in TEXTS.items() if re.search(pattern, text)][:3]
+    return [name for name, text in texts().items() if re.search(pattern, text)][:3]
 
 
 def test_entries_are_sorted_and_short():
@@ -147,30 +158,30 @@ def test_every_noun_that_needs_a_definition_has_an_entry():
 
 @pytest.mark.parametrize("term", NOUNS)
 def test_the_list_of_nouns_has_no_word_that_nobody_uses(term):
-    assert re.search(term, EVERYTHING + PROOFS, re.IGNORECASE)
+    assert re.search(term, everything(proofs=True), re.IGNORECASE)
 
 
 def test_every_entry_is_a_word_that_is_used():
     for heading in HEADINGS:
         first = re.escape(heading.split(",")[0].split()[0])
-        assert re.search(first, EVERYTHING + PROOFS, re.IGNORECASE), heading
+        assert re.search(first, everything(proofs=True), re.IGNORECASE), heading
 
 
 def test_every_abbreviation_is_defined_or_known():
-    found = set(re.findall(r"\b[A-Za-z]*[A-Z]{2,}[A-Za-z]*\b", EVERYTHING)) - KNOWN - SHOUTED
+    found = set(re.findall(r"\b[A-Za-z]*[A-Z]{2,}[A-Za-z]*\b", everything())) - KNOWN - SHOUTED
     missing = {word: places(rf"\b{word}\b") for word in found if word not in DEFINED}
     assert missing == {}, "define it in docs/glossary.md, or list it as known"
 
 
 def test_every_greek_letter_is_defined():
-    found = set(re.findall("[\u0370-\u03ff]", EVERYTHING)) - set(GREEK) - LOCAL
-    pages = "\n".join(text for name, text in TEXTS.items() if not name.startswith("src/"))
+    found = set(re.findall("[\u0370-\u03ff]", everything())) - set(GREEK) - LOCAL
+    pages = "\n".join(text for name, text in texts().items() if not name.startswith("src/"))
     missing = {letter for letter in found if letter in pages and letter not in DEFINED}
     assert missing == set()
 
 
 def test_every_phrase_of_the_field_is_defined():
-    flat = re.sub(r"\s+", " ", EVERYTHING)
+    flat = re.sub(r"\s+", " ", everything())
     defined = re.sub(r"\s+", " ", DEFINED).lower()
     found = {
         f"{first} {head}".lower()

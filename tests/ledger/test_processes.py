@@ -12,7 +12,10 @@ from discreet.core import Budget
 from discreet.errors import BudgetExceeded
 from discreet.solvers import GD
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+]
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 
 
@@ -27,7 +30,6 @@ def search(dataset, **settings):
     return GridSearchCV(model, {"alpha": [1e-4, 1e-2]}, cv=3, error_score="raise", **settings)
 
 
-@pytest.mark.process
 def test_a_search_in_worker_processes_counts(place, binary):
     visits = Ledger(place).create("visits", LIMIT)
     with warnings.catch_warnings():
@@ -41,7 +43,6 @@ def test_a_search_in_worker_processes_counts(place, binary):
     assert Ledger(place).verify().ok
 
 
-@pytest.mark.process
 def test_a_search_in_worker_processes_is_held_to_the_limit(tmp_path, binary):
     visits = Ledger(tmp_path / "v.sqlite").create("visits", Budget(1.0, 1e-6, "add_remove"))
     assert visits.fits_left(Budget(0.5, 1e-6, "add_remove")) == 3
@@ -90,7 +91,7 @@ def test_the_harness_sees_overspending(harness, tmp_path, monkeypatch):
     assert counts["ledgers not verified"] == 1
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.process)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def place_kind(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if request.param == "postgresql":

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from discreet.core import curator
-from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared, kernel_code
+from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.objectives.kernels import slopes
 from discreet.rows import as_rows, bounds
 from discreet.rows.loss_kernels import clip_slopes
@@ -41,7 +41,7 @@ def tables(draw):
 
 def coefficients(rows, weights, loss, clip):
     """Return each row's factors (u_i of x_i, t_i of the constant)."""
-    code, parameter = kernel_code(loss)
+    code, parameter = loss.code, loss.parameter
     t = np.empty(rows.n_rows)
     slopes(code, parameter, rows.margins(weights), rows.targets, t)
     u = t.copy()

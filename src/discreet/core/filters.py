@@ -53,6 +53,11 @@ class PrivacyFilter(Unique):
     The sum of all charges that ever succeeded is at most ``total`` (and the sum of their δ at most
     ``total_delta``), exactly: sums are rational numbers, so no rounding can let a sequence of small
     charges through.
+
+    Attributes
+    ----------
+    uses
+        Every charge, in order: the mechanism and the number of its uses.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class PrivacyFilter(Unique):
         self._spent = Fraction(0)
         self._spent_delta = Fraction(0)
         self._lock = threading.Lock()
-        self._charged: list[tuple[Mechanism, int]] = []
+        self.uses: list[tuple[Mechanism, int]] = []
         self._closed = False
 
     def cost(self, mechanism: Mechanism) -> tuple[Fraction, Fraction]:
@@ -104,13 +109,13 @@ class PrivacyFilter(Unique):
                 raise BudgetExceeded(self._refusal(cost, delta))
             self._spent += cost
             self._spent_delta += delta
-            self._charged.append((mechanism, times))
+            self.uses.append((mechanism, times))
 
     def close(self) -> bool:
         """Refuse all further charges; returns True if there never was one."""
         with self._lock:
             self._closed = True
-            return not self._charged
+            return not self.uses
 
     def _refusal(self, cost: Fraction, delta: Fraction) -> str:
         of_delta = ""
@@ -128,12 +133,6 @@ class PrivacyFilter(Unique):
         """Charges so far as a share of the total."""
         with self._lock:
             return float(self._spent / self.total)
-
-    @property
-    def uses(self) -> tuple[tuple[Mechanism, int], ...]:
-        """Every charge, in order: the mechanism and the number of its uses."""
-        with self._lock:
-            return tuple(self._charged)
 
 
 class PlannedFilter(PrivacyFilter):

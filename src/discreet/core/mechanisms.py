@@ -44,10 +44,13 @@ class AdditiveMechanism:
 
     The sensitivity is in the L1 or the L2 norm, whichever ``norm`` says. Costs and scales are
     rounded up, to the next larger float: rounding must never make them smaller than the truth.
+    Noise that is drawn as ``whole`` vectors has a coarser grid: on a fine one, some of the many
+    coordinates of a long vector would be undecided, which takes long.
     """
 
     name: ClassVar[str]
     norm: ClassVar[Literal[1, 2]]
+    whole: ClassVar[bool] = False
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -57,14 +60,6 @@ class AdditiveMechanism:
     def scale(self, sensitivity: float) -> float:
         """Return the noise scale that this mechanism needs at a sensitivity."""
         raise NotImplementedError
-
-    def resolution(self, scale: float, size: int) -> tuple[float, float]:
-        """Return the size of noise that the grid is for, and the harmless rise of the sensitivity.
-
-        The grid is 2^-30 of the first; it is finer, up to 2^-36, if rounding to it would raise the
-        sensitivity by more than the second, relatively.
-        """
-        return scale, 2.0**-10
 
     def _draw(self, noise: Noise, count: int, size: int, scale: float, grid: int) -> Integers:
         """Draw ``count`` noise vectors of ``size`` coordinates."""
@@ -84,7 +79,11 @@ class AdditiveMechanism:
         sensitivity = positive("sensitivity", sensitivity)
         # neighbours get further apart by this many grid steps, when d coordinates are rounded
         rounding = float(size) if self.norm == 1 else math.sqrt(size)
-        spread, harmless = self.resolution(self.scale(sensitivity), size)
+        spread, harmless = self.scale(sensitivity), 2.0**-10
+        if self.whole:
+            spread *= 2**12 * math.sqrt(size)
+            harmless = harmless if size <= 1000 else 2.0**-8
+        # 2^-30 of the spread; finer, up to 2^-36, where rounding is more than a harmless share
         finer = harmless * sensitivity / rounding * 2.0**30
         grid = grid_exponent(min(spread, max(finer, spread / 64)), float(magnitude))
         scale = self.scale(math.nextafter(sensitivity + rounding * 2.0**grid, math.inf))
@@ -146,7 +145,7 @@ class Gaussian(AdditiveMechanism):
     def loss(self) -> PrivacyLoss:
         """Cost of one release."""
         mu = math.nextafter(1 / self.noise_multiplier, math.inf)
-        rho = math.nextafter(conversions.rho_from_mu(mu), math.inf)
+        rho = math.nextafter(mu * mu / 2, math.inf)
         return PrivacyLoss(epsilon=math.inf, rho=rho, mu=mu)
 
     def scale(self, sensitivity: float) -> float:
@@ -204,13 +203,7 @@ class L2Norm(_PureNoise):
 
     name: ClassVar[str] = "l2_norm"
     norm: ClassVar[Literal[1, 2]] = 2
-
-    def resolution(self, scale: float, size: int) -> tuple[float, float]:
-        """Return about √d times the scale, and a larger rise for long vectors.
-
-        A finer grid leaves some of their many coordinates undecided, which takes long.
-        """
-        return 2**12 * scale * math.sqrt(size), 2.0**-10 if size <= 1000 else 2.0**-8
+    whole: ClassVar[bool] = True
 
     def _draw(self, noise: Noise, count: int, size: int, scale: float, grid: int) -> Integers:
         return noise.l2_norm(size, scale, grid, count)

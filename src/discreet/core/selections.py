@@ -20,7 +20,7 @@ from discreet.core.noise import Noise, NoiseKind, grid_exponent, on_grid
 from discreet.validate import FloatArray, check_fields, number, positive
 
 GROUP = 256
-"""Candidates that share one draw of noise in the first stage of `select_in_groups`."""
+"""Candidates that share one draw of noise in the first stage of `ExponentialMechanism.select`."""
 
 GROUP_ERROR = 2.0**-41
 """Bound on the error of the logarithm of a sum of up to `GROUP` exponentials."""
@@ -104,10 +104,28 @@ class ExponentialMechanism(SelectionMechanism):
         noise: Noise,
         magnitude: float | None = None,
     ) -> int:
-        """Return the index of the chosen candidate; in two stages where there are many."""
+        """Return the index of the chosen candidate, with few draws of noise where there are many.
+
+        With a ``magnitude`` and many candidates, a group of them is chosen first, by the logarithm
+        of its sum of exponentials, then a candidate in it: size/256 + 256 draws instead of one per
+        candidate.
+
+        Privacy
+        -------
+        The logarithm of a group's sum is computed with an error, which acts like an error of the
+        scores of all its candidates; a public bound on it is added to how far scores can move
+        apart. Proof: docs/proofs/frank_wolfe.md.
+        """
         if magnitude is not None:
-            return select_in_groups(self, scores, sensitivity, magnitude, noise)
-        return noise.select(scores, self.scale(sensitivity), self.noise_kind)
+            scores = np.clip(scores, -magnitude, magnitude)
+        if magnitude is None or scores.size <= 2 * GROUP:
+            return noise.select(scores, self.scale(sensitivity), self.noise_kind)
+        scale = _group_scale(self, sensitivity, magnitude)
+        padded = np.full(-(-scores.size // GROUP) * GROUP, -math.inf)
+        padded[: scores.size] = scores
+        group = noise.select(_group_scores(padded.reshape(-1, GROUP), scale), scale, "gumbel")
+        start = group * GROUP
+        return start + noise.select(scores[start : start + GROUP], scale, "gumbel")
 
 
 @dataclass(frozen=True)
@@ -152,37 +170,6 @@ class LaplaceNoisyMax(SelectionMechanism):
         scale = self.scale(math.nextafter(sensitivity + 2 * 2.0**grid, math.inf))
         drawn = noise.laplace(scores.size, scale, grid)
         return int(np.argmax(on_grid(np.clip(scores, -magnitude, magnitude), grid) + drawn))
-
-
-def select_in_groups(
-    mechanism: ExponentialMechanism,
-    scores: FloatArray,
-    sensitivity: float,
-    magnitude: float,
-    noise: Noise,
-) -> int:
-    """Select by the exponential mechanism among many candidates with few draws of noise.
-
-    A group of candidates is chosen first, by the logarithm of its sum of exponentials, then a
-    candidate in it: size/256 + 256 draws instead of one per candidate.
-
-    The parameters are those of `SelectionMechanism.select`.
-
-    Privacy
-    -------
-    That of the mechanism. The logarithm of a group's sum is computed with an error, which acts like
-    an error of the scores of all its candidates; a public bound on it is added to how far scores
-    can move apart. Proof: docs/proofs/frank_wolfe.md.
-    """
-    scores = np.clip(scores, -magnitude, magnitude)
-    if scores.size <= 2 * GROUP:
-        return mechanism.select(scores, sensitivity=sensitivity, noise=noise)
-    scale = _group_scale(mechanism, sensitivity, magnitude)
-    padded = np.full(-(-scores.size // GROUP) * GROUP, -math.inf)
-    padded[: scores.size] = scores
-    group = noise.select(_group_scores(padded.reshape(-1, GROUP), scale), scale, "gumbel")
-    start = group * GROUP
-    return start + noise.select(scores[start : start + GROUP], scale, "gumbel")
 
 
 def _group_scale(mechanism: ExponentialMechanism, sensitivity: float, magnitude: float) -> float:

@@ -142,7 +142,7 @@ def score_two_classes(
     rng = np.random.default_rng()  # this noise protects nothing: it shows what the other did
     noise = rng.laplace(0.0, found.scale, (_REDRAWN, *found.counts.shape))
     again = [
-        _measured(found, found.counts + each, labels, cut, probabilities).measures()
+        _measured(found, found.counts + each, labels, cut, probabilities, grouped=False).measures()
         for each in noise
     ]
     deviations = {}
@@ -158,8 +158,10 @@ def _measured(
     labels: tuple[Any, ...],
     cut: float,
     probabilities: Callable[[FloatArray], FloatArray] | None,
+    *,
+    grouped: bool = True,
 ) -> TwoClassScores:
-    """Compute all measures from counts by class and bin."""
+    """Compute all measures from counts by class and bin, and groups of rows if ``grouped``."""
     above = found.points > cut
     matrix = np.array([[row[~above].sum(), row[above].sum()] for row in counts])
     confusion = ClassifierScores(labels, np.maximum(matrix, 0.0), found.guarantee)
@@ -171,7 +173,9 @@ def _measured(
     losses = -np.log(np.stack([1 - second, second]))
     bound = float(losses.max(initial=0.0))
     mean = float((counts * losses).sum()) / max(found.size, 1)
-    groups = calibration_groups(second, probabilities(found.edges), counts, found.scale)
+    groups: tuple[Calibration, ...] = ()
+    if grouped:
+        groups = calibration_groups(second, probabilities(found.edges), counts, found.scale)
     return TwoClassScores(confusion, auc, min(max(mean, 0.0), bound), groups, bound, {})
 
 

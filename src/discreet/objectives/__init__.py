@@ -37,7 +37,6 @@ __all__ = [
     "SmoothPinball",
     "Softmax",
     "Squared",
-    "kernel_code",
 ]
 
 _OWN = (Logistic, Hinge, HuberHinge, Huber, Squared, Sigmoid)
@@ -45,12 +44,4 @@ _OWN = (Logistic, Hinge, HuberHinge, Huber, Squared, Sigmoid)
 LOSSES: dict[str, type[Loss]] = {
     loss.name: loss for loss in (*_OWN, Poisson, Gamma, Pinball, SmoothPinball)
 }
-"""The library's losses of one margin, by name. Kernels number them in this order, from 1."""
-
-_CODES = {loss: code for code, loss in enumerate(LOSSES.values(), start=1)}
-
-
-def kernel_code(loss: Loss) -> tuple[int, float]:
-    """Return the code and the parameter by which kernels know a loss; code 0 if they do not."""
-    code = _CODES.get(type(loss), 0)  # exact type: a subclass may compute something else
-    return code, float(loss.parameter) if code else 0.0
+"""The library's losses of one margin, by name."""

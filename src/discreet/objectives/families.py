@@ -63,6 +63,7 @@ class Poisson(Loss):
     limit: float = 1.0
 
     name: ClassVar[str] = "poisson"
+    code: ClassVar[int] = 7
     task: ClassVar[Task] = "regression"
     curves_unevenly: ClassVar[bool] = True
 
@@ -123,6 +124,7 @@ class Gamma(Loss):
     threshold: float = 4.0
 
     name: ClassVar[str] = "gamma"
+    code: ClassVar[int] = 8
     task: ClassVar[Task] = "regression"
     curves_unevenly: ClassVar[bool] = True
 
@@ -180,6 +182,7 @@ class Pinball(Loss):
     quantile: float = 0.5
 
     name: ClassVar[str] = "pinball"
+    code: ClassVar[int] = 9
     task: ClassVar[Task] = "regression"
     of_residuals: ClassVar[bool] = True
     curves_unevenly: ClassVar[bool] = True
@@ -240,6 +243,7 @@ class SmoothPinball(Pinball):
     """
 
     name: ClassVar[str] = "smooth-pinball"
+    code: ClassVar[int] = 10
     curvature_bound: ClassVar[float | None] = 1.0 / (2.0 * SMOOTHING)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:

@@ -7,7 +7,7 @@ Each formula is that of the NumPy form, in plain arithmetic, so that loops over 
 and a row's number has the same bits wherever the row lies. Results agree with NumPy's to 4 units in
 the last place, which tests check. What is not a number stays so.
 
-Kernels know a loss by its code (`discreet.objectives.kernel_code`) and its parameter.
+Kernels know a loss by its code and its parameter.
 """
 
 import math
@@ -21,7 +21,7 @@ from discreet.objectives.families import SMOOTHING
 
 LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(1, 7)
 POISSON, GAMMA, PINBALL, SMOOTH_PINBALL = range(7, 11)
-"""Codes of losses, in the order of ``LOSSES``; 0 is a loss without kernels."""
+"""The ``code`` of each loss; 0 is a loss without kernels."""
 
 REACH = 300.0
 """Arguments of exponentials are cut to this: nothing overflows (docs/proofs/summation.md)."""

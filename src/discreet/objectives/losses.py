@@ -89,8 +89,9 @@ class Loss(ABC):
         Classification losses take targets −1 and +1.
     convex : bool
         True if φ is convex in the margin.
-    parameter : float
-        Parameter of the loss that its kernels take, 0 if it has none.
+    code, parameter : int, float
+        Number and parameter by which compiled kernels know the loss. The code is 0 if they do not,
+        as for a subclass that does not state one: it may compute something else.
     curves_unevenly : bool
         True if φ'' of single rows may be far from its mean over rows: advice for solvers.
     n_outputs : int
@@ -104,6 +105,7 @@ class Loss(ABC):
     """
 
     name: ClassVar[str]
+    code: ClassVar[int] = 0
     task: ClassVar[Task]
     convex: ClassVar[bool] = True
     curves_unevenly: ClassVar[bool] = False
@@ -111,6 +113,9 @@ class Loss(ABC):
     n_outputs = 1
     of_residuals: ClassVar[bool] = False
     dispersion: ClassVar[float | None] = None
+
+    def __init_subclass__(cls) -> None:
+        cls.code = vars(cls).get("code", 0)
 
     @property
     @abstractmethod
@@ -188,6 +193,7 @@ class Logistic(Loss):
     """Logistic loss, log(1 + exp(−ym)), for targets ±1."""
 
     name: ClassVar[str] = "logistic"
+    code: ClassVar[int] = 1
     task: ClassVar[Task] = "classification"
     slope_bound = 1.0
     curvature_bound = 0.25
@@ -215,6 +221,7 @@ class Hinge(Loss):
     """Hinge loss, max(0, 1 − ym), for targets ±1. Not smooth: it has a kink at ym = 1."""
 
     name: ClassVar[str] = "hinge"
+    code: ClassVar[int] = 2
     task: ClassVar[Task] = "classification"
     slope_bound = 1.0
     curvature_bound = None  # it has a kink at ym = 1
@@ -257,6 +264,7 @@ class HuberHinge(Loss):
     smoothing: float = 0.1
 
     name: ClassVar[str] = "huber-hinge"
+    code: ClassVar[int] = 3
     task: ClassVar[Task] = "classification"
     slope_bound = 1.0
     gradient_corners = 1  # φ' never changes its sign
@@ -296,6 +304,7 @@ class Sigmoid(Loss):
     """Sigmoid loss, 1/(1 + exp(ym)), for targets ±1: a smooth count of errors. Not convex."""
 
     name: ClassVar[str] = "sigmoid"
+    code: ClassVar[int] = 6
     task: ClassVar[Task] = "classification"
     convex: ClassVar[bool] = False
     slope_bound = 0.25  # attained at 0
@@ -335,6 +344,7 @@ class Huber(Loss):
     threshold: float = 1.0
 
     name: ClassVar[str] = "huber"
+    code: ClassVar[int] = 4
     task: ClassVar[Task] = "regression"
     of_residuals: ClassVar[bool] = True
     curvature_bound = 1.0
@@ -378,6 +388,7 @@ class Squared(Loss):
     """Squared loss, (m − y)²/2. Its slope is unbounded, so private methods must clip it."""
 
     name: ClassVar[str] = "squared"
+    code: ClassVar[int] = 5
     task: ClassVar[Task] = "regression"
     of_residuals: ClassVar[bool] = True
     slope_bound = math.inf

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.rows import GridNoise
-from discreet.objectives import Loss, kernel_code
+from discreet.objectives import Loss
 from discreet.rows.affine import read_only
 from discreet.rows.bounds import SMALLEST_SCALE
 from discreet.rows.data import RowData
@@ -81,7 +81,7 @@ def descend(
     scaling = ((math.ldexp(1.0, -grid), math.ldexp(1.0, grid)), float(magnitude))
     penalty = (float(alpha), math.inf if radius is None else float(radius))
     path = Path(start, np.zeros(data.n_parameters))
-    code, parameter = kernel_code(loss)
+    code, parameter = loss.code, loss.parameter
     with np.errstate(all="ignore"):
         for updates, source, at, rows in _batches(data.table, index) if code else ():
             scales = data.scales[rows] if data.scales.size else data.scales

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.errors import NotSupported
-from discreet.objectives import Logistic, Loss, Softmax, kernel_code
+from discreet.objectives import Logistic, Loss, Softmax
 from discreet.objectives.compile import KernelModule
 from discreet.rows.affine import read_only
 from discreet.rows.bounds import (
@@ -136,7 +136,7 @@ def clipped_sum(
     With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
     The part of a row is ``within`` a norm, by default the clip.
     """
-    table, (code, parameter) = data.table, kernel_code(loss)
+    table, code, parameter = data.table, loss.code, loss.parameter
     carried = None if missing is None else data.carried(missing)
     weights = np.empty(0)
     if carried is not None and code:
@@ -223,7 +223,7 @@ def line_losses(
         memory.line = None  # two vectors less while the new one is computed
         changes = data.computed_margins(along)
     memory.line = Line(Point(start_weights, at_start), steps, along, changes)
-    code, parameter = kernel_code(loss)
+    code, parameter = loss.code, loss.parameter
     compiled = bool(code) and not data.weights.size
     products = type(loss) is Logistic and clip >= SMALLEST_PRODUCT_CLIP and _equally_spaced(steps)
     cap = math.exp(min(clip, 700.0)) * (1.0 - 2.0**-50)  # so that log(cap) <= clip
@@ -346,7 +346,7 @@ def candidate_losses(
 
 def losses(loss: Loss, margins: FloatArray, targets: FloatArray) -> FloatArray:
     """Return the losses of rows at their margins."""
-    code, parameter = kernel_code(loss)
+    code, parameter = loss.code, loss.parameter
     if not code:
         return np.asarray(loss.value(margins, targets), dtype=np.float64)
     out = np.empty(len(margins))
