@@ -386,7 +386,7 @@ def test_the_text_of_an_unexpected_error_is_withheld(people, tmp_path, capsys, m
     def fail(*_args, **_rest):
         raise RuntimeError("SECRET-7391")
 
-    monkeypatch.setattr("discreet.tables.reading.open_table", fail)
+    monkeypatch.setattr("discreet.tables.read", fail)
     assert fit(people, tmp_path / "m.json") == Exit.UNEXPECTED
     shown = capsys.readouterr().err
     assert "RuntimeError" in shown
@@ -474,7 +474,7 @@ def test_interrupting_leaves_nothing_and_says_so(people, tmp_path, capsys, monke
     def interrupt(*_args, **_rest):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.tables.reading.open_table", interrupt)
+    monkeypatch.setattr("discreet.tables.read", interrupt)
     assert fit(people, tmp_path / "m.json") == Exit.INTERRUPTED
     assert "No file was written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -116,8 +116,7 @@ def fit(
 
     import discreet
     from discreet.solvers import resolve
-    from discreet.tables import Schema
-    from discreet.tables.reading import open_table
+    from discreet.tables import Schema, read
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, *files, schema)
@@ -180,7 +179,7 @@ def fit(
                 X, y, groups = dask.open(files, table)
             else:
                 places: Any = {"memory": memory, "folder": temp_folder}
-                X, y, groups = open_table(files, table, as_labels=False, progress=bar, **places)
+                X, y, groups = read(files, table, progress=bar, **places)
         read_in = time.perf_counter() - start
         with screen.bar("fitting (share of the budget spent)") as bar:
             model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y, groups=groups)

@@ -122,7 +122,7 @@ def evaluate(
 
     Example: discreet evaluate visits.json held-out.csv --epsilon 0.1 --threshold 0.2
     """
-    from discreet.tables.reading import open_table
+    from discreet.tables import read
 
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
@@ -141,9 +141,8 @@ def evaluate(
             "counted. Pass --epsilon.",
         )
     with screen.bar(f"reading {options.name_of(files)}") as bar:
-        X, y, groups = open_table(
-            files, schema, memory=memory, folder=temp_folder, as_labels=False, progress=bar
-        )
+        places: Any = {"memory": memory, "folder": temp_folder}
+        X, y, groups = read(files, schema, progress=bar, **places)
     if budget is None:
         screen.warn("Not private", _EXACT)
     size, counted = X.shape[0], "rows"

@@ -28,6 +28,7 @@ from discreet.tables.columns import (
     Numeric,
     Ordinal,
     check_text,
+    check_texts,
     nearest,
     quoted,
     repeated,
@@ -46,8 +47,7 @@ from discreet.tables.declarations import (
 from discreet.validate import choice
 
 if TYPE_CHECKING:
-    from discreet.tables.reading import Encoded, EncodedBlock
-    from discreet.tables.transformer import TableTransformer
+    from discreet.tables.reading import Encoded, EncodedBlock, TableTransformer
 
 __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 
@@ -274,7 +274,7 @@ class Schema:
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
     ) -> TableTransformer:
         """Make a scikit-learn transformer that encodes tables by this schema."""
-        from discreet.tables.transformer import TableTransformer  # needs scikit-learn
+        from discreet.tables.reading import TableTransformer
 
         return TableTransformer(self, sparse=sparse, dtype=dtype)
 
@@ -319,17 +319,11 @@ class Schema:
         *Privacy.* X, y and groups are the rows: hand them to an estimator, show them to nobody.
         Leaving groups out of ``fit`` protects single rows instead of people.
         """
-        from discreet.tables.reading import open_table
+        from discreet.tables.reading import read
 
-        return open_table(
-            source,
-            self,
-            memory=memory,
-            folder=folder,
-            dtype=dtype,
-            sparse=sparse,
-            progress=progress,
-        )
+        places: Any = {"memory": memory, "folder": folder}
+        form: Any = {"dtype": dtype, "sparse": sparse}
+        return read(source, self, **places, **form, labels=True, progress=progress)
 
     def batches(
         self,
@@ -352,17 +346,11 @@ class Schema:
         target : bool
             Read the target too. If False, the source may lack it, and y is None.
         """
-        from discreet.tables.reading import blocks
+        from discreet.tables import encoding, matching, reading, sources
 
-        return blocks(
-            source,
-            self,
-            extra=extra,
-            target=target,
-            dtype=dtype,
-            sparse=sparse,
-            progress=progress,
-        )
+        encoder = encoding.Encoder(self, sparse, dtype)
+        request = matching.Request(self, target, check_texts("extra", extra, stripped=False))
+        return reading.encoded_blocks(sources.source(source), encoder, request, progress)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data (dicts, lists, texts, numbers) without what has its default value."""
