@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 import discreet
 from discreet.cli import audit, demo, describe, fit, ledger, predict, schema
@@ -44,17 +45,17 @@ def _version(show: bool) -> None:
 
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     quiet: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--quiet", help="Show results, warnings and errors only. Anywhere on the command line."
         ),
     ] = False,
     log: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Append what was asked, spent and written to this file, but no value of a table "
             "and no result. Anywhere on the command line.",

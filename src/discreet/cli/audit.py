@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.options import AsJson, Force, check_output
@@ -39,7 +40,7 @@ def _complete(incomplete: str) -> list[str]:
 def audit(
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="SOLVER|MODEL|all",
             help="A solver (see: discreet solvers), a model file written by `discreet fit`, or "
             "all: every private solver and the default pipelines, each on its worst-case tables.",
@@ -48,40 +49,38 @@ def audit(
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option(help=f"Promised ε; default {EPSILON:g}. Not for a model, which has its own."),
+        Option(help=f"Promised ε; default {EPSILON:g}. Not for a model, which has its own."),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help=f"Promised δ; default {DELTA:g}. Not for a model, which has its own. A larger δ "
             "needs fewer trials."
         ),
     ] = None,
     relation: Annotated[
         Relation | None,
-        typer.Option(help="Neighbouring relation; by default each that the solver supports."),
+        Option(help="Neighbouring relation; by default each that the solver supports."),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Duration of all attacks together.")] = None,
+    minutes: Annotated[float | None, Option(help="Duration of all attacks together.")] = None,
     trials: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=FEWEST,
             help="Runs per attack (with --minutes: at most). Default: enough to refute twice the "
             f"promised ε, up to {MOST:,}.",
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Probability that all certified bounds hold.")
+        float, Option(help="Probability that all certified bounds hold.")
     ] = 0.999,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    jobs: Annotated[int, Option(min=1, help="Number of processes.")] = 1,
     figure: Annotated[
         Path | None,
-        typer.Option(
-            help="File for the ROC curves: a figure (.svg, .png, .pdf) or a page (.html)."
-        ),
+        Option(help="File for the ROC curves: a figure (.svg, .png, .pdf) or a page (.html)."),
     ] = None,
     force: Force = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Write Markdown.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Try to refute a privacy guarantee: attack a solver, or a model's settings.

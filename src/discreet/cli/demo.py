@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from typer import Option
 
 from discreet.cli.options import check_output
 from discreet.cli.screen import Screen
@@ -51,7 +51,7 @@ class Outcome:
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The page; its figure is saved beside it.")
+        Path, Option("--output", "-o", help="The page; its figure is saved beside it.")
     ] = Path("out/demo.html"),
 ) -> None:
     """Train private models on generated data and show what a privacy budget buys.

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
@@ -33,44 +34,43 @@ def explain(
     model: options.ModelFile,
     form: Annotated[
         Form | None,
-        typer.Option("--format", help="By default by the ending of the output's name, else text."),
+        Option("--format", help="By default by the ending of the output's name, else text."),
     ] = None,
     output: options.OutputFile = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     effects: Annotated[
         Path | None,
-        typer.Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
+        Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
     ] = None,
     title: Annotated[
-        str | None, typer.Option(help="Name of the model; that of its file by default.")
+        str | None, Option(help="Name of the model; that of its file by default.")
     ] = None,
     data: Annotated[
-        str, typer.Option(help="Name of the data set; by default that of the schema or ledger.")
+        str, Option(help="Name of the data set; by default that of the schema or ledger.")
     ] = "",
     owner: Annotated[
-        str, typer.Option(help="Who is responsible for the data; by default the schema's [about].")
+        str, Option(help="Who is responsible for the data; by default the schema's [about].")
     ] = "",
     purpose: Annotated[
-        str, typer.Option(help="What the model is for; by default the schema's [about].")
+        str, Option(help="What the model is for; by default the schema's [about].")
     ] = "",
     nist: Annotated[
-        bool, typer.Option("--nist", help="Write a self-assessment along NIST SP 800-226 instead.")
+        bool, Option("--nist", help="Write a self-assessment along NIST SP 800-226 instead.")
     ] = False,
     registry: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Draft a record for the registry of differential-privacy deployments (YAML). In a "
             "terminal it asks for what only you know."
         ),
     ] = None,
     answer: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD=TEXT", help="Answer for --registry, such as actors=…"),
+        Option(metavar="FIELD=TEXT", help="Answer for --registry, such as actors=…"),
     ] = None,
     coefficients: Annotated[
-        bool,
-        typer.Option(help="Show the coefficients with standard errors and intervals instead."),
+        bool, Option(help="Show the coefficients with standard errors and intervals instead.")
     ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -245,8 +245,7 @@ def _draw_effects(estimator: Any, schema: Any, path: Path) -> None:
 
 def solvers(
     name: Annotated[
-        str | None,
-        typer.Argument(help="Describe this one.", autocompletion=options.complete_solvers),
+        str | None, Argument(help="Describe this one.", autocompletion=options.complete_solvers)
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
@@ -33,63 +33,61 @@ LOSSES = {
 
 def fit(
     files: options.DataFiles,
-    schema: Annotated[
-        Path, typer.Option(help="Schema file of the table (see: discreet schema draft).")
-    ],
-    epsilon: Annotated[float, typer.Option(help="ε, the privacy budget: smaller is more private.")],
+    schema: Annotated[Path, Option(help="Schema file of the table (see: discreet schema draft).")],
+    epsilon: Annotated[float, Option(help="ε, the privacy budget: smaller is more private.")],
     delta: options.Delta,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    output: Annotated[Path, Option("--output", "-o", help="Model file to write.")],
     target: Annotated[
-        str | None, typer.Option(help="Column to predict, if the schema has no target.")
+        str | None, Option(help="Column to predict, if the schema has no target.")
     ] = None,
     unit: options.Unit = None,
     loss: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="; ".join(f"{name} ({what})" for name, what in LOSSES.items())
             + ". By default logistic for classes, squared for numbers.",
             autocompletion=lambda incomplete: [n for n in LOSSES if n.startswith(incomplete)],
         ),
     ] = None,
     quantile: Annotated[
-        float | None, typer.Option(help="Quantile for --loss quantile; 0.5 is the median.")
+        float | None, Option(help="Quantile for --loss quantile; 0.5 is the median.")
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="See: discreet solvers.", autocompletion=options.complete_solvers)
+        str, Option(help="See: discreet solvers.", autocompletion=options.complete_solvers)
     ] = "auto",
     relation: options.RelationName = Relation.ADD_REMOVE,
-    alpha: Annotated[float, typer.Option(help="Strength of the penalty.")] = 1e-4,
+    alpha: Annotated[float, Option(help="Strength of the penalty.")] = 1e-4,
     data_norm: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Bound on the norm of a row: rows of a larger norm are scaled down to it. By "
             "default the schema's, for solvers that need one."
         ),
     ] = None,
     class_weight: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="LABEL=NUMBER",
             help='Weight of a class, a public number; give the option once per class. Or "balanced"'
             ": classes count alike, by a noisy count of them that the fit pays for.",
         ),
     ] = None,
-    intercept: Annotated[bool, typer.Option(help="Fit a constant term.")] = True,
+    intercept: Annotated[bool, Option(help="Fit a constant term.")] = True,
     features: Annotated[
         str,
-        typer.Option(
+        Option(
             help="linear; additive: a curve per numeric column; kernel: random Fourier features. "
             "By default additive where rows and budget allow it."
         ),
     ] = "auto",
     centre: Annotated[
-        float | None, typer.Option(help="Share of the budget for subtracting a private mean.")
+        float | None, Option(help="Share of the budget for subtracting a private mean.")
     ] = None,
     whiten: Annotated[
-        float | None, typer.Option(help="Share of the budget for a private whitening.")
+        float | None, Option(help="Share of the budget for a private whitening.")
     ] = None,
     bounds_share: Annotated[
-        float, typer.Option(help='Share of the budget for columns with bounds = "private", if any.')
+        float, Option(help='Share of the budget for columns with bounds = "private", if any.')
     ] = 0.1,
     ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
@@ -101,7 +99,7 @@ def fit(
     purpose: options.Purpose = "",
     force: options.Force = False,
     test_seed: Annotated[
-        int | None, typer.Option(help="For tests only: fix the noise, so that nothing is private.")
+        int | None, Option(help="For tests only: fix the noise, so that nothing is private.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -290,20 +288,20 @@ Task = StrEnum("Task", ["CLASSIFICATION", "REGRESSION"])
 
 
 def plan(
-    rows: Annotated[int, typer.Option(help="Number of rows, or of people.")],
-    columns: Annotated[int, typer.Option(help="Number of columns after encoding.")],
+    rows: Annotated[int, Option(help="Number of rows, or of people.")],
+    columns: Annotated[int, Option(help="Number of columns after encoding.")],
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(help="Values of ε; repeat the option. Default: 0.1, 0.3, 1, 3, 10."),
+        Option(help="Values of ε; repeat the option. Default: 0.1, 0.3, 1, 3, 10."),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="δ. Default: a tenth of 1/rows, at most 1e-6.")
+        float | None, Option(help="δ. Default: a tenth of 1/rows, at most 1e-6.")
     ] = None,
-    relation: Annotated[str, typer.Option(help="add_remove or replace_one.")] = "add_remove",
-    task: Annotated[Task, typer.Option(help="What is fitted.")] = Task.CLASSIFICATION,
-    repeats: Annotated[int, typer.Option(help="Simulated fits per ε.")] = 3,
+    relation: Annotated[str, Option(help="add_remove or replace_one.")] = "add_remove",
+    task: Annotated[Task, Option(help="What is fitted.")] = Task.CLASSIFICATION,
+    repeats: Annotated[int, Option(help="Simulated fits per ε.")] = 3,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw score and intervals over ε to this .png or .svg.")
+        Path | None, Option(help="Draw score and intervals over ε to this .png or .svg.")
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
@@ -21,33 +22,31 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
-SigningKey = Annotated[
-    Path | None, typer.Option(help="PEM file of an Ed25519 key that signs the entry.")
-]
+Name = Annotated[str, Argument(metavar="DATASET", help="Name of the data set.")]
+SigningKey = Annotated[Path | None, Option(help="PEM file of an Ed25519 key that signs the entry.")]
 
 
 @app.command()
 def create(
     dataset: Name,
-    epsilon: Annotated[float, typer.Option(help="ε that all releases together may spend.")],
+    epsilon: Annotated[float, Option(help="ε that all releases together may spend.")],
     delta: options.Delta,
     ledger: options.LedgerPlace = None,
     relation: options.RelationName = Relation.ADD_REMOVE,
-    unit: Annotated[str, typer.Option(help="Privacy unit of the limit, such as patient.")] = "row",
+    unit: Annotated[str, Option(help="Privacy unit of the limit, such as patient.")] = "row",
     rows_per_unit: Annotated[
         int | None,
-        typer.Option(help="You state: no unit has more rows. Row-level fits count for that many."),
+        Option(help="You state: no unit has more rows. Row-level fits count for that many."),
     ] = None,
     unit_in_one_block: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--unit-in-one-block",
             help="You state: the data set is divided into blocks, and each unit lies in one.",
         ),
     ] = False,
     gaussian_share: Annotated[
-        float, typer.Option(help="Share of δ for releases that are all in Gaussian DP.")
+        float, Option(help="Share of δ for releases that are all in Gaussian DP.")
     ] = 0.75,
     signing_key: SigningKey = None,
     as_json: options.AsJson = False,
@@ -70,7 +69,7 @@ def create(
 @app.command()
 def block(
     dataset: Name,
-    block: Annotated[str, typer.Argument(help="Name of the new block, such as 2026-02.")],
+    block: Annotated[str, Argument(help="Name of the new block, such as 2026-02.")],
     ledger: options.LedgerPlace = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -96,10 +95,8 @@ def list_(ledger: options.LedgerPlace = None, as_json: options.AsJson = False) -
 def show(
     dataset: Name,
     ledger: options.LedgerPlace = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Show what a fit of this ε would leave.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="δ of that fit; the limit's.")] = None,
+    epsilon: Annotated[float | None, Option(help="Show what a fit of this ε would leave.")] = None,
+    delta: Annotated[float | None, Option(help="δ of that fit; the limit's.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what is spent and left of a data set's limit, in ε at the limit's δ.
@@ -147,7 +144,7 @@ def verify(
     ledger: options.LedgerPlace = None,
     key: Annotated[
         list[str] | None,
-        typer.Option(help="Public Ed25519 key (hexadecimal) that must have signed every event."),
+        Option(help="Public Ed25519 key (hexadecimal) that must have signed every event."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -166,25 +163,22 @@ def verify(
 def add(
     dataset: Name,
     ledger: options.LedgerPlace = None,
-    gaussian: Annotated[
-        float | None, typer.Option(help="Standard deviation of Gaussian noise.")
-    ] = None,
-    laplace: Annotated[float | None, typer.Option(help="Scale of Laplace noise.")] = None,
+    gaussian: Annotated[float | None, Option(help="Standard deviation of Gaussian noise.")] = None,
+    laplace: Annotated[float | None, Option(help="Scale of Laplace noise.")] = None,
     sensitivity: Annotated[
-        float, typer.Option(help="Largest change by one unit (L2 for Gaussian, L1 for Laplace).")
+        float, Option(help="Largest change by one unit (L2 for Gaussian, L1 for Laplace).")
     ] = 1.0,
-    rho: Annotated[float | None, typer.Option(help="ρ of a zCDP release.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="ε of a release known by (ε, δ).")] = None,
-    delta: Annotated[float, typer.Option(help="δ of a release known by (ε, δ).")] = 0.0,
-    times: Annotated[int, typer.Option(help="Number of such releases.")] = 1,
+    rho: Annotated[float | None, Option(help="ρ of a zCDP release.")] = None,
+    epsilon: Annotated[float | None, Option(help="ε of a release known by (ε, δ).")] = None,
+    delta: Annotated[float, Option(help="δ of a release known by (ε, δ).")] = 0.0,
+    times: Annotated[int, Option(help="Number of such releases.")] = 1,
     planned: Annotated[
-        bool,
-        typer.Option("--planned", help="It was not made yet: refuse it if it exceeds the limit."),
+        bool, Option("--planned", help="It was not made yet: refuse it if it exceeds the limit.")
     ] = False,
     relation: Annotated[
-        Relation | None, typer.Option(help="Relation of the release; the data set's.")
+        Relation | None, Option(help="Relation of the release; the data set's.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Unit of the release; the data set's.")] = None,
+    unit: Annotated[str | None, Option(help="Unit of the release; the data set's.")] = None,
     block: options.Blocks = None,
     purpose: options.Purpose = "",
     signing_key: SigningKey = None,
@@ -217,8 +211,7 @@ def export(
     ledger: options.LedgerPlace = None,
     output: options.OutputFile = None,
     to: Annotated[
-        str | None,
-        typer.Option(help="Move the ledger to this file or server; the old one is closed."),
+        str | None, Option(help="Move the ledger to this file or server; the old one is closed.")
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,

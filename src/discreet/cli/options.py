@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from discreet.cli.exits import Exit, Problem, watch_outputs
 from discreet.core import Relation
 
 DataFiles = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="FILE...",
         help="CSV (also .gz, .xz, .bz2), Parquet or Feather: a file, a folder, a pattern in quotes "
         "such as 'visits/*.parquet', or several files that are one table.",
@@ -25,7 +25,7 @@ DataFiles = Annotated[
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Largest size of the encoded table in memory, such as 2GB; by default a quarter of "
         "the machine's. A larger table is kept in a temporary file that only this process can "
         "read and that is gone when it ends."
@@ -33,37 +33,33 @@ Memory = Annotated[
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Read and fit on a Dask cluster: dask://HOST:PORT of its scheduler, or dask://local "
         "for worker processes of this machine. Workers must see the files under the same path."
     ),
 ]
-Folder = Annotated[
-    Path | None, typer.Option(help="Folder for that temporary file, on a local disk.")
-]
+Folder = Annotated[Path | None, Option(help="Folder for that temporary file, on a local disk.")]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model file that `discreet fit` wrote.")
+    Path, Argument(metavar="MODEL", help="A model file that `discreet fit` wrote.")
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Write JSON, without progress bars and colours.")
-]
+AsJson = Annotated[bool, Option("--json", help="Write JSON, without progress bars and colours.")]
 RelationName = Annotated[
     Relation,
-    typer.Option(
+    Option(
         help="Neighbouring data sets: add_remove (they differ by one row more or less) or "
         "replace_one (by the content of one row)."
     ),
 ]
 Delta = Annotated[
     float,
-    typer.Option(
+    Option(
         help="δ: roughly the probability that the guarantee of ε fails. Keep it well below 1 / "
         "number of rows."
     ),
 ]
 Unit = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="COLUMN",
         help="Column that says whose row a row is: people are then protected with all of their "
         "rows, and each counts once. By default the schema's unit.",
@@ -71,17 +67,17 @@ Unit = Annotated[
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(
+    Option(
         help="Predict the second of two classes if its probability is above this; by default the "
         "class of the higher score."
     ),
 ]
 OutputFile = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File to write; standard output by default.")
+    Path | None, Option("--output", "-o", help="File to write; standard output by default.")
 ]
 LedgerPlace = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--ledger",
         envvar="DISCREET_LEDGER",
         help="Ledger: an SQLite file or postgresql://…; by default that of a discreet.toml in this "
@@ -90,21 +86,21 @@ LedgerPlace = Annotated[
 ]
 DatasetName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--dataset",
         envvar="DISCREET_DATASET",
         help="Data set of the ledger to charge; not needed if it has one.",
     ),
 ]
 Blocks = Annotated[
-    list[str] | None, typer.Option("--block", help="Block of the data set that the rows are from.")
+    list[str] | None, Option("--block", help="Block of the data set that the rows are from.")
 ]
-Purpose = Annotated[str, typer.Option(help="Purpose to note in the ledger.")]
+Purpose = Annotated[str, Option(help="Purpose to note in the ledger.")]
 IgnoreExtra = Annotated[
     bool,
-    typer.Option("--ignore-extra", help="Leave out columns of the table that the schema lacks."),
+    Option("--ignore-extra", help="Leave out columns of the table that the schema lacks."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Force = Annotated[bool, Option("--force", help="Replace an existing file.")]
 
 
 def name_of(files: list[str]) -> str:

@@ -11,10 +11,10 @@ from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
+from typer import Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
@@ -33,12 +33,11 @@ def predict(
     files: options.DataFiles,
     output: options.OutputFile = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Add a column of probabilities per class.")
+        bool, Option("--probabilities", help="Add a column of probabilities per class.")
     ] = False,
     threshold: options.Threshold = None,
     id_column: Annotated[
-        str | None,
-        typer.Option("--id", help="Column of the table to write beside each prediction."),
+        str | None, Option("--id", help="Column of the table to write beside each prediction.")
     ] = None,
     ignore_extra: options.IgnoreExtra = False,
     force: options.Force = False,
@@ -99,7 +98,7 @@ def evaluate(
     files: options.DataFiles,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
+        Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
     ] = None,
     relation: options.RelationName = Relation.ADD_REMOVE,
     unit: options.Unit = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
@@ -26,34 +27,32 @@ Task = StrEnum("Task", ["CLASSES", "NUMBERS"])
 def draft(
     files: options.DataFiles,
     output: options.OutputFile = None,
-    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    target: Annotated[str | None, Option(help="The column to predict.")] = None,
     unit: options.Unit = None,
     names_only: Annotated[
-        bool, typer.Option("--names-only", help="Read the names of the columns and no cell.")
+        bool, Option("--names-only", help="Read the names of the columns and no cell.")
     ] = False,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
+        Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
     ] = None,
     delta: options.Delta = 1e-9,
     relation: options.RelationName = Relation.ADD_REMOVE,
     coverage: Annotated[
-        float, typer.Option(help="Share of a column's numbers between its estimated bounds.")
+        float, Option(help="Share of a column's numbers between its estimated bounds.")
     ] = 0.98,
     task: Annotated[
-        Task | None,
-        typer.Option(help="Content of the target, for --epsilon; estimated by default."),
+        Task | None, Option(help="Content of the target, for --epsilon; estimated by default.")
     ] = None,
     delimiter: Annotated[
-        str | None,
-        typer.Option(help="Character between cells; by default guessed from the first line."),
+        str | None, Option(help="Character between cells; by default guessed from the first line.")
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help='Encoding of the text, such as "latin-1"; UTF-8 by default.')
+        str | None, Option(help='Encoding of the text, such as "latin-1"; UTF-8 by default.')
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--header/--no-header",
             help="The first line of a text file holds the names of the columns, which become "
             "public, or is a record. With --epsilon one of the two is needed, or --names.",
@@ -61,24 +60,22 @@ def draft(
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option(help="Names of all columns, separated by commas, for a file without header."),
+        Option(help="Names of all columns, separated by commas, for a file without header."),
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(
-            help='Text that means a missing cell, such as "?"; the empty one always does.'
-        ),
+        Option(help='Text that means a missing cell, such as "?"; the empty one always does.'),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="COLUMN=KIND",
             help="Kind of a column: numeric, categorical, hashed, boolean or ignored.",
         ),
     ] = None,
     prefix: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="COLUMN=NUMBER",
             help="Group a column of codes by this many first letters: 250.83 counts as 250 by 3.",
         ),
@@ -161,7 +158,7 @@ def _numbers(given: dict[str, str]) -> dict[str, int]:
 
 @app.command()
 def check(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file (TOML).")],
+    schema: Annotated[Path, Argument(metavar="SCHEMA", help="A schema file (TOML).")],
     as_json: options.AsJson = False,
 ) -> None:
     """Check a schema file and describe the encoded table. No table is read.

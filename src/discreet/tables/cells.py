@@ -236,6 +236,25 @@ def plain_array(cells: Any) -> pa.Array:
     return array
 
 
+def family(kind: Any) -> str:
+    """Return what cells of an Arrow type are: numbers, texts, truth values, times, nothing, other.
+
+    Dictionaries and extension types count as what they store.
+    """
+    types = arrow().types
+    while types.is_dictionary(kind) or hasattr(kind, "storage_type"):
+        kind = kind.value_type if types.is_dictionary(kind) else kind.storage_type
+    if _is_number(kind):
+        return "numbers"
+    if _is_text(kind) or str(kind) == "string_view":
+        return "texts"
+    if types.is_boolean(kind):
+        return "truth values"
+    if types.is_null(kind):
+        return "nothing"
+    return "times" if types.is_temporal(kind) else "other"
+
+
 def _is_text(kind: Any) -> bool:
     types = arrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind))
