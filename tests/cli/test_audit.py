@@ -1,6 +1,7 @@
 """The audit command: arguments, output and exit codes."""
 
 import dataclasses
+import importlib.util
 import json
 import math
 import re
@@ -229,7 +230,7 @@ def test_a_figure_is_written_when_asked_for(asked, tmp_path, capsys, name):
 
 
 def test_a_figure_without_matplotlib_is_refused_beforehand(asked, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(["audit", "auto", "--figure", str(tmp_path / "a.svg")]) == Exit.USAGE
     assert "discreet[report]" in capsys.readouterr().err
     assert asked == []

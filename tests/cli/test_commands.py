@@ -231,7 +231,7 @@ def test_explain_draws_effects(model, tmp_path, capsys):
     assert "Effects on the score" in picture.read_text() or picture.stat().st_size > 10_000
     assert run(["explain", str(model), "--effects", str(picture)]) == Exit.USAGE
     assert run(["explain", str(model), "--effects", str(tmp_path / "a.txt")]) == Exit.USAGE
-    assert "name it .png" in capsys.readouterr().err
+    assert "must end with .png" in capsys.readouterr().err
 
 
 def test_a_card_of_an_unknown_form_is_refused(model, tmp_path, capsys):

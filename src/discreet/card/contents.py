@@ -9,9 +9,10 @@ from typing import Any
 
 from discreet.card import risk, sections
 from discreet.card.descriptions import describe_model, last_step, shown
-from discreet.card.sections import budget_text, label
+from discreet.card.sections import Costs, budget_text
 from discreet.core import Guarantee, Relation
 from discreet.statement import neighbours
+from discreet.tables.declarations import Spent
 
 _NOT_PRIVATE = "NOT PRIVATE: computed on the exact rows. It protects nobody."
 
@@ -140,9 +141,9 @@ def card(
     guarantee = subject
     schemas = [] if schema is None else [schema]
     schemas += [found for found in _schemas(model) if found not in schemas]
-    spent = [each.spent for each in schemas if each.spent is not None]
+    spent = [(sections.ESTIMATED, each.spent) for each in schemas if each.spent is not None]
     spent += _steps_before(model)
-    if not all(each.secure for each in spent):
+    if not all(each.secure for _, each in spent):
         guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
     banner = ""
     if not (guarantee.private and guarantee.secure):
@@ -209,61 +210,44 @@ def _schemas(model: Any) -> Iterator[Any]:
             yield from _schemas(step[1])
 
 
-@dataclass(frozen=True)
-class _StepBefore:
-    """Cost of a private step of a pipeline, in the form of `Schema.spent`."""
-
-    label: str
-    epsilon: float
-    delta: float
-    relation: str
-    what: tuple[str, ...]
-    secure: bool
-    unit: str | None
-
-
-def _steps_before(model: Any) -> list[Any]:
-    """Return the costs of private steps before the model, such as a `PrivateScaler`."""
+def _steps_before(model: Any) -> Costs:
+    """Return names and costs of private steps before the model, such as a `PrivateScaler`."""
     steps = [step[1] for step in getattr(model, "steps", ())[:-1]]
     for name in ("transformer_list", "transformers_"):
         steps += [part[1] for step in steps for part in getattr(step, name, ())]
-    return [
-        _StepBefore(
-            label=type(step).__name__,
-            epsilon=stated.epsilon,
-            delta=stated.delta,
-            relation=str(stated.relation),
-            what=stated.conditions,
-            secure=stated.secure,
-            unit=None if stated.unit == "row" else stated.unit,
-        )
-        for step in steps
-        if isinstance(stated := getattr(step, "guarantee_", None), Guarantee)
-    ]
+    found = []
+    for step in steps:
+        stated = getattr(step, "guarantee_", None)
+        if isinstance(stated, Guarantee):
+            unit = None if stated.unit == "row" else stated.unit
+            budget = (stated.epsilon, stated.delta, str(stated.relation))
+            cost = Spent(*budget, what=stated.conditions, secure=stated.secure, unit=unit)
+            found.append((type(step).__name__, cost))
+    return found
 
 
 def _before(
-    guarantee: Guarantee, spent: list[Any]
+    guarantee: Guarantee, spent: Costs
 ) -> tuple[list[tuple[float, float]], tuple[float, float] | None]:
     """Return what was spent besides the fit, if it adds up with it, and the total."""
     if not spent or not guarantee.private:
         return [], None
     by_row = guarantee.unit == "row"
-    for each in spent:
+    for _, each in spent:
         if Relation(each.relation) is not guarantee.relation or (each.unit is None) != by_row:
             return [], None
-    before = [(each.epsilon, each.delta) for each in spent]
+    before = [(each.epsilon, each.delta) for _, each in spent]
     epsilon, delta = map(sum, zip((guarantee.epsilon, guarantee.delta), *before, strict=True))
     return before, (epsilon, delta)
 
 
-def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | None) -> str:
+def _summary(guarantee: Guarantee, spent: Costs, total: tuple[float, float] | None) -> str:
     """State the guarantee in a sentence, with the cost of estimating the schema."""
     if not guarantee.private:
         return "No privacy is promised: a baseline for comparison on public data only."
     subject, verb = "This model", "is"
     if total is not None:
-        steps = any(isinstance(each, _StepBefore) for each in spent)
+        steps = any(name != sections.ESTIMATED for name, _ in spent)
         other = "steps before it" if steps else "schema that was estimated for it"
         subject, verb = f"This model and the {other}", "are together"
     if not guarantee.secure:
@@ -271,14 +255,12 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
     promise = budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
     sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
     if spent and total is None:
-        each = "; ".join(
-            f"{budget_text(item.epsilon, item.delta)} for {_neighbours_of(item)}" for item in spent
-        )
-        first = " and ".join(dict.fromkeys(label(item) for item in spent))
-        sentence += f" {first} cost more, under another relation or unit: {each}."
+        texts = []
+        for _, each in spent:
+            protected = Relation(each.relation).text
+            if each.unit is not None:
+                protected = protected.replace("row", "person with all of their rows", 1)
+            texts.append(f"{budget_text(each.epsilon, each.delta)} for {protected}")
+        first = " and ".join(dict.fromkeys(name for name, _ in spent))
+        sentence += f" {first} cost more, under another relation or unit: {'; '.join(texts)}."
     return sentence
-
-
-def _neighbours_of(spent: Any) -> str:
-    text = Relation(spent.relation).text
-    return text if spent.unit is None else text.replace("row", "person with all of their rows", 1)

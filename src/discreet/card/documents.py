@@ -161,8 +161,7 @@ def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _description(card: Card, facts: Mapping[str, str]) -> str:
-    model = _table(card, "model")
-    kind, data = model.get("Kind", "linear model"), facts["Data set"]
+    kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
     of = "" if data == "not named" else f" of {data}"
     return f"A differentially private {kind}{of}, fitted to {facts['Number of units']}."
 
@@ -247,12 +246,7 @@ class Point:
 
 def points(card: Card) -> tuple[Point, ...]:
     """Assess a model by its card, point by point."""
-    return (
-        *_promise(card),
-        *_algorithms(card),
-        *_implementation(card),
-        *_surroundings(),
-    )
+    return (*_promise(card), *_algorithms(card), *_implementation(card), *_surroundings())
 
 
 def assessment(card: Card) -> Card:
@@ -359,22 +353,13 @@ def _implementation(card: Card) -> Iterator[Point]:
 
 def _surroundings() -> Iterator[Point]:
     level = "surroundings"
-    yield Point(
-        level,
-        "The trust model is stated",
-        MET,
-        "Central: whoever runs the fit sees the rows and is trusted. The model alone leaves.",
-    )
-    for question, text in (
-        ("Access to the rows is controlled", "Rows, backups, logs of other programs, workers."),
-        (
-            "The released model is what was fitted",
-            "The model file has a checksum; keep its ledger.",
-        ),
-        ("Predictions are handled like rows", "A prediction reveals something about its own row."),
-        (
-            "Data collection was limited",
-            "Which data exist at all, for how long, with what consent.",
-        ),
-    ):
-        yield Point(level, question, OUTSIDE, text)
+    text = "Central: whoever runs the fit sees the rows and is trusted. The model alone leaves."
+    yield Point(level, "The trust model is stated", MET, text)
+    text = "Rows, backups, logs of other programs, workers."
+    yield Point(level, "Access to the rows is controlled", OUTSIDE, text)
+    text = "The model file has a checksum; keep its ledger."
+    yield Point(level, "The released model is what was fitted", OUTSIDE, text)
+    text = "A prediction reveals something about its own row."
+    yield Point(level, "Predictions are handled like rows", OUTSIDE, text)
+    text = "Which data exist at all, for how long, with what consent."
+    yield Point(level, "Data collection was limited", OUTSIDE, text)

@@ -86,7 +86,7 @@ def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
     for entry in [each for each in entries if each.name == asked] or entries:
         problem = _add_entry(app, entry)
         if problem is not None and entry.name == asked:
-            raise Problem(Exit.UNEXPECTED, problem)
+            raise Problem(problem, Exit.UNEXPECTED)
         if problem is not None and "_DISCREET_COMPLETE" not in os.environ:
             screen.one_line_warning(problem)
     return app
@@ -147,7 +147,7 @@ def _logging(file: str | None, arguments: Sequence[str]) -> Iterator[None]:
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or "no such file").lower()
-        raise Problem(Exit.USAGE, f"--log {file}: {reason}. Name a file to write to.") from None
+        raise Problem(f"--log {file}: {reason}. Name a file to write to.") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log, before = logging.getLogger("discreet"), logging.getLogger("discreet").level
     log.addHandler(handler)

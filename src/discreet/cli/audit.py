@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import time
@@ -14,10 +13,11 @@ import typer
 from typer import Argument, Option
 
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import AsJson, Force, check_output
+from discreet.cli.options import AsJson, Force, check_figure
 from discreet.cli.screen import Bar, Screen
 from discreet.cli.targets import DELTA, EPSILON, plan_for
 from discreet.core import Relation
+from discreet.tables.columns import counted
 
 if TYPE_CHECKING:
     from discreet.audit import Attack, Audit
@@ -96,12 +96,15 @@ def audit(
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
-        raise Problem(Exit.USAGE, "Pass --json or --markdown, not both.")
+        raise Problem("Pass --json or --markdown, not both.")
     if not 0.5 <= confidence < 1:
-        raise Problem(Exit.USAGE, f"--confidence must be in [0.5, 1); got {confidence:g}.")
+        raise Problem(f"--confidence must be in [0.5, 1); got {confidence:g}.")
     if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
-        raise Problem(Exit.USAGE, f"--minutes must be a finite number > 0; got {minutes:g}.")
-    _check_figure(figure, force)
+        raise Problem(f"--minutes must be a finite number > 0; got {minutes:g}.")
+    if figure is not None:
+        from discreet.audit.figure import FORMATS
+
+        check_figure(figure, force, endings=FORMATS)
     plan = plan_for(target, epsilon, delta, relation, jobs)
     if plan.note is not None:
         screen.note(plan.note)
@@ -152,9 +155,9 @@ def audit(
         screen.note(f"Figure: {figure}")
     if isinstance(stopped, KeyboardInterrupt):
         raise Problem(
-            Exit.INTERRUPTED,
             f"Interrupted after {len(done)} of {len(plan.attacks)} attacks; the others were not "
             "carried out.",
+            Exit.INTERRUPTED,
         )
     if stopped is not None:
         raise stopped
@@ -225,10 +228,10 @@ def _forecast(
         else:
             weak.append((count, round_up(int(min(needed, 10**12))), needed * rate))
     total = sum(count * rate for count, rate in zip(counts, rates, strict=True)) / _SHARE_OF_TIME
-    parts = [f"{_plural(len(attacks), 'attack')}, about {_duration(total)} in all."]
+    parts = [f"{counted(len(attacks), 'attack')}, about {_duration(total)} in all."]
     if strong:
         parts.append(
-            f"{_plural(len(strong), 'attack')} with {_range([count for count, _ in strong])} "
+            f"{counted(len(strong), 'attack')} with {_range([count for count, _ in strong])} "
             f"trials each can refute a true ε of {max(factor for _, factor in strong):.2g} times "
             "the promised one."
         )
@@ -236,15 +239,11 @@ def _forecast(
         times = dict.fromkeys(_duration(seconds) for seconds in sorted(s for _, _, s in weak))
         shortest, *_, longest = (*times, *times)
         parts.append(
-            f"{_plural(len(weak), 'attack')} with {_range([count for count, _, _ in weak])} trials "
+            f"{counted(len(weak), 'attack')} with {_range([count for count, _, _ in weak])} trials "
             f"each will be too weak to tell: {_range([needed for _, needed, _ in weak])} trials "
             f"are needed, which take {shortest} to {longest} each. A larger --delta needs fewer."
         )
     return " ".join(parts)
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -299,20 +298,6 @@ def _seconds_per_run(attack: Attack, most: float) -> float:
             return min(duration, before) / batch
         else:
             before = duration
-
-
-def _check_figure(figure: Path | None, force: bool) -> None:
-    if figure is None:
-        return
-    from discreet.audit.figure import FORMATS
-
-    if figure.suffix.lower() not in FORMATS:
-        raise Problem(
-            Exit.USAGE, f"--figure {figure}: the name must end with {', '.join(FORMATS)}."
-        )
-    if importlib.util.find_spec("matplotlib") is None:
-        raise Problem(Exit.USAGE, '--figure needs matplotlib: pip install "discreet[report]".')
-    check_output(figure, force, option="--figure")
 
 
 def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:

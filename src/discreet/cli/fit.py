@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 import os
 import time
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from discreet.cli import options
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import Problem
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
@@ -122,30 +121,26 @@ def fit(
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)
     if table.target is None:
-        raise Problem(Exit.USAGE, f"{schema} names no target: pass --target COLUMN.")
+        raise Problem(f"{schema} names no target: pass --target COLUMN.")
     table = options.with_unit(table, unit)
     if table.spent is not None and table.spent.relation != relation:
         raise Problem(
-            Exit.USAGE,
             f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "
-            f"add up only under the same relation. Pass --relation {table.spent.relation}.",
+            f"add up only under the same relation. Pass --relation {table.spent.relation}."
         )
     if table.spent is not None and table.spent.unit != table.unit:
         drafted = "rows" if table.spent.unit is None else f"people by {table.spent.unit!r}"
         raise Problem(
-            Exit.USAGE,
             f"{schema} was estimated for {drafted}; its guarantee and the model's add up only for "
-            "the same unit. Draft the schema again with the unit of the fit (--unit).",
+            "the same unit. Draft the schema again with the unit of the fit (--unit)."
         )
     steps: list[Any] = []
     if table.unbounded:
-        steps.append(
-            discreet.Bounds(columns=table.unbounded, share=bounds_share, whole=table.whole)
-        )
-    if centre is not None:
-        steps.append(discreet.Centre(share=centre))
-    if whiten is not None:
-        steps.append(discreet.Whiten(share=whiten))
+        bounded: Any = {"columns": table.unbounded, "whole": table.whole}
+        steps.append(discreet.Bounds(**bounded, share=bounds_share))
+    for step, share in ((discreet.Centre, centre), (discreet.Whiten, whiten)):
+        if share is not None:
+            steps.append(step(share=share))
     model = _estimator(
         table,
         loss,
@@ -230,9 +225,9 @@ def _estimator(
     import discreet
 
     if loss is not None and loss not in LOSSES:
-        raise Problem(Exit.USAGE, f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
+        raise Problem(f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
     if quantile is not None and loss != "quantile":
-        raise Problem(Exit.USAGE, "--quantile is for --loss quantile.")
+        raise Problem("--quantile is for --loss quantile.")
     if table.target.is_classification:
         kind, estimators = "classes", {"logistic": discreet.LogisticRegression}
         estimators |= {
@@ -242,7 +237,7 @@ def _estimator(
         settings["class_weight"] = _class_weight(class_weight, table.target.labels)
     else:
         if class_weight:
-            raise Problem(Exit.USAGE, "--class-weight is for targets with classes.")
+            raise Problem("--class-weight is for targets with classes.")
         kind = "numbers"
         level = 0.5 if quantile is None else quantile
         estimators = {
@@ -257,9 +252,8 @@ def _estimator(
     if chosen in estimators:
         return estimators[chosen](**settings)
     raise Problem(
-        Exit.USAGE,
         f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
-        "discreet fit --help.",
+        "discreet fit --help."
     )
 
 
@@ -276,9 +270,8 @@ def _class_weight(given: list[str] | None, labels: tuple[str, ...]) -> Any:
             equals, weight = "", 0.0
         if not equals or label not in labels or not 0 <= weight < math.inf:
             raise Problem(
-                Exit.USAGE,
                 f"--class-weight {text!r} must be LABEL=NUMBER, with a number of at least 0 and "
-                f"one of the labels {', '.join(map(repr, labels))}; or balanced, alone.",
+                f"one of the labels {', '.join(map(repr, labels))}; or balanced, alone."
             )
         weights[labels.index(label)] = weight
     return weights
@@ -311,24 +304,11 @@ def plan(
     Example: discreet plan --rows 20000 --columns 20 --epsilon 1 --figure plan.png
     """
     screen = Screen(as_json=as_json)
-    if figure is not None:
-        options.check_output(figure, force, option="--figure")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise Problem(Exit.USAGE, "--figure needs matplotlib: pip install 'discreet[report]'.")
-        if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise Problem(Exit.USAGE, f"--figure {figure}: name it .png, .svg or .pdf.")
-    from discreet.tuning.plan import GRID
-    from discreet.tuning.plan import plan as make
+    options.check_figure(figure, force)
+    from discreet.tuning import plan as planning
 
-    made = make(
-        rows,
-        columns,
-        epsilon or GRID,
-        delta=delta,
-        relation=relation,
-        task=str(task),
-        repeats=repeats,
-    )
+    settings: Any = {"delta": delta, "relation": relation, "task": str(task), "repeats": repeats}
+    made = planning.plan(rows, columns, epsilon or planning.GRID, **settings)
     if figure is not None:
         made.plot().savefig(figure, dpi=150)
     screen.result(made.to_dict(), str(made))

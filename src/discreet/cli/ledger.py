@@ -154,7 +154,7 @@ def verify(
     """
     found = options.open_ledger(ledger).verify(key or ())
     if not found.ok:
-        raise Problem(Exit.LEDGER, str(found))
+        raise Problem(str(found), Exit.LEDGER)
     data = {"ok": True, "events": found.events, "signed": found.signed, "head": found.head}
     Screen(as_json=as_json).result(data | {"notes": list(found.notes)}, str(found))
 
@@ -220,21 +220,17 @@ def export(
 
     Example: discreet ledger export --ledger visits.sqlite --to postgresql://server/budgets
     """
-    from discreet.files import replacing
-
     options.check_output(output, force)
     screen, found = Screen(as_json=as_json), options.open_ledger(ledger)
     if to is not None:
         moved = found.move_to(to)
         screen.result({"moved": repr(moved)}, f"Moved to {moved!r}; the old ledger is closed.")
         return
-    lines = (json.dumps(event, ensure_ascii=True) + "\n" for event in found.events())
+    lines = "".join(json.dumps(event, ensure_ascii=True) + "\n" for event in found.events())
     if output is None:
-        sys.stdout.writelines(lines)
-        return
-    with replacing(output) as stream:
-        stream.writelines(lines)
-    screen.result({"events": str(output)}, f"Events: {output}")
+        sys.stdout.write(lines)
+    else:
+        screen.save(output, lines, "events", "Events")
 
 
 _SUMMARY = ("dataset", "unit", "relation", "limit", "entries", "spent", "remaining")

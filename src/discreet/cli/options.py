@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -116,21 +117,15 @@ def connected(engine: str | None) -> Iterator[bool]:
         return
     kind, _, address = engine.partition("://")
     if kind != "dask" or not address:
-        raise Problem(
-            Exit.USAGE, f"--engine must be dask://HOST:PORT or dask://local; got {engine!r}."
-        )
+        raise Problem(f"--engine must be dask://HOST:PORT or dask://local; got {engine!r}.")
     try:
         from distributed import Client
     except ImportError:
-        raise Problem(
-            Exit.USAGE, "--engine needs Dask: pip install 'discreet[dask]', workers too."
-        ) from None
+        raise Problem("--engine needs Dask: pip install 'discreet[dask]', workers too.") from None
     try:
         client = Client() if address == "local" else Client(f"tcp://{address}", timeout=10)
     except (OSError, ValueError) as error:
-        raise Problem(
-            Exit.USAGE, f"no Dask scheduler answers at {address} ({type(error).__name__})."
-        ) from None
+        raise Problem(f"no Dask scheduler answers at {address} ({type(error).__name__}).") from None
     with client:
         yield True
 
@@ -158,7 +153,25 @@ def check_output(
     elif output.exists() and not force:
         problem = f"{output} exists; pass --force to replace it."
     if problem is not None:
-        raise Problem(Exit.USAGE, problem)
+        raise Problem(problem)
+
+
+def check_figure(
+    figure: Path | None,
+    force: bool,
+    *inputs: Path,
+    option: str = "--figure",
+    endings: Sequence[str] = (".png", ".svg", ".pdf"),
+) -> None:
+    """Refuse a figure that cannot be drawn or written, before any work is done."""
+    if figure is None:
+        return
+    if figure.suffix.lower() not in endings:
+        text = f"{option} {figure}: the name must end with {', '.join(endings)}."
+        raise Problem(text)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise Problem(f'{option} needs matplotlib: pip install "discreet[report]".')
+    check_output(figure, force, *inputs, option=option)
 
 
 def _configured(start: Path) -> dict[str, str]:
@@ -173,9 +186,9 @@ def _configured(start: Path) -> dict[str, str]:
         try:
             found = tomllib.loads(file.read_text("utf-8")).get("ledger", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise Problem(Exit.USAGE, f"{file} is not TOML: {error}.") from None
+            raise Problem(f"{file} is not TOML: {error}.") from None
         if not all(isinstance(found.get(name, ""), str) for name in ("path", "dataset")):
-            raise Problem(Exit.USAGE, f"{file}: path and dataset of [ledger] must be texts.")
+            raise Problem(f"{file}: path and dataset of [ledger] must be texts.")
         if "path" in found and "://" not in found["path"]:
             found["path"] = os.fspath(parent / found["path"])
         return dict(found)
@@ -189,7 +202,6 @@ def open_ledger(place: str | None, signing_key: Path | None = None) -> Any:
     place = place or _configured(Path()).get("path")
     if place is None:
         raise Problem(
-            Exit.USAGE,
             "name a ledger: --ledger FILE, DISCREET_LEDGER, or a discreet.toml with [ledger] and "
             'path = "…".',
         )
@@ -209,14 +221,14 @@ def find_dataset(
     place, name = place or settings.get("path"), name or settings.get("dataset")
     if place is None:
         if name or blocks or purpose:
-            raise Problem(Exit.USAGE, "--dataset, --block and --purpose need --ledger FILE.")
+            raise Problem("--dataset, --block and --purpose need --ledger FILE.")
         return None
     ledger = Ledger(place)
     if name is None:
         found = ledger.list()
         if len(found) != 1:
             known = ", ".join(repr(each.name) for each in found) or "none"
-            raise Problem(Exit.USAGE, f"name the data set with --dataset. {place} has: {known}.")
+            raise Problem(f"name the data set with --dataset. {place} has: {known}.")
         name = found[0].name
     dataset = in_blocks(ledger.open(name), blocks)
     return dataset.noting(purpose=purpose) if purpose else dataset
@@ -240,7 +252,7 @@ def pairs(option: str, given: list[str] | None, form: str) -> dict[str, str]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not (name.strip() and equals and value.strip()):
-            raise Problem(Exit.USAGE, f"{option} {text!r} must be {form}.")
+            raise Problem(f"{option} {text!r} must be {form}.")
         found[name.strip()] = value.strip()
     return found
 
@@ -257,7 +269,7 @@ def with_unit(schema: Any, unit: str | None) -> Any:
     try:
         return schema.with_unit(unit)
     except ValueError as error:
-        raise Problem(Exit.USAGE, f"--unit: {error}") from None
+        raise Problem(f"--unit: {error}") from None
 
 
 def at_threshold(estimator: Any, threshold: float | None) -> Any:
@@ -267,9 +279,9 @@ def at_threshold(estimator: Any, threshold: float | None) -> Any:
     if threshold is None:
         return estimator
     if not 0 < threshold < 1:
-        raise Problem(Exit.USAGE, f"--threshold must be between 0 and 1; got {threshold:g}.")
+        raise Problem(f"--threshold must be between 0 and 1; got {threshold:g}.")
     if not isinstance(estimator, LogisticRegression) or len(estimator.classes_) != 2:
-        raise Problem(Exit.USAGE, "--threshold is for logistic models of two classes.")
+        raise Problem("--threshold is for logistic models of two classes.")
     shifted = copy.copy(estimator)
     shifted.intercept_ = estimator.intercept_ - estimator.link_.score(threshold)
     return shifted
@@ -290,8 +302,8 @@ def load_table_model(path: Path) -> tuple[Any, Any]:
     encoder, estimator = load_model(path)
     if encoder is None:
         raise Problem(
-            Exit.MODEL,
             f"{path} holds a model without a schema, so it cannot read files. Load it in Python "
             "with discreet.load and give it the encoded rows.",
+            Exit.MODEL,
         )
     return encoder, estimator

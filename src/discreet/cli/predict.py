@@ -20,6 +20,7 @@ from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen
 from discreet.core import Budget, Relation
+from discreet.files import replacing
 from discreet.statement import neighbours
 
 _EXACT = (
@@ -51,14 +52,12 @@ def predict(
 
     Example: discreet predict visits.json new.csv --output predicted.csv
     """
-    from discreet.files import replacing
-
     screen = Screen(as_json=as_json)
     options.check_output(output, force, model, *files)
     encoder, estimator = options.load_table_model(model)
     if probabilities and not hasattr(estimator, "predict_proba"):
         kind = type(estimator).__name__
-        raise Problem(Exit.USAGE, f"a {kind} has no probabilities; leave out --probabilities.")
+        raise Problem(f"a {kind} has no probabilities; leave out --probabilities.")
     decided = options.at_threshold(estimator, threshold)
     extra = [] if id_column is None else [id_column]
     names = [*extra, "prediction"]
@@ -129,15 +128,14 @@ def evaluate(
     schema = options.with_unit(options.with_extra(encoder.schema, ignore_extra), unit)
     options.at_threshold(estimator, threshold)  # refuses what has no probabilities
     if schema.target is None:
-        raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
+        raise Problem(f"{model} does not know which column it predicts.", Exit.MODEL)
     charged = None
     if budget is not None:
         charged = options.find_dataset(ledger, dataset, files, block, purpose)
     elif ledger or dataset:
         raise Problem(
-            Exit.USAGE,
             "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
-            "counted. Pass --epsilon.",
+            "counted. Pass --epsilon."
         )
     with screen.bar(f"reading {options.name_of(files)}") as bar:
         places: Any = {"memory": memory, "folder": temp_folder}

@@ -11,9 +11,10 @@ import typer
 from typer import Argument, Option
 
 from discreet.cli import options
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import Problem
 from discreet.cli.screen import Screen
 from discreet.core import Relation
+from discreet.files import replacing
 
 app = typer.Typer(
     help="Write and check a schema: the public bounds, categories and target of a table.",
@@ -94,7 +95,6 @@ def draft(
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
     from discreet import tables
-    from discreet.files import replacing
     from discreet.tables.hints import may_be_unit
     from discreet.tables.sources import source
 
@@ -109,13 +109,17 @@ def draft(
         "names": None if names is None else names.split(","),
         "missing": missing or (),
         "kinds": options.pairs("--kind", kind, "COLUMN=KIND"),
-        "prefixes": _numbers(options.pairs("--prefix", prefix, "COLUMN=NUMBER")),
+        "prefixes": options.pairs("--prefix", prefix, "COLUMN=NUMBER"),
     }
+    for name, text in form["prefixes"].items():
+        if not text.isdecimal():
+            raise Problem(f"--prefix {name}={text}: {text!r} is not a whole number.")
+        form["prefixes"][name] = int(text)
     spent = None
     if epsilon is None:
         text = tables.draft(files, names_only=names_only, **form)
     elif names_only:
-        raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
+        raise Problem("--names-only and --epsilon exclude each other.")
     else:
         form |= {"task": task and task.value, "coverage": coverage}
         form["ledger"] = options.find_dataset(ledger, dataset, files, block, purpose)
@@ -147,13 +151,6 @@ def draft(
     if names is None and header is not False and not source(files).names:
         text += "\nThe names of its columns were taken from the first line of the file, as public."
     screen.result({"schema": str(output), "spent": cost}, text)
-
-
-def _numbers(given: dict[str, str]) -> dict[str, int]:
-    for name, text in given.items():
-        if not text.isdecimal():
-            raise Problem(Exit.USAGE, f"--prefix {name}={text}: {text!r} is not a whole number.")
-    return {name: int(text) for name, text in given.items()}
 
 
 @app.command()

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import Progress, TimeElapsedColumn
 
-import discreet.log  # noqa: F401  # without a --log nothing is shown
+from discreet.files import replacing
 
 _LOG = logging.getLogger("discreet.command")
 _quiet = False
@@ -47,6 +48,12 @@ class Screen:
             sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         else:
             self.out.print(shown)
+
+    def save(self, path: Path, text: str, key: str, name: str) -> None:
+        """Write a file as a whole, and report it by a key for machines and a name for people."""
+        with replacing(path) as stream:
+            stream.write(text)
+        self.result({key: str(path)}, f"{name}: {path}")
 
     def _json_line(self, data: dict[str, Any]) -> None:
         sys.stderr.write(json.dumps(data, ensure_ascii=False) + "\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.exits import Exit, Problem
+from discreet.cli.options import load_model
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
 
@@ -62,36 +63,31 @@ def plan_for(
         except PrivacyError as error:
             left_out[str(getattr(subject, "name", subject))] = str(error)
     if not found:
-        raise Problem(Exit.PRIVACY, " ".join(left_out.values()))
+        raise Problem(" ".join(left_out.values()), Exit.PRIVACY)
     if target == "all":  # all pairs of tables would take a day
         found = most_telling(found)
     return Plan(tuple(found), epsilon, delta, left_out)
 
 
 def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
-    from sklearn.pipeline import Pipeline
-
-    from discreet import load
     from discreet.audit.cases import attacks
     from discreet.audit.pairs import two_steps
 
     path = Path(target)
     if not path.exists():
-        raise Problem(Exit.USAGE, _unknown(target))
+        raise Problem(_unknown(target))
     if given:
-        text = f"{target} states its own guarantee; leave out {', '.join(given)}."
-        raise Problem(Exit.USAGE, text)
-    loaded = load(path)
-    estimator = loaded[-1] if isinstance(loaded, Pipeline) else loaded
+        raise Problem(f"{target} states its own guarantee; leave out {', '.join(given)}.")
+    _, estimator = load_model(path)
     promise = estimator.guarantee_
     if not (promise.private and promise.secure):
         why = "it was fitted with a fixed seed" if promise.private else "it is not private"
-        raise Problem(Exit.USAGE, f"{target} has no guarantee that could be refuted: {why}.")
+        raise Problem(f"{target} has no guarantee that could be refuted: {why}.")
     estimator.check_settings()  # raises if the solver is not installed
     small = _for_small_tables(estimator)
     found = attacks(small, epsilon=promise.epsilon, delta=promise.delta, jobs=jobs)
     if not found:
-        raise Problem(Exit.PRIVACY, f"No attack on the settings of {target} is known.")
+        raise Problem(f"No attack on the settings of {target} is known.", Exit.PRIVACY)
     note = (
         f"The audit of {target} uses its settings (solver, budget, relation, loss, penalty and "
         "bounds) on small worst-case tables. It uses neither the rows that the model was trained "
