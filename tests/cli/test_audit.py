@@ -18,8 +18,8 @@ import discreet
 from discreet.audit import Attack
 from discreet.cli import audit as command
 from discreet.cli.app import run
+from discreet.cli.audit import plan_for
 from discreet.cli.exits import Exit
-from discreet.cli.targets import plan_for
 from discreet.errors import NotSupported
 
 SUBJECTS = ("auto", "gd", "gd: stopping time", "leaky", "picky")
@@ -248,8 +248,8 @@ def test_markdown_is_a_table_and_the_summary(asked, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["leeky"], Exit.USAGE, "Did you mean leaky?"),
-        (["zzz"], Exit.USAGE, "Known names: auto, gd"),
+        (["leeky"], Exit.USAGE, "did you mean 'leaky'?"),
+        (["zzz"], Exit.USAGE, "known: 'auto', 'gd'"),
         (["models/none.json"], Exit.USAGE, "no such model file"),
         (["nonprivate"], Exit.USAGE, "has no guarantee"),
         (["gd", "--epsilon", "-1"], Exit.USAGE, "epsilon must be a finite number"),

@@ -32,24 +32,10 @@ class Risk:
 class Card:
     """A privacy card as plain data; ``print`` shows it as text.
 
-    Attributes
-    ----------
-    title, summary
-        Its title, and the guarantee in one sentence.
-    banner
-        The reason why nothing is promised, if so; else empty.
-    guarantee
-        The guarantee of the fit.
-    risks, curve
-        Bounds on attacks at the rates of `discreet.card.risk.RATES`, and the same bound as a curve:
-        (false-positive rate, largest true-positive rate).
-    total
-        (ε, δ) of the fit and of estimating the schema together; None if no schema was estimated,
-        or if it was under another relation.
-    warnings
-        What a reader should know before trusting the promise, one sentence each.
-    sections
-        The whole text.
+    ``summary`` is the guarantee in one sentence, ``banner`` the reason why nothing is promised, if
+    so. ``risks`` and ``curve`` bound attacks at the rates of `discreet.card.risk.RATES` and at many
+    others. ``total`` is (ε, δ) of the fit and of estimating the schema together; None if no schema
+    was estimated, or if it was under another relation. ``sections`` hold the whole text.
     """
 
     title: str
@@ -107,21 +93,16 @@ def card(
     subject : fitted model, fitted pipeline or Guarantee
         The model, a pipeline that ends in it, or the guarantee alone (``model.guarantee_``).
     model : estimator, optional
-        The fitted model or pipeline, if ``subject`` is a guarantee. Its kind and settings are
-        shown, none of its weights.
+        The fitted model or pipeline, if ``subject`` is a guarantee. No weight is shown.
     schema : Schema, optional
-        The schema of the table, if it is not part of the pipeline: what it declares public, and
-        what estimating it has spent.
-    title : str, optional
-        Name of the model in the title.
+        The schema of the table, if it is not part of the pipeline.
+    title, date : str, optional
+        Name of the model in the title, and date of the card; today by default.
     dataset, owner, purpose : str
         Name of the data set, who is responsible for it, and what the model is for. By default
         those of the schema (``[about]``); the ledger's name of the data set if there is none.
-    date : str
-        Date of the card; today by default.
     ledger : Dataset, optional
-        The data set of the ledger that counts the releases; by default the model's own. Its
-        history is shown: this release, all releases so far, and what remains.
+        The data set of the ledger, whose history is shown; by default the model's own.
     sha256 : str, optional
         Hash of the model file, by which the ledger knows its entry.
 

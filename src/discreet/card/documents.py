@@ -68,11 +68,13 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     guarantee, facts = card.guarantee, _table(card, "facts")
     if not (guarantee.private and guarantee.secure):
         raise ValueError("a registry record is for a private model; this one promises nothing.")
+    kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
+    of, size = "" if data == "not named" else f" of {data}", facts["Number of units"]
     known = {
         "name": facts["Model"] if facts["Model"] != "not named" else "",
         "data_curators": facts["Owner"],
         "intended_use": facts["Purpose"],
-        "description": _description(card, facts),
+        "description": f"A differentially private {kind}{of}, fitted to {size}.",
         "publication_date": datetime.date.today().isoformat(),
     }
     given = {name: text for name, text in known.items() if text.strip("_")}
@@ -160,12 +162,6 @@ def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
 
-def _description(card: Card, facts: Mapping[str, str]) -> str:
-    kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
-    of = "" if data == "not named" else f" of {data}"
-    return f"A differentially private {kind}{of}, fitted to {facts['Number of units']}."
-
-
 def _section(card: Card, name: str) -> Any:
     return next((section for section in card.sections if section.name == name), None)
 
@@ -213,16 +209,11 @@ def _yaml(data: Mapping[str, Any], indent: str) -> list[str]:
             folded = textwrap.wrap(plain, width, break_long_words=False, break_on_hyphens=False)
             lines += [f"{indent}  {line}" for line in folded]
         else:
-            lines.append(f"{indent}{key}: {_scalar(value)}")
+            text = json.dumps(value, ensure_ascii=False)
+            if isinstance(value, float) and "." not in text:
+                text = text.replace("e", ".0e")  # YAML 1.1 takes 1e-06 for a text
+            lines.append(f"{indent}{key}: {text}")
     return lines
-
-
-def _scalar(value: Any) -> str:
-    """Write a text or number; YAML 1.1 takes 1e-06 for a text, so it becomes 1.0e-06."""
-    text = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, float) and "e" in text and "." not in text:
-        return text.replace("e", ".0e")
-    return text
 
 
 MET, NOT_MET, OUTSIDE = "met", "not met", "outside our control"

@@ -146,22 +146,19 @@ def promise(
         (f"δ (slack){of_fit}", f"{guarantee.delta:.6g}" if private else "not promised"),
     ]
     if holds:
-        rows.append(("Strength", _strength(total[0] if total else guarantee.epsilon)))
+        epsilon = total[0] if total else guarantee.epsilon
+        strength = "strong, by the usual rule of thumb (ε up to 1)"
+        if epsilon > 1:
+            strength = f"moderate, by the usual rule of thumb (ε up to {LARGE_EPSILON:g})"
+        if epsilon > LARGE_EPSILON:
+            strength = f"weak, by the usual rule of thumb (ε above {LARGE_EPSILON:g})"
+        rows.append(("Strength", strength))  # Ponomareva et al. 2023
     rows.append(("Composition", MEASURES[guarantee.measure]))
     totals = (("Total ρ", guarantee.rho), ("Total μ", guarantee.mu))
     rows += [(name, f"{value:.6g}") for name, value in totals if value is not None]
     rows.append(("Noise", guarantee.numeric if guarantee.private else "none"))
     text = (Paragraph(summary), *([Paragraph(group)] if group else []))
     return Section("promise", "What is promised", (*text, Table(("", ""), tuple(rows))))
-
-
-def _strength(epsilon: float) -> str:
-    """Return the strength of an ε by the usual rule of thumb (Ponomareva et al. 2023)."""
-    if epsilon <= 1:
-        return "strong, by the usual rule of thumb (ε up to 1)"
-    if epsilon <= LARGE_EPSILON:
-        return f"moderate, by the usual rule of thumb (ε up to {LARGE_EPSILON:g})"
-    return f"weak, by the usual rule of thumb (ε above {LARGE_EPSILON:g})"
 
 
 def risk_bounds(

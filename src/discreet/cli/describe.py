@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from typer import Argument, Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.screen import Screen
+from discreet.cli.screen import Screen, table
 from discreet.files import replacing
 from discreet.page import document
 
@@ -198,14 +197,14 @@ def _show_coefficients(
     screen: Screen, estimator: Any, schema: Any, form: Form, output: Path | None
 ) -> None:
     """Show the table of coefficients, or write it as text or HTML."""
-    table = estimator.summary(names=None if schema is None else schema.feature_names)
-    text = str(table)
+    made = estimator.summary(names=None if schema is None else schema.feature_names)
+    text = str(made)
     if form is Form.HTML:
-        text = document(table.title, table._repr_html_(), style="body{margin:2rem}")
+        text = document(made.title, made._repr_html_(), style="body{margin:2rem}")
     elif form is Form.MARKDOWN:
-        text = f"```text\n{table}\n```\n"
+        text = f"```text\n{made}\n```\n"
     if output is None:
-        screen.result(table.to_dict(), text)
+        screen.result(made.to_dict(), text)
     else:
         screen.save(output, f"{text}\n", "coefficients", "Coefficients")
 
@@ -229,23 +228,22 @@ def solvers(
         described = describe(name)
         screen.result(_plain(described), str(described))
         return
-    table = Table(title="Solvers (describe one with: discreet solvers NAME)")
-    for heading in ("name", "method", "relations", "budgets", "losses"):
-        table.add_column(heading, no_wrap=heading == "name")
-    listed = []
+    listed, rows = [], []
     for each in names():
         described = describe(each)
         listed.append({**_plain(described), "name": each, "method": described.name})
+        row: tuple[str, ...] = (each, described.summary, "NOT PRIVATE", "none", described.losses)
         if each == "auto":
-            table.add_row(each, "Chooses a preparation and a solver by public numbers (default).")
+            row = (each, "Chooses a preparation and a solver by public numbers (default).")
         elif each != described.name:
-            table.add_row(each, f"Another name of {described.name}.")
+            row = (each, f"Another name of {described.name}.")
         elif described.private:
             relations = ", ".join(described.relations)
-            table.add_row(each, described.summary, relations, described.budgets, described.losses)
-        else:
-            table.add_row(each, described.summary, "NOT PRIVATE", "none", described.losses)
-    screen.result(listed, table)
+            row = (each, described.summary, relations, described.budgets, described.losses)
+        rows.append(row)
+    header = ("name", "method", "relations", "budgets", "losses")
+    title = "Solvers (describe one with: discreet solvers NAME)"
+    screen.result(listed, table(title, header, rows, numbers=False))
 
 
 def _plain(described: object) -> dict[str, object]:

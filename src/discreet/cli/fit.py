@@ -85,9 +85,6 @@ def fit(
     whiten: Annotated[
         float | None, Option(help="Share of the budget for a private whitening.")
     ] = None,
-    bounds_share: Annotated[
-        float, Option(help='Share of the budget for columns with bounds = "private", if any.')
-    ] = 0.1,
     ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
@@ -136,8 +133,7 @@ def fit(
         )
     steps: list[Any] = []
     if table.unbounded:
-        bounded: Any = {"columns": table.unbounded, "whole": table.whole}
-        steps.append(discreet.Bounds(**bounded, share=bounds_share))
+        steps.append(discreet.Bounds(columns=table.unbounded, whole=table.whole))
     for step, share in ((discreet.Centre, centre), (discreet.Whiten, whiten)):
         if share is not None:
             steps.append(step(share=share))

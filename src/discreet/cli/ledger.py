@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from typer import Argument, Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.screen import Screen
+from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
 
 app = typer.Typer(
@@ -189,7 +188,7 @@ def add(
     Example: discreet ledger add visits --ledger visits.sqlite --gaussian 20 --sensitivity 1
     """
     found = options.open_ledger(ledger, signing_key).open(dataset)
-    found = options.in_blocks(found, block).noting(purpose=purpose)
+    found = (found.in_blocks(*block) if block else found).noting(purpose=purpose)
     entry = found.add(
         planned=planned,
         relation=relation,
@@ -243,18 +242,13 @@ def _table(
     screen: Screen, rows: Iterable[dict[str, Any]], columns: tuple[str, ...], title: str
 ) -> None:
     rows = list(rows)
-    table = Table(title=title)
     used = [c for c in columns if c != "blocks" or any(row.get(c) for row in rows)]
-    for column in used:
-        table.add_column({"epsilon": "ε", "delta": "δ"}.get(column, column))
-    for row in rows:
-        table.add_row(*(_cell(column, row.get(column)) for column in used))
-    screen.result(rows, table)
+    header = [{"epsilon": "ε", "delta": "δ"}.get(column, column) for column in used]
+    cells = [[_cell(column, row.get(column)) for column in used] for row in rows]
+    screen.result(rows, table(title, header, cells, numbers=False))
 
 
 def _cell(column: str, value: Any) -> str:
-    from rich.markup import escape
-
     if value is None:
         return "–"
     if column == "limit":
@@ -263,4 +257,4 @@ def _cell(column: str, value: Any) -> str:
         return str(value)[:19].replace("T", " ")
     if isinstance(value, float):
         return f"{value:.4g}"
-    return escape(", ".join(value) if isinstance(value, list) else str(value))
+    return ", ".join(value) if isinstance(value, list) else str(value)

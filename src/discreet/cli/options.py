@@ -230,13 +230,9 @@ def find_dataset(
             known = ", ".join(repr(each.name) for each in found) or "none"
             raise Problem(f"name the data set with --dataset. {place} has: {known}.")
         name = found[0].name
-    dataset = in_blocks(ledger.open(name), blocks)
+    dataset = ledger.open(name)
+    dataset = dataset.in_blocks(*blocks) if blocks else dataset
     return dataset.noting(purpose=purpose) if purpose else dataset
-
-
-def in_blocks(dataset: Any, blocks: list[str] | None) -> Any:
-    """Return a handle to blocks of a data set, if any are named."""
-    return dataset.in_blocks(*blocks) if blocks else dataset
 
 
 def complete_solvers(incomplete: str) -> list[str]:

@@ -12,13 +12,12 @@ from typing import Annotated, Any
 
 import numpy as np
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
 from typer import Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.screen import Screen
+from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
 from discreet.files import replacing
 from discreet.statement import neighbours
@@ -183,17 +182,9 @@ class _Found:
 
     def table(self, title: str) -> Table:
         """Return the measures as a table, with the noise of each if it is known."""
-        table = Table(title=title, show_header=bool(self.deviations), title_justify="left")
-        table.add_column("measure")
-        table.add_column("value", justify="right")
-        if self.deviations:
-            table.add_column("± noise", justify="right")
-        for name, value in self.measures.items():
-            row = [name, format(value, self.form)]
-            if self.deviations:
-                row.append(format(self.deviations[name], self.form))
-            table.add_row(*row)
-        return table
+        columns = (self.measures, self.deviations) if self.deviations else (self.measures,)
+        rows = [(n, *(format(each[n], self.form) for each in columns)) for n in self.measures]
+        return table(title, ("measure", "value", "± noise")[: 1 + len(columns)], rows)
 
 
 def _score(
@@ -239,21 +230,16 @@ def _score(
 
 
 def _matrix(scores: Any) -> Table:
-    table = Table(title="Confusion matrix", title_justify="left")
-    table.add_column("true \\ predicted")
-    for label in scores.labels:
-        table.add_column(escape(str(label)), justify="right")
-    for label, row in zip(scores.labels, scores.counts, strict=True):
-        table.add_row(escape(str(label)), *(f"{count:,.0f}" for count in row))
-    return table
+    labels = list(map(str, scores.labels))
+    counts = ([f"{count:,.0f}" for count in row] for row in scores.counts)
+    rows = [(label, *row) for label, row in zip(labels, counts, strict=True)]
+    return table("Confusion matrix", ("true \\ predicted", *labels), rows)
 
 
 def _calibration(groups: Any, label: Any) -> Table:
-    title = f"Calibration: probability of {escape(str(label))}"
-    table = Table(title=title, title_justify="left")
-    for name in ("from", "to", "predicted", "observed", "number"):
-        table.add_column(name, justify="right")
-    for each in groups:
-        ends = (each.low, each.high, each.predicted, each.observed)
-        table.add_row(*(f"{number:.3f}" for number in ends), f"{each.count:,.0f}")
-    return table
+    rows = [
+        (*(f"{x:.3f}" for x in (g.low, g.high, g.predicted, g.observed)), f"{g.count:,.0f}")
+        for g in groups
+    ]
+    header = ("from", "to", "predicted", "observed", "number")
+    return table(f"Calibration: probability of {label}", header, rows)

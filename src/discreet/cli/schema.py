@@ -95,7 +95,7 @@ def draft(
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
     from discreet import tables
-    from discreet.tables.hints import may_be_unit
+    from discreet.tables.columns import may_be_unit
     from discreet.tables.sources import source
 
     screen = Screen(as_json=as_json)

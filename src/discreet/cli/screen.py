@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import Progress, TimeElapsedColumn
+from rich.table import Table
 
 from discreet.files import replacing
 
@@ -29,6 +30,19 @@ def be_quiet(quiet: bool) -> None:
 
 Bar: TypeAlias = Callable[[float], None]
 """A progress bar: shows that this share of the work is done."""
+
+
+def table(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: bool = True
+) -> Table:
+    """Return a table for a terminal; its columns after the first hold ``numbers`` or texts."""
+    made = Table(title=title, title_justify="left")
+    for place, heading in enumerate(header):
+        right = numbers and place > 0
+        made.add_column(escape(heading), justify="right" if right else "left")
+    for row in rows:
+        made.add_row(*(escape(str(cell)) for cell in row))
+    return made
 
 
 class Screen:

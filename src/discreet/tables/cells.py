@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MISSING, UNLISTED = -1, -2  # codes of cells that are missing or not listed
+Made = TypeVar("Made")
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 
 
@@ -35,6 +36,22 @@ def arrow() -> Any:
             'Reading tables needs pyarrow, which is not installed: pip install "discreet[tables]".'
         ) from None
     return pyarrow
+
+
+def guarded(call: Callable[[], Made], problem: str = "") -> Made:
+    """Call a library; the text of its own error could quote a cell."""
+    failed = ""
+    try:
+        return call()
+    except (TableError, MemoryError):
+        raise
+    except Exception as error:
+        failed = type(error).__name__
+    raise TableError(
+        problem
+        or f"cannot be read: the library that holds it failed ({failed}; its text is withheld, "
+        "because it may quote a cell). Save the table as Parquet, and open that."
+    )
 
 
 def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> FloatArray | None:

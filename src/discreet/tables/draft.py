@@ -15,14 +15,21 @@ from typing import Any
 from discreet.core import Budget, Relation
 from discreet.errors import TableError
 from discreet.ledger import Dataset
-from discreet.tables.cells import arrow, as_number, family, number_margin, whole_margin
+from discreet.tables.cells import arrow, as_number, family, guarded, number_margin, whole_margin
 from discreet.tables.columns import (
+    IDENTIFIER,
     Boolean,
     Column,
     Hashed,
+    Hint,
     Ignored,
+    Kind,
     check_texts,
     counted,
+    given_hints,
+    is_code,
+    is_identifier,
+    may_be_unit,
     nearest,
     quoted,
     repeated,
@@ -31,17 +38,8 @@ from discreet.tables.columns import (
 from discreet.tables.csv_files import TextStream
 from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
-from discreet.tables.hints import (
-    IDENTIFIER,
-    Hint,
-    Kind,
-    given_hints,
-    is_code,
-    is_identifier,
-    may_be_unit,
-)
 from discreet.tables.matching import Request, naming
-from discreet.tables.parts import TextPart, guarded
+from discreet.tables.parts import TextPart
 from discreet.tables.reading import batches
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.sources import Source, source
@@ -290,11 +288,9 @@ def draft(
         The column to predict, and the one that says whose row a row is.
     names_only : bool
         Read the names of the columns and nothing else, and leave their kinds to fill in.
-    delimiter : str, optional
-        The character between the cells of a text file. If None, the one of comma, semicolon, tab
-        and bar that gives most fields in the first line.
-    encoding : str, optional
-        The character encoding of a text file; UTF-8 if None.
+    delimiter, encoding : str, optional
+        Form of a text file: by default the one of comma, semicolon, tab and bar that gives most
+        fields in the first line, and UTF-8.
     header : bool, optional
         True if the first line of a text file holds the names of the columns, False if it is a
         record. If None, it is taken for names unless one of them is a number.
@@ -302,11 +298,10 @@ def draft(
         The names of all columns, for a text file without a header; column_1, column_2, … if None.
     missing : sequence of str
         Texts that mean a missing cell, besides the empty one, such as "?".
-    kinds : mapping of str to str, optional
-        Kinds of columns that are known. A column whose name is that of an identifier is proposed as
-        ignored, a code ("icd9", "zip") as categorical.
-    prefixes : mapping of str to int, optional
-        Columns of codes that are grouped by this many first letters.
+    kinds, prefixes : mapping, optional
+        Known kinds of columns, and of columns of codes the number of first letters that group them.
+        By default columns named like identifiers are ignored, those like codes ("icd9", "zip") are
+        categorical.
 
     Privacy
     -------

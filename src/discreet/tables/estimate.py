@@ -36,19 +36,23 @@ from discreet.tables.cells import (
     whole_margin,
 )
 from discreet.tables.columns import (
+    IDENTIFIER,
     MISSING,
     OTHER,
     Boolean,
     Categorical,
     Column,
     Hashed,
+    Hint,
     Ignored,
+    Kind,
     Numeric,
     counted,
+    is_code,
+    is_identifier,
     quoted,
     strip,
 )
-from discreet.tables.hints import IDENTIFIER, Hint, Kind, is_code, is_identifier
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 from discreet.tables.ids import IdCodes, OneRowEach
 from discreet.tables.reading import batches
@@ -106,6 +110,7 @@ class Question:
 class Tally:
     """Exact counts of a column, collected while the file is read."""
 
+    question: Question
     most_texts: int | None
     cells: NDArray[np.int64]
     texts: Counter[str] = field(default_factory=Counter)
@@ -116,10 +121,11 @@ class Tally:
         """Start to count for a question; its limit on texts is drawn with noise."""
         limit = question.limit
         most = None if limit is None else noisy_limit(DISTINCT_LIMIT, limit, noise)
-        return cls(most, np.zeros(2 * edges(question.whole).size + 1, dtype=np.int64))
+        return cls(question, most, np.zeros(2 * edges(question.whole).size + 1, dtype=np.int64))
 
-    def add(self, question: Question, values: Any) -> None:
+    def add(self, values: Any) -> None:
         """Count a block of cells."""
+        question = self.question
         if question.bounds is not None:
             self.cells += cell_counts(lenient_numbers(values), edges(question.whole))
         if question.histogram is not None and not self.given_up:
@@ -128,6 +134,14 @@ class Tally:
             if self.most_texts is not None and len(self.texts) > self.most_texts:
                 self.given_up = True
                 self.texts.clear()
+
+    def release(self, noise: Noise) -> dict[str, float]:
+        """Release the frequent texts and their noisy counts; none if the column was given up."""
+        if self.question.histogram is None or self.given_up:
+            return {}
+        counts = np.array(list(self.texts.values()), dtype=np.int64)
+        released = self.question.histogram.release(list(self.texts), counts, noise)
+        return {text: count for text, count in released.items() if "\x00" not in text}
 
 
 def text_counts(values: Any) -> Iterable[tuple[str, int]]:
@@ -232,13 +246,13 @@ class Estimate:
             schema = found.reading(as_read)
             for batch in _batches(found.source, schema, progress, start, 1.0, people):
                 counted_rows += len(next(iter(batch.values())))
-                for question in questions:
-                    tallies[question.name].add(question, batch[question.name])
+                for name, tally in tallies.items():
+                    tally.add(batch[name])
             n_rows = counted_rows if n_rows is None else n_rows
         n_rows = n_rows or 0
         size = counted(n_rows, "row") if found.unit is None else f"{n_rows:,} people"
         self._warn(questions, n_rows, size)
-        schema = self._schema(found, questions, tallies, n_rows)
+        schema = self._schema(found, tallies, n_rows)
         account.confirm()
         return schema
 
@@ -286,32 +300,25 @@ class Estimate:
                 whole.add(name)
         return kinds, whole, n_rows
 
-    def _schema(
-        self,
-        found: Layout,
-        questions: list[Question],
-        tallies: dict[str, Tally],
-        n_rows: int,
-    ) -> Schema:
+    def _schema(self, found: Layout, tallies: dict[str, Tally], n_rows: int) -> Schema:
         """Release the answers and put them together."""
-        asked = {question.name: question for question in questions}
         columns: dict[str, Column] = {}
         own: Target | None = None
         for name in found.names:
             if name == found.unit:
                 continue
-            if name == found.target and name in asked:
-                own = self._target(asked[name], tallies[name], n_rows)
+            if name == found.target and name in tallies:
+                own = self._target(tallies[name], n_rows)
                 if own is None:
                     columns[name] = Ignored(_NO_CLASSES)
                     warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=4)
-            elif name in asked:
-                columns[name] = self._column(asked[name], tallies[name], n_rows)
+            elif name in tallies:
+                columns[name] = self._column(tallies[name], n_rows)
             else:
                 columns[name] = _unasked(found, name)
         what = [] if found.kinds else ["which columns hold numbers, and whole ones"]
         for field_name, estimated in (("bounds", "bounds"), ("histogram", "categories")):
-            names = [each.name for each in questions if getattr(each, field_name) is not None]
+            names = [n for n, each in tallies.items() if getattr(each.question, field_name)]
             what += [f"{estimated} of {', '.join(names)}"] if names else []
         b, secure = self.budget, self._bits.secure
         spent = Spent(b.epsilon, b.delta, str(b.relation), tuple(what), secure, found.unit)
@@ -322,30 +329,29 @@ class Estimate:
             )
         return Schema(columns, own, found.file, spent, found.unit)
 
-    def _column(self, question: Question, tally: Tally, n_rows: int) -> Column:
+    def _column(self, tally: Tally, n_rows: int) -> Column:
         # Every cell must be acceptable: a later refusal would reveal what was not released here.
+        question = tally.question
         if question.bounds is not None:
-            low, high = self._bounds(question, tally, n_rows)
+            low, high = self._bounds(question.bounds, tally, n_rows)
             return Numeric(low, high, missing=True, invalid="missing", integer=question.whole)
         if tally.given_up:
             return Ignored(_MANY)
-        values = [text for text in self._texts(question, tally) if text not in (MISSING, OTHER)]
+        values = [text for text in tally.release(self._noise) if text not in (MISSING, OTHER)]
         if not values:
             return Ignored(_RARE)
         return Categorical(tuple(values), missing=True, prefix=question.prefix)
 
-    def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
+    def _target(self, tally: Tally, n_rows: int) -> Target | None:
         """Return classes, or bounds of a number; None if neither could be released.
 
         A label that was too rare to be released, or a missing one, counts as the commonest (by the
         noisy counts), and a text among numbers as the middle of the bounds: a refusal would reveal
         that such a row exists.
         """
-        asked = question.histogram is not None and not tally.given_up
-        classes = self._texts(question, tally) if asked else {}
+        question, classes = tally.question, tally.release(self._noise)
         enough = len(classes) > 1
-        if enough and question.bounds is not None:  # numbers, unless nearly all rows are few values
-            assert question.histogram is not None
+        if enough and question.bounds and question.histogram:  # numbers, unless of few values
             deviation = question.histogram.scale * math.sqrt(2 * len(classes))
             needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
             enough = len(classes) <= MOST_CLASSES and sum(classes.values()) >= needed
@@ -354,20 +360,12 @@ class Estimate:
             return Target(question.name, tuple(classes), other=commonest)
         if question.bounds is None:
             return None
-        low, high = self._bounds(question, tally, n_rows)
+        low, high = self._bounds(question.bounds, tally, n_rows)
         return Target(question.name, low=low, high=high, invalid="middle")
 
-    def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
-        bounds, coverage = question.bounds, self.coverage
-        assert bounds is not None
-        settings = (tally.cells, n_rows, coverage, bounds, self._noise)
-        return select_bounds_from_counts(*settings, whole=question.whole)
-
-    def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
-        counts = np.array(list(tally.texts.values()), dtype=np.int64)
-        assert question.histogram is not None
-        released = question.histogram.release(list(tally.texts), counts, self._noise)
-        return {text: count for text, count in released.items() if "\x00" not in text}
+    def _bounds(self, by: PermuteAndFlip, tally: Tally, n_rows: int) -> tuple[float, float]:
+        settings = (tally.cells, n_rows, self.coverage, by, self._noise)
+        return select_bounds_from_counts(*settings, whole=tally.question.whole)
 
     def _warn(self, questions: list[Question], n_rows: int, size: str) -> None:
         """Warn of a budget that is too small or too large, by public numbers."""

@@ -1,9 +1,8 @@
 """Reading sources as Arrow columns and as encoded rows, block by block.
 
-Text files (CSV and its relatives, plain or packed), Parquet and tables of other libraries give the
-same arrays for the same cells. A source is never in memory as a whole: while one block is encoded,
-the next is read. Every error names the file, the column where there is one, and the rule; none
-shows a cell, a row's number or how many rows break a rule.
+A source is never in memory as a whole: while one block is encoded, the next is read. Every error
+names the file, the column where there is one, and the rule; none shows a cell, a row's number or
+how many rows break a rule.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ class Encoded(NamedTuple):
 
 
 class EncodedBlock(NamedTuple):
-    """Some records in turn: encoded rows, labels or numbers of the target, and other columns.
-
-    ``extra`` has the columns that were asked for as Arrow arrays, as the source holds them;
-    ``groups`` the numbers of ids, where they are read.
-    """
+    """Some records in turn, as in `Encoded`; ``extra`` has other columns, not encoded."""
 
     X: NDArray[Any] | sp.csr_array
     y: NDArray[Any] | None
