@@ -121,7 +121,10 @@ def card(
             )
     guarantee = subject
     schemas = [] if schema is None else [schema]
-    schemas += [found for found in _schemas(model) if found not in schemas]
+    for step in _steps(model):
+        found = getattr(step, "schema", None)
+        if hasattr(found, "spent") and found not in schemas:
+            schemas.append(found)
     spent = [(sections.ESTIMATED, each.spent) for each in schemas if each.spent is not None]
     spent += _steps_before(model)
     if not all(each.secure for _, each in spent):
@@ -181,25 +184,20 @@ def card(
     )
 
 
-def _schemas(model: Any) -> Iterator[Any]:
-    """Yield the schemas of all steps of a pipeline, nested ones included."""
-    found = getattr(model, "schema", None)
-    if hasattr(found, "spent"):
-        yield found
+def _steps(model: Any) -> Iterator[Any]:
+    """Yield a model or pipeline and all of its steps, nested ones included."""
+    yield model
     for name in ("steps", "transformer_list", "transformers_"):
         for step in getattr(model, name, None) or ():
-            yield from _schemas(step[1])
+            yield from _steps(step[1])
 
 
 def _steps_before(model: Any) -> Costs:
     """Return names and costs of private steps before the model, such as a `PrivateScaler`."""
-    steps = [step[1] for step in getattr(model, "steps", ())[:-1]]
-    for name in ("transformer_list", "transformers_"):
-        steps += [part[1] for step in steps for part in getattr(step, name, ())]
     found = []
-    for step in steps:
+    for step in _steps(model):
         stated = getattr(step, "guarantee_", None)
-        if isinstance(stated, Guarantee):
+        if isinstance(stated, Guarantee) and step is not last_step(model):
             unit = None if stated.unit == "row" else stated.unit
             budget = (stated.epsilon, stated.delta, str(stated.relation))
             cost = Spent(*budget, what=stated.conditions, secure=stated.secure, unit=unit)

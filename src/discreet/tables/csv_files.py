@@ -197,7 +197,7 @@ class _RecordTooLong(Exception):
     """A record does not fit in a block."""
 
 
-def text_pieces(path: Path, request: Request, *, may_be_empty: bool = False) -> Iterator[Piece]:
+def text_pieces(path: Path, request: Request) -> Iterator[Piece]:
     """Yield the records of a text file block by block, as texts."""
     schema = request.schema
     block_size, done, shown, complete = FIRST_BLOCK, 0, 0.0, False
@@ -225,9 +225,6 @@ def text_pieces(path: Path, request: Request, *, may_be_empty: bool = False) -> 
                 'and never closed. Correct it, or set quote = "" in [file] if quotes mean nothing '
                 "in this file."
             )
-    if not done and not may_be_empty:
-        where = " after its header" * schema.file.header
-        raise TableError(f"has no records{where}. Choose the file that holds them.")
 
 
 def check_header(path: Path, request: Request) -> None:

@@ -40,12 +40,15 @@ class Stamp(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> Stamp:
         """Record a file; refuse what is not a regular one."""
+        problem = None
         try:
             found = path.stat()
         except FileNotFoundError:
-            raise TableError("there is no such file. Check the path.") from None
+            problem = "there is no such file. Check the path."
         except OSError as error:
-            raise TableError(f"cannot be opened ({error.strerror}).") from None
+            problem = f"cannot be opened ({error.strerror})."
+        if problem is not None:
+            raise TableError(problem)
         if path.is_dir():
             raise TableError("is a folder. Choose a file in it.")
         if not path.is_file():
@@ -73,7 +76,6 @@ class TextPart:
 
     path: Path
     stamps: tuple[Stamp, ...]
-    alone: bool = True
     names: tuple[str, ...] = ()
     n_rows: int | None = None
 
@@ -89,7 +91,7 @@ class TextPart:
 
     def pieces(self, request: Request) -> Iterator[Piece]:
         """Yield the records block by block."""
-        return text_pieces(self.path, request, may_be_empty=not self.alone)
+        return text_pieces(self.path, request)
 
 
 @dataclass(frozen=True)

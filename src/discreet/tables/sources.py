@@ -183,7 +183,7 @@ def _file_parts(paths: Iterable[str | os.PathLike[str]]) -> tuple[Part, ...]:
                 # A person's row would count twice, which no guarantee for one row covers.
                 raise TableError(f"is the same file as {same}. List each file once.")
             if kind == "text":
-                parts.append(TextPart(path, (stamp,), len(files) == 1))
+                parts.append(TextPart(path, (stamp,)))
             else:
                 parts.append((_parquet if kind == "parquet" else _feather)(path, stamp))
     return tuple(parts)
