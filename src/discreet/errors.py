@@ -3,6 +3,17 @@
 No message shows a value of a row. Bad arguments raise ``ValueError``.
 """
 
+__all__ = [
+    "BudgetExceeded",
+    "EngineError",
+    "LedgerError",
+    "ModelFileError",
+    "NotSupported",
+    "PrivacyError",
+    "PrivacyLeakWarning",
+    "TableError",
+]
+
 
 class PrivacyError(Exception):
     """A privacy guarantee would not hold, so nothing was done."""

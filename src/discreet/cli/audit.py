@@ -73,9 +73,7 @@ def audit(
             f"promised ε, up to {MOST:,}.",
         ),
     ] = None,
-    confidence: Annotated[
-        float, Option(help="Probability that all certified bounds hold.")
-    ] = 0.999,
+    confidence: Annotated[float, Option(help="Probability that all bounds hold.")] = 0.999,
     jobs: Annotated[int, Option(min=1, help="Number of processes.")] = 1,
     figure: Annotated[
         Path | None,

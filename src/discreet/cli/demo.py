@@ -147,13 +147,12 @@ def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
         for outcome, kind, style in ((plain, "plain", "--"), (majority, "majority", ":")):
             height, label = 100 * outcome.accuracy, f"{outcome.name}: {outcome.accuracy:.1%}"
             axis.axhline(height, color=_COLOURS[kind], linestyle=style, label=label)
-        axis.legend(frameon=False, loc="center right")
         axis.set_xscale("log")
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axis.minorticks_off()
-        axis.set(
-            xlabel="privacy budget ε (smaller: more private)", ylabel="accuracy on new rows (%)"
-        )
+        axis.set_ylabel("accuracy on new rows (%)")
+        axis.set_xlabel("privacy budget ε (smaller: more private)")
+        axis.legend(frameon=False, loc="lower right")
     return figure
 
 

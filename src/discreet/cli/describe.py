@@ -43,21 +43,11 @@ def explain(
         Path | None,
         Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
     ] = None,
-    title: Annotated[
-        str | None, Option(help="Name of the model; that of its file by default.")
-    ] = None,
-    data: Annotated[
-        str, Option(help="Name of the data set; by default that of the schema or ledger.")
-    ] = "",
-    owner: Annotated[
-        str, Option(help="Who is responsible for the data; by default the schema's [about].")
-    ] = "",
-    purpose: Annotated[
-        str, Option(help="What the model is for; by default the schema's [about].")
-    ] = "",
-    nist: Annotated[
-        bool, Option("--nist", help="Write a self-assessment along NIST SP 800-226 instead.")
-    ] = False,
+    title: Annotated[str | None, Option(help="Name of the model; by default its file's.")] = None,
+    data: Annotated[str, Option(help="Name of the data set; by default the schema's.")] = "",
+    owner: Annotated[str, Option(help="Who owns the data; by default the schema's.")] = "",
+    purpose: Annotated[str, Option(help="What the model is for; by default the schema's.")] = "",
+    nist: Annotated[bool, Option("--nist", help="Self-assessment along NIST SP 800-226.")] = False,
     registry: Annotated[
         Path | None,
         Option(

@@ -79,12 +79,8 @@ def fit(
             "By default additive where rows and budget allow it."
         ),
     ] = "auto",
-    centre: Annotated[
-        float | None, Option(help="Share of the budget for subtracting a private mean.")
-    ] = None,
-    whiten: Annotated[
-        float | None, Option(help="Share of the budget for a private whitening.")
-    ] = None,
+    centre: Annotated[float | None, Option(help="Share of the budget for a private mean.")] = None,
+    whiten: Annotated[float | None, Option(help="Share of the budget for whitening.")] = None,
     ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
@@ -283,15 +279,11 @@ def plan(
         list[float] | None,
         Option(help="Values of ε; repeat the option. Default: 0.1, 0.3, 1, 3, 10."),
     ] = None,
-    delta: Annotated[
-        float | None, Option(help="δ. Default: a tenth of 1/rows, at most 1e-6.")
-    ] = None,
+    delta: Annotated[float | None, Option(help="δ. Default: 0.1/rows, at most 1e-6.")] = None,
     relation: Annotated[str, Option(help="add_remove or replace_one.")] = "add_remove",
     task: Annotated[Task, Option(help="What is fitted.")] = Task.CLASSIFICATION,
     repeats: Annotated[int, Option(help="Simulated fits per ε.")] = 3,
-    figure: Annotated[
-        Path | None, Option(help="Draw score and intervals over ε to this .png or .svg.")
-    ] = None,
+    figure: Annotated[Path | None, Option(help="Draw the plan to this .png or .svg.")] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -44,9 +44,7 @@ def create(
             help="You state: the data set is divided into blocks, and each unit lies in one.",
         ),
     ] = False,
-    gaussian_share: Annotated[
-        float, Option(help="Share of δ for releases that are all in Gaussian DP.")
-    ] = 0.75,
+    gaussian_share: Annotated[float, Option(help="Share of δ for releases in Gaussian DP.")] = 0.75,
     signing_key: SigningKey = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -174,9 +172,7 @@ def add(
     planned: Annotated[
         bool, Option("--planned", help="It was not made yet: refuse it if it exceeds the limit.")
     ] = False,
-    relation: Annotated[
-        Relation | None, Option(help="Relation of the release; the data set's.")
-    ] = None,
+    relation: Annotated[Relation | None, Option(help="By default the data set's.")] = None,
     unit: Annotated[str | None, Option(help="Unit of the release; the data set's.")] = None,
     block: options.Blocks = None,
     purpose: options.Purpose = "",

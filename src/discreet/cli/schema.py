@@ -30,27 +30,19 @@ def draft(
     output: options.OutputFile = None,
     target: Annotated[str | None, Option(help="The column to predict.")] = None,
     unit: options.Unit = None,
-    names_only: Annotated[
-        bool, Option("--names-only", help="Read the names of the columns and no cell.")
-    ] = False,
+    names_only: Annotated[bool, Option("--names-only", help="Read names, but no cell.")] = False,
     epsilon: Annotated[
         float | None,
         Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
     ] = None,
     delta: options.Delta = 1e-9,
     relation: options.RelationName = Relation.ADD_REMOVE,
-    coverage: Annotated[
-        float, Option(help="Share of a column's numbers between its estimated bounds.")
-    ] = 0.98,
-    task: Annotated[
-        Task | None, Option(help="Content of the target, for --epsilon; estimated by default.")
-    ] = None,
+    coverage: Annotated[float, Option(help="Share of numbers between estimated bounds.")] = 0.98,
+    task: Annotated[Task | None, Option(help="What the target holds, for --epsilon.")] = None,
     delimiter: Annotated[
         str | None, Option(help="Character between cells; by default guessed from the first line.")
     ] = None,
-    encoding: Annotated[
-        str | None, Option(help='Encoding of the text, such as "latin-1"; UTF-8 by default.')
-    ] = None,
+    encoding: Annotated[str | None, Option(help="Encoding of the text; by default UTF-8.")] = None,
     header: Annotated[
         bool | None,
         Option(
