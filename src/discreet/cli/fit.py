@@ -110,12 +110,12 @@ def fit(
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, *files, schema)
-    table = options.with_extra(Schema.read(schema), ignore_extra)
+    table = Schema.read(schema)
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)
     if table.target is None:
         raise Problem(f"{schema} names no target: pass --target COLUMN.")
-    table = options.with_unit(table, unit)
+    table = options.adapted(table, ignore_extra, unit)
     if table.spent is not None and table.spent.relation != relation:
         raise Problem(
             f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "

@@ -253,17 +253,12 @@ def pairs(option: str, given: list[str] | None, form: str) -> dict[str, str]:
     return found
 
 
-def with_extra(schema: Any, ignore: bool) -> Any:
-    """Return a schema that leaves out columns it does not know, if an option says so."""
-    return replace(schema, extra="ignore") if ignore else schema
-
-
-def with_unit(schema: Any, unit: str | None) -> Any:
-    """Return a schema with the unit that an option names, or as it is."""
-    if unit is None:
-        return schema
+def adapted(schema: Any, ignore_extra: bool, unit: str | None = None) -> Any:
+    """Return a schema that leaves out unknown columns, and has another unit, if options say so."""
+    if ignore_extra:
+        schema = replace(schema, extra="ignore")
     try:
-        return schema.with_unit(unit)
+        return schema if unit is None else schema.with_unit(unit)
     except ValueError as error:
         raise Problem(f"--unit: {error}") from None
 

@@ -63,7 +63,7 @@ def predict(
     if probabilities:
         names += [f"probability {label}" for label in estimator.classes_]
     with screen.bar(f"predicting {options.name_of(files)}") as bar:
-        schema = options.with_extra(encoder.schema, ignore_extra)
+        schema = options.adapted(encoder.schema, ignore_extra)
         blocks = schema.batches(files, extra=extra, progress=bar)
         rows = _rows(estimator, decided, blocks, probabilities)
         if as_json and output is None:
@@ -124,7 +124,7 @@ def evaluate(
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
     encoder, estimator = options.load_table_model(model)
-    schema = options.with_unit(options.with_extra(encoder.schema, ignore_extra), unit)
+    schema = options.adapted(encoder.schema, ignore_extra, unit)
     options.at_threshold(estimator, threshold)  # refuses what has no probabilities
     if schema.target is None:
         raise Problem(f"{model} does not know which column it predicts.", Exit.MODEL)

@@ -73,7 +73,7 @@ def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> Flo
         found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     else:
         return None
-    as_numbers = [float(marker) for marker in markers if _is_number_text(marker)]
+    as_numbers = [number for number in map(as_number, markers) if number is not None]
     if found is not None and as_numbers:
         found = np.where(np.isin(found, as_numbers), np.nan, found)
     return found
@@ -177,10 +177,10 @@ class Lookup:
                 distinct = distinct.cast(pa.float64())
             numeric = distinct.to_numpy(zero_copy_only=False)
             absent = absent | np.isnan(numeric)
-            as_numbers = [float(key) if _is_number_text(key) else np.nan for key in self._keys]
+            as_numbers = np.array([as_number(key) for key in self._keys], np.float64)  # None: NaN
             with np.errstate(over="ignore"):
                 # 0.1 stored in single precision is the number nearest to 0.1 there.
-                rounded = np.array(as_numbers).astype(numeric.dtype).astype(np.float64)
+                rounded = as_numbers.astype(numeric.dtype).astype(np.float64)
             values = pa.array(numeric.astype(np.float64))
             keys = [key if np.isfinite(key) else None for key in rounded.tolist()]
         if keys is not None:
@@ -311,24 +311,18 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | 
     return np.asarray(as_objects.astype(np.float64))
 
 
-def _is_number_text(text: str) -> bool:
-    return re.fullmatch(_NUMBER, text, re.ASCII) is not None
-
-
 def as_number(text: str) -> float | None:
     """Return the number that a text is, or None."""
-    return float(text) if _is_number_text(text) else None
+    return float(text) if re.fullmatch(_NUMBER, text, re.ASCII) else None
 
 
 def _whole_text(text: str) -> str | None:
     """Return the usual text of a whole number ("3" for "3.0" or "03"), or None."""
-    if not _is_number_text(text):
+    number = as_number(text)
+    if number is None or not number.is_integer():
         return None
-    try:
-        return str(int(text))
-    except ValueError:
-        number = float(text)
-    return str(int(number)) if number.is_integer() else None
+    # Large numbers lose digits as floats.
+    return str(int(text)) if re.fullmatch(r"[+-]?\d+", text) else str(int(number))
 
 
 def without_markers(cells: Any, markers: Iterable[str], quote: str, where: str) -> Any:
