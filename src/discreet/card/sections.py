@@ -24,7 +24,7 @@ from discreet.statement import MEASURES, neighbours
 from discreet.tables.declarations import Spent
 
 Costs: TypeAlias = "list[tuple[str, Spent]]"
-"""What was paid for besides the fit: a step before it, or the schema, each with its cost."""
+"""Costs besides that of the fit, by name: of steps before it, and of estimating the schema."""
 
 ESTIMATED = "Estimating the schema"
 

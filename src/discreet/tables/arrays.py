@@ -150,7 +150,7 @@ class GrowingRows:
         self._indices, self._starts = GrowingArray(np.int32), GrowingArray(np.int32)
 
     def arrays(self, groups: int) -> dict[GrowingArray, int]:
-        """Return the arrays and their entries per row; a sparse row has one for each group."""
+        """Return the arrays and their entries per row; a sparse row has one per group."""
         if self._sparse:
             return {self._data: groups, self._indices: groups, self._starts: 1}
         return {self._data: self._width}

@@ -106,7 +106,7 @@ class Lookup:
     Numbers and truth values are compared by their text (3 and 3.0 with "3"), so that a table means
     the same whether it was stored with types or without. A text that is both listed and a marker
     is missing if ``markers_first``; upper and lower case are the same if ``any_case``. With
-    ``prefix`` only so many letters of a cell are compared, by their text alone; with ``buckets``
+    ``prefix`` only this many letters of a cell are compared, by their text alone; with ``buckets``
     there is no list, and the code of a cell is the hash of its text.
     """
 

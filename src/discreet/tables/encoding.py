@@ -4,7 +4,7 @@ The encoding of a row depends on that row and the schema alone, so nothing is ch
 Columns are coded whole by Arrow and written straight into the result; the only other memory is a
 few numbers per row.
 
-A sparse row has exactly one entry for each group, with a stored 0 where a number is 0 or a text
+A sparse row has exactly one entry per group, with a stored 0 where a number is 0 or a text
 is not encoded. So the size of the result is public too.
 """
 

@@ -142,8 +142,8 @@ def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
 
     Privacy
     -------
-    Whether the column is given up is decided by its number of distinct texts plus Laplace noise:
-    one row added, removed or replaced changes that number by at most 1. The noise is drawn first,
+    The number of distinct texts plus Laplace noise decides if the column is given up. One row
+    added, removed or replaced changes that number by at most 1. The noise is drawn first,
     so that memory is bounded. Proof: docs/proofs/histogram.md.
     """
     drawn, grid, _ = mechanism.draw_block(noise, 1, 1, sensitivity=1.0, magnitude=float(_MOST_ROWS))

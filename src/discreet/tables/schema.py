@@ -393,7 +393,7 @@ class Schema:
             for key, plain in listed.items():
                 columns[key] = made(Column, f"columns.{key_text(str(key))}", plain)
         else:
-            problems.append("[columns] must hold one table for each column, [columns.NAME].")
+            problems.append("[columns] must hold one table per column, [columns.NAME].")
         if not problems:
             try:
                 return cls(columns, **parts)
