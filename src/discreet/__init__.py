@@ -8,75 +8,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet import card, solvers, tables, tuning
-    from discreet.core import Budget, Guarantee
-    from discreet.errors import (
-        BudgetExceeded,
-        LedgerError,
-        ModelFileError,
-        NotSupported,
-        PrivacyError,
-        PrivacyLeakWarning,
-        TableError,
-    )
-    from discreet.estimators import (
-        DiscreteTimeSurvival,
-        GammaRegressor,
-        HuberRegressor,
-        LinearRegression,
-        LinearSVC,
-        LogisticRegression,
-        OrdinalClassifier,
-        PoissonRegressor,
-        QuantileRegressor,
-    )
-    from discreet.estimators.model_file import load, save
-    from discreet.estimators.transformers import PrivateImputer, PrivateScaler
-    from discreet.ledger import Ledger
-    from discreet.preparation import Bounds, Centre, Magnitude, Radius, Scale, Spread, Whiten
-    from discreet.solvers import AGD
-    from discreet.tuning.plan import plan
+    from discreet import card as card
+    from discreet import solvers as solvers
+    from discreet import tables as tables
+    from discreet import tuning as tuning
+    from discreet.core import Budget as Budget
+    from discreet.core import Guarantee as Guarantee
+    from discreet.errors import BudgetExceeded as BudgetExceeded
+    from discreet.errors import LedgerError as LedgerError
+    from discreet.errors import ModelFileError as ModelFileError
+    from discreet.errors import NotSupported as NotSupported
+    from discreet.errors import PrivacyError as PrivacyError
+    from discreet.errors import PrivacyLeakWarning as PrivacyLeakWarning
+    from discreet.errors import TableError as TableError
+    from discreet.estimators import DiscreteTimeSurvival as DiscreteTimeSurvival
+    from discreet.estimators import GammaRegressor as GammaRegressor
+    from discreet.estimators import HuberRegressor as HuberRegressor
+    from discreet.estimators import LinearRegression as LinearRegression
+    from discreet.estimators import LinearSVC as LinearSVC
+    from discreet.estimators import LogisticRegression as LogisticRegression
+    from discreet.estimators import OrdinalClassifier as OrdinalClassifier
+    from discreet.estimators import PoissonRegressor as PoissonRegressor
+    from discreet.estimators import QuantileRegressor as QuantileRegressor
+    from discreet.estimators.model_file import load as load
+    from discreet.estimators.model_file import save as save
+    from discreet.estimators.transformers import PrivateImputer as PrivateImputer
+    from discreet.estimators.transformers import PrivateScaler as PrivateScaler
+    from discreet.ledger import Ledger as Ledger
+    from discreet.preparation import Bounds as Bounds
+    from discreet.preparation import Centre as Centre
+    from discreet.preparation import Magnitude as Magnitude
+    from discreet.preparation import Radius as Radius
+    from discreet.preparation import Scale as Scale
+    from discreet.preparation import Spread as Spread
+    from discreet.preparation import Whiten as Whiten
+    from discreet.solvers import AGD as AGD
+    from discreet.tuning.plan import plan as plan
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "AGD",
-    "Bounds",
-    "Budget",
-    "BudgetExceeded",
-    "Centre",
-    "DiscreteTimeSurvival",
-    "GammaRegressor",
-    "Guarantee",
-    "HuberRegressor",
-    "Ledger",
-    "LedgerError",
-    "LinearRegression",
-    "LinearSVC",
-    "LogisticRegression",
-    "Magnitude",
-    "ModelFileError",
-    "NotSupported",
-    "OrdinalClassifier",
-    "PoissonRegressor",
-    "PrivacyError",
-    "PrivacyLeakWarning",
-    "PrivateImputer",
-    "PrivateScaler",
-    "QuantileRegressor",
-    "Radius",
-    "Scale",
-    "Spread",
-    "TableError",
-    "Whiten",
-    "card",
-    "load",
-    "plan",
-    "save",
-    "solvers",
-    "tables",
-    "tuning",
-]
 
 _MODULES = {
     name: module
@@ -98,9 +67,12 @@ _MODULES = {
 """Module of each public name. Modules are imported when a name is first used: `import discreet`
 and the command's help must not wait for SciPy."""
 
+_PACKAGES = ("card", "solvers", "tables", "tuning")
+__all__ = sorted([*_MODULES, *_PACKAGES])
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("card", "solvers", "tables", "tuning"):
+    if name in _PACKAGES:
         return import_module(f"discreet.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'discreet' has no attribute {name!r}")

@@ -37,14 +37,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         if name is not None:
             with suppress(FileNotFoundError):
                 os.unlink(name)
-        if isinstance(error, OSError) and error.errno and _is_of(error.filename, path):
-            raise OSError(error.errno, error.strerror, given) from None
+        if isinstance(error, OSError) and error.errno:
+            named = error.filename  # the temporary file, no file, or one of the caller's
+            if named is None or os.path.basename(named).startswith(f".{path.name}."):
+                raise OSError(error.errno, error.strerror, given) from None
         raise
-
-
-def _is_of(name: str | None, path: Path) -> bool:
-    """Return True if an error is about the temporary file of ``path``, or about no named file."""
-    return name is None or os.path.basename(name).startswith(f".{path.name}.")
 
 
 def _usual_mode(path: Path) -> int:

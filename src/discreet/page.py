@@ -18,24 +18,22 @@ def document(title: str, body: str, *, style: str, script: str = "") -> str:
     for text, end in ((style, "</style"), (script, "</script")):
         if end in text.lower():
             raise ValueError(f"{end!r} would end this part of the page early: take it out.")
-    parts = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta http-equiv="Content-Security-Policy" '
-        f'content="{_POLICY_WITH_SCRIPT if script else _POLICY}">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{style}</style>",
-        "</head>",
-        "<body>",
-        body,
-        *([f"<script>{script}</script>"] if script else []),
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(parts) + "\n"
+    policy = _POLICY_WITH_SCRIPT if script else _POLICY
+    code = f"<script>{script}</script>\n" if script else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{escape(title)}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+{code}</body>
+</html>
+"""
 
 
 def table(header: Iterable[object], rows: Iterable[Iterable[object]], *, caption: str = "") -> str:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-_MEASURES = {
-    "pure": "pure differential privacy: ε adds up",
+MEASURES = {
+    "pure": "pure differential privacy",
     "approximate": "(ε, δ)-differential privacy",
     "zcdp": "zero-concentrated differential privacy (zCDP)",
     "gdp": "Gaussian differential privacy",
-    "profile": "privacy profiles",
+    "profile": "privacy profiles: a δ for each ε",
+    None: "nothing was composed",
 }
-
 
 _PEOPLE = {
     "add_remove": "one person with all of their rows added or removed",
@@ -59,7 +59,7 @@ def details(guarantee: Any) -> str:
             total = f", ρ = {guarantee.rho:.6g}"
         elif guarantee.mu is not None:
             total = f", μ = {guarantee.mu:.6g}"
-        lines.append(f"Composed in: {_MEASURES[guarantee.measure]}{total}.")
+        lines.append(f"Composed in: {MEASURES[guarantee.measure]}{total}.")
     if guarantee.split:
         parts = ", ".join(f"{part} {100 * share:.3g} %" for part, share in guarantee.split)
         lines.append(f"Shares of the budget: {parts}.")

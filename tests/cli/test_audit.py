@@ -1,6 +1,7 @@
 """The audit command: arguments, output and exit codes."""
 
 import dataclasses
+import importlib.util
 import json
 import math
 import re
@@ -17,8 +18,8 @@ import discreet
 from discreet.audit import Attack
 from discreet.cli import audit as command
 from discreet.cli.app import run
+from discreet.cli.audit import plan_for
 from discreet.cli.exits import Exit
-from discreet.cli.targets import plan_for
 from discreet.errors import NotSupported
 
 SUBJECTS = ("auto", "gd", "gd: stopping time", "leaky", "picky")
@@ -229,7 +230,7 @@ def test_a_figure_is_written_when_asked_for(asked, tmp_path, capsys, name):
 
 
 def test_a_figure_without_matplotlib_is_refused_beforehand(asked, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(["audit", "auto", "--figure", str(tmp_path / "a.svg")]) == Exit.USAGE
     assert "discreet[report]" in capsys.readouterr().err
     assert asked == []
@@ -247,8 +248,8 @@ def test_markdown_is_a_table_and_the_summary(asked, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["leeky"], Exit.USAGE, "Did you mean leaky?"),
-        (["zzz"], Exit.USAGE, "Known names: auto, gd"),
+        (["leeky"], Exit.USAGE, "did you mean 'leaky'?"),
+        (["zzz"], Exit.USAGE, "known: 'auto', 'gd'"),
         (["models/none.json"], Exit.USAGE, "no such model file"),
         (["nonprivate"], Exit.USAGE, "has no guarantee"),
         (["gd", "--epsilon", "-1"], Exit.USAGE, "epsilon must be a finite number"),

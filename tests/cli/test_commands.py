@@ -236,7 +236,7 @@ def test_explain_draws_effects(model, tmp_path, capsys):
     assert "Effects on the score" in picture.read_text() or picture.stat().st_size > 10_000
     assert run(["explain", str(model), "--effects", str(picture)]) == Exit.USAGE
     assert run(["explain", str(model), "--effects", str(tmp_path / "a.txt")]) == Exit.USAGE
-    assert "name it .png" in capsys.readouterr().err
+    assert "must end with .png" in capsys.readouterr().err
 
 
 def test_a_card_of_an_unknown_form_is_refused(model, tmp_path, capsys):
@@ -391,7 +391,7 @@ def test_the_text_of_an_unexpected_error_is_withheld(people, tmp_path, capsys, m
     def fail(*_args, **_rest):
         raise RuntimeError("SECRET-7391")
 
-    monkeypatch.setattr("discreet.tables.reading.open_table", fail)
+    monkeypatch.setattr("discreet.tables.read", fail)
     assert fit(people, tmp_path / "m.json") == Exit.UNEXPECTED
     shown = capsys.readouterr().err
     assert "RuntimeError" in shown
@@ -479,7 +479,7 @@ def test_interrupting_leaves_nothing_and_says_so(people, tmp_path, capsys, monke
     def interrupt(*_args, **_rest):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.tables.reading.open_table", interrupt)
+    monkeypatch.setattr("discreet.tables.read", interrupt)
     assert fit(people, tmp_path / "m.json") == Exit.INTERRUPTED
     assert "No file was written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

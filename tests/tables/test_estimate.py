@@ -188,8 +188,8 @@ class TestPrivateDraft:
         most = []
         update = estimate.Tally.add
 
-        def add(tally, question, values):
-            update(tally, question, values)
+        def add(tally, values):
+            update(tally, values)
             most.append(len(tally.texts))
 
         monkeypatch.setattr(estimate.Tally, "add", add)
@@ -378,8 +378,8 @@ def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
 
     def collected(cells):
         values = pa.array([cell or None for cell in cells], type=pa.string())
-        tally = estimate.Tally(None, np.zeros(2 * edges().size + 1, dtype=np.int64))
-        tally.add(question, values)
+        tally = estimate.Tally(question, None, np.zeros(2 * edges().size + 1, dtype=np.int64))
+        tally.add(values)
         return tally, np.array([number_margin(values), whole_margin(values)])
 
     whole, margin = collected(rows)

@@ -26,7 +26,7 @@ from discreet.tables import (
     read,
 )
 from discreet.tables.cells import bucket
-from discreet.tables.hints import is_code, is_identifier, may_be_unit
+from discreet.tables.columns import is_code, is_identifier, may_be_unit
 
 N = 4000
 

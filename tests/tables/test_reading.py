@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from discreet.tables import csv_files
-from discreet.tables import encoding as encoding_module
+from discreet.tables import arrays, csv_files
+from discreet.tables.arrays import GrowingArray, GrowingRows
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
-from discreet.tables.encoding import GrowingArray, GrowingRows
 from discreet.tables.reading import Encoded, batches, read
 from discreet.tables.schema import FileFormat, Schema, Target
 
@@ -297,7 +296,7 @@ def test_growing_arrays() -> None:
 
 
 def test_growing_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding_module, "LARGEST_SMALL_INDEX", 25)
+    monkeypatch.setattr(arrays, "LARGEST_SMALL_INDEX", 25)
     block = sp.csr_array(np.eye(10, dtype=np.float32))
     rows = GrowingRows(10, sparse=True, dtype="float32")
     for _ in range(4):

@@ -11,7 +11,9 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.errors import PrivacyLeakWarning, TableError
+from discreet import Ledger
+from discreet.core import Budget
+from discreet.errors import PrivacyError, PrivacyLeakWarning, TableError
 from discreet.tables import (
     Categorical,
     FileFormat,
@@ -253,3 +255,21 @@ def test_missing_ids_are_refused_by_a_private_draft(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", TEXT + "5,,,no\n")
     with pytest.raises(TableError, match="an id is missing"):
         draft_private(path, 1.0, 1e-9, "add_remove", unit="id", header=True)
+
+
+def test_a_ledger_of_people_takes_drafts_for_people_only(tmp_path: Path) -> None:
+    lines = [f"p{k},{k % 40},x,1" for k in range(500)]
+    path = write(tmp_path / "t.csv", "id,age,kind,size\n" + "\n".join(lines) + "\n")
+    people = Ledger().create("people", Budget(3.0, 1e-5, "add_remove"), unit="person")
+    settings = {"header": True, "ledger": people}
+    with pytest.raises(PrivacyError, match="person"):
+        draft_private(path, 1.0, 1e-6, "add_remove", **settings)
+    assert people.entries == 0
+    draft_private(path, 1.0, 1e-6, "add_remove", unit="id", **settings)
+    assert people.entries == 1
+
+
+def test_ids_that_python_cannot_hold_are_not_quoted() -> None:
+    with pytest.raises(TableError, match="its ids cannot be compared") as caught:
+        IdCodes("who", ("",)).codes(pa.array([10**17], pa.timestamp("s")))
+    assert caught.value.__context__ is None

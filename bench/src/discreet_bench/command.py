@@ -89,14 +89,14 @@ def datasets(
 
     screen = Screen(as_json=as_json)
     if data_dir is not None and not data_dir.is_dir():
-        raise Problem(Exit.USAGE, f"--data-dir {data_dir}: there is no such folder.")
+        raise Problem(f"--data-dir {data_dir}: there is no such folder.")
     if name is None:
         if schema or table or fetch:
-            raise Problem(Exit.USAGE, "--schema, --table and --fetch need the name of a data set.")
+            raise Problem("--schema, --table and --fetch need the name of a data set.")
         _list_datasets(screen, [sets.describe(each, data_dir=data_dir) for each in sets.names()])
         return
     if name not in sets.names():
-        raise Problem(Exit.USAGE, f"unknown data set {name!r}; {nearest(name, sets.names())}")
+        raise Problem(f"unknown data set {name!r}; {nearest(name, sets.names())}")
     check_output(schema, force, option="--schema")
     check_output(table, force, option="--table")
     if schema is not None:
@@ -111,9 +111,9 @@ def datasets(
             with screen.waiting(f"reading {name}"):
                 csv.write_csv(sets.table(name, data_dir=data_dir), table)
     except FileNotFoundError as error:  # its text has the remedy
-        raise Problem(Exit.DATA, str(error)) from None
+        raise Problem(str(error), Exit.DATA) from None
     except ValueError as error:
-        raise Problem(Exit.USAGE, str(error)) from None
+        raise Problem(str(error)) from None
     found = sets.describe(name, data_dir=data_dir)
     screen.result(dataclasses.asdict(found), str(found))
     for path in filter(None, (schema, table)):
@@ -140,7 +140,7 @@ def _write_schema(name: str, path: Path, *, of_publisher: bool) -> None:
 
     made = schema(name)
     if made is None:
-        raise Problem(Exit.USAGE, f"{name!r} is a table of numbers that needs no schema.")
+        raise Problem(f"{name!r} is a table of numbers that needs no schema.")
     if not of_publisher:
         made = dataclasses.replace(made, file=FileFormat())
     with replacing(path) as stream:
@@ -265,12 +265,12 @@ def run_experiments(
 
     screen = Screen()
     if quick and medium:
-        raise Problem(Exit.USAGE, "--quick and --medium are two forms; give one of them.")
+        raise Problem("--quick and --medium are two forms; give one of them.")
     form = "quick" if quick else "medium" if medium else "full"
     chosen = _chosen(names)
     if data_dir is not None:
         if not data_dir.is_dir():
-            raise Problem(Exit.USAGE, f"--data-dir {data_dir}: there is no such folder.")
+            raise Problem(f"--data-dir {data_dir}: there is no such folder.")
         os.environ["DISCREET_DATA"] = str(data_dir.resolve())
     os.environ["DISCREET_DOWNLOAD"] = "1" if download else "0"
     files = [_solver_file(file) for file in solver_file or []]
@@ -329,12 +329,12 @@ def run_experiments(
                 )
         if done.interrupted:
             raise Problem(
-                Exit.INTERRUPTED,
                 f"Interrupted. {len(done.runs):,} runs are kept in {folder / RESULTS}; the same "
                 "command continues from there.",
+                Exit.INTERRUPTED,
             )
     if failures:
-        raise Problem(Exit.PRIVACY, "Runs that spent too much:\n  " + "\n  ".join(failures[:10]))
+        raise Problem("Runs that spent too much:\n  " + "\n  ".join(failures[:10]), Exit.PRIVACY)
 
 
 @app.command("report")
@@ -401,11 +401,11 @@ def compare_runs(
     from discreet_bench.statistics import compare
 
     if measure not in MEASURES:
-        raise Problem(Exit.USAGE, f"--measure must be one of {', '.join(MEASURES)}.")
+        raise Problem(f"--measure must be one of {', '.join(MEASURES)}.")
     found = compare(read(*_files([before])), read(*_files([after])), measure)
     if found.empty:
         raise Problem(
-            Exit.DATA, "The two have no experiment, data set, budget and method in common."
+            "The two have no experiment, data set, budget and method in common.", Exit.DATA
         )
     table = Table(title=f"{measure}: after minus before (95 % confidence interval)")
     right = ("ε", "before", "after", "difference")
@@ -425,12 +425,11 @@ def _solver_file(file: Path) -> str:
     from discreet_bench.solvers import solver_names
 
     if not file.is_file():
-        raise Problem(Exit.USAGE, f"--solver-file {file}: there is no such file.")
+        raise Problem(f"--solver-file {file}: there is no such file.")
     named = re.search(r"^\s+name\s*=\s*[\"'](.+?)[\"']", file.read_text(), re.MULTILINE)
     if named and named[1] in solver_names():
         raise Problem(
-            Exit.USAGE,
-            f"--solver-file {file}: the benchmark has a method {named[1]!r}; choose another name.",
+            f"--solver-file {file}: the benchmark has a method {named[1]!r}; choose another name."
         )
     return str(file.resolve())
 
@@ -443,7 +442,7 @@ def _chosen(names: Sequence[str]) -> list[Experiment]:
     try:
         return [find(name) for name in dict.fromkeys(names)]
     except ValueError as error:
-        raise Problem(Exit.USAGE, str(error)) from None
+        raise Problem(str(error)) from None
 
 
 def _count(plans: Sequence[Plan]) -> int:
@@ -587,9 +586,9 @@ def _files(given: Sequence[Path]) -> list[Path]:
     for path in given:
         inside: list[Any] = sorted(path.rglob(RESULTS)) if path.is_dir() else [path]
         if not inside:
-            raise Problem(Exit.DATA, f"{path} holds no {RESULTS}; run an experiment first.")
+            raise Problem(f"{path} holds no {RESULTS}; run an experiment first.", Exit.DATA)
         if not path.exists():
-            raise Problem(Exit.DATA, f"{path}: there is no such file or folder.")
+            raise Problem(f"{path}: there is no such file or folder.", Exit.DATA)
         found += inside
     return found
 

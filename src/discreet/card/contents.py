@@ -9,9 +9,10 @@ from typing import Any
 
 from discreet.card import risk, sections
 from discreet.card.descriptions import describe_model, last_step, shown
-from discreet.card.sections import budget_text, label
+from discreet.card.sections import Costs, budget_text
 from discreet.core import Guarantee, Relation
 from discreet.statement import neighbours
+from discreet.tables.declarations import Spent
 
 _NOT_PRIVATE = "NOT PRIVATE: computed on the exact rows. It protects nobody."
 
@@ -31,24 +32,10 @@ class Risk:
 class Card:
     """A privacy card as plain data; ``print`` shows it as text.
 
-    Attributes
-    ----------
-    title, summary
-        Its title, and the guarantee in one sentence.
-    banner
-        The reason why nothing is promised, if so; else empty.
-    guarantee
-        The guarantee of the fit.
-    risks, curve
-        Bounds on attacks at the rates of `discreet.card.risk.RATES`, and the same bound as a curve:
-        (false-positive rate, largest true-positive rate).
-    total
-        (ε, δ) of the fit and of estimating the schema together; None if no schema was estimated,
-        or if it was under another relation.
-    warnings
-        What a reader should know before trusting the promise, one sentence each.
-    sections
-        The whole text.
+    ``summary`` is the guarantee in one sentence, ``banner`` the reason why nothing is promised, if
+    so. ``risks`` and ``curve`` bound attacks at the rates of `discreet.card.risk.RATES` and at many
+    others. ``total`` is (ε, δ) of the fit and of estimating the schema together; None if no schema
+    was estimated, or if it was under another relation. ``sections`` hold the whole text.
     """
 
     title: str
@@ -106,21 +93,16 @@ def card(
     subject : fitted model, fitted pipeline or Guarantee
         The model, a pipeline that ends in it, or the guarantee alone (``model.guarantee_``).
     model : estimator, optional
-        The fitted model or pipeline, if ``subject`` is a guarantee. Its kind and settings are
-        shown, none of its weights.
+        The fitted model or pipeline, if ``subject`` is a guarantee. No weight is shown.
     schema : Schema, optional
-        The schema of the table, if it is not part of the pipeline: what it declares public, and
-        what estimating it has spent.
-    title : str, optional
-        Name of the model in the title.
+        The schema of the table, if it is not part of the pipeline.
+    title, date : str, optional
+        Name of the model in the title, and date of the card; today by default.
     dataset, owner, purpose : str
         Name of the data set, who is responsible for it, and what the model is for. By default
         those of the schema (``[about]``); the ledger's name of the data set if there is none.
-    date : str
-        Date of the card; today by default.
     ledger : Dataset, optional
-        The data set of the ledger that counts the releases; by default the model's own. Its
-        history is shown: this release, all releases so far, and what remains.
+        The data set of the ledger, whose history is shown; by default the model's own.
     sha256 : str, optional
         Hash of the model file, by which the ledger knows its entry.
 
@@ -139,10 +121,13 @@ def card(
             )
     guarantee = subject
     schemas = [] if schema is None else [schema]
-    schemas += [found for found in _schemas(model) if found not in schemas]
-    spent = [each.spent for each in schemas if each.spent is not None]
+    for step in _steps(model):
+        found = getattr(step, "schema", None)
+        if hasattr(found, "spent") and found not in schemas:
+            schemas.append(found)
+    spent = [(sections.ESTIMATED, each.spent) for each in schemas if each.spent is not None]
     spent += _steps_before(model)
-    if not all(each.secure for each in spent):
+    if not all(each.secure for _, each in spent):
         guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
     banner = ""
     if not (guarantee.private and guarantee.secure):
@@ -199,71 +184,49 @@ def card(
     )
 
 
-def _schemas(model: Any) -> Iterator[Any]:
-    """Yield the schemas of all steps of a pipeline, nested ones included."""
-    found = getattr(model, "schema", None)
-    if hasattr(found, "spent"):
-        yield found
+def _steps(model: Any) -> Iterator[Any]:
+    """Yield a model or pipeline and all of its steps, nested ones included."""
+    yield model
     for name in ("steps", "transformer_list", "transformers_"):
         for step in getattr(model, name, None) or ():
-            yield from _schemas(step[1])
+            yield from _steps(step[1])
 
 
-@dataclass(frozen=True)
-class _StepBefore:
-    """Cost of a private step of a pipeline, in the form of `Schema.spent`."""
-
-    label: str
-    epsilon: float
-    delta: float
-    relation: str
-    what: tuple[str, ...]
-    secure: bool
-    unit: str | None
-
-
-def _steps_before(model: Any) -> list[Any]:
-    """Return the costs of private steps before the model, such as a `PrivateScaler`."""
-    steps = [step[1] for step in getattr(model, "steps", ())[:-1]]
-    for name in ("transformer_list", "transformers_"):
-        steps += [part[1] for step in steps for part in getattr(step, name, ())]
-    return [
-        _StepBefore(
-            label=type(step).__name__,
-            epsilon=stated.epsilon,
-            delta=stated.delta,
-            relation=str(stated.relation),
-            what=stated.conditions,
-            secure=stated.secure,
-            unit=None if stated.unit == "row" else stated.unit,
-        )
-        for step in steps
-        if isinstance(stated := getattr(step, "guarantee_", None), Guarantee)
-    ]
+def _steps_before(model: Any) -> Costs:
+    """Return names and costs of private steps before the model, such as a `PrivateScaler`."""
+    found = []
+    for step in _steps(model):
+        stated = getattr(step, "guarantee_", None)
+        if isinstance(stated, Guarantee) and step is not last_step(model):
+            unit = None if stated.unit == "row" else stated.unit
+            budget = (stated.epsilon, stated.delta, str(stated.relation))
+            cost = Spent(*budget, what=stated.conditions, secure=stated.secure, unit=unit)
+            found.append((type(step).__name__, cost))
+    return found
 
 
 def _before(
-    guarantee: Guarantee, spent: list[Any]
+    guarantee: Guarantee, spent: Costs
 ) -> tuple[list[tuple[float, float]], tuple[float, float] | None]:
     """Return what was spent besides the fit, if it adds up with it, and the total."""
     if not spent or not guarantee.private:
         return [], None
     by_row = guarantee.unit == "row"
-    for each in spent:
+    for _, each in spent:
         if Relation(each.relation) is not guarantee.relation or (each.unit is None) != by_row:
             return [], None
-    before = [(each.epsilon, each.delta) for each in spent]
+    before = [(each.epsilon, each.delta) for _, each in spent]
     epsilon, delta = map(sum, zip((guarantee.epsilon, guarantee.delta), *before, strict=True))
     return before, (epsilon, delta)
 
 
-def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] | None) -> str:
+def _summary(guarantee: Guarantee, spent: Costs, total: tuple[float, float] | None) -> str:
     """State the guarantee in a sentence, with the cost of estimating the schema."""
     if not guarantee.private:
         return "No privacy is promised: a baseline for comparison on public data only."
     subject, verb = "This model", "is"
     if total is not None:
-        steps = any(isinstance(each, _StepBefore) for each in spent)
+        steps = any(name != sections.ESTIMATED for name, _ in spent)
         other = "steps before it" if steps else "schema that was estimated for it"
         subject, verb = f"This model and the {other}", "are together"
     if not guarantee.secure:
@@ -271,14 +234,12 @@ def _summary(guarantee: Guarantee, spent: list[Any], total: tuple[float, float] 
     promise = budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
     sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
     if spent and total is None:
-        each = "; ".join(
-            f"{budget_text(item.epsilon, item.delta)} for {_neighbours_of(item)}" for item in spent
-        )
-        first = " and ".join(dict.fromkeys(label(item) for item in spent))
-        sentence += f" {first} cost more, under another relation or unit: {each}."
+        texts = []
+        for _, each in spent:
+            protected = Relation(each.relation).text
+            if each.unit is not None:
+                protected = protected.replace("row", "person with all of their rows", 1)
+            texts.append(f"{budget_text(each.epsilon, each.delta)} for {protected}")
+        first = " and ".join(dict.fromkeys(name for name, _ in spent))
+        sentence += f" {first} cost more, under another relation or unit: {'; '.join(texts)}."
     return sentence
-
-
-def _neighbours_of(spent: Any) -> str:
-    text = Relation(spent.relation).text
-    return text if spent.unit is None else text.replace("row", "person with all of their rows", 1)

@@ -90,12 +90,8 @@ def describe_model(model: Any) -> Table:
         rows.append(("Encoded columns", f"{estimator.n_features_in_:,}"))
     expansion = getattr(getattr(estimator, "features_", None), "expansion", None)
     if expansion is not None:
-        rows.append(
-            (
-                "Features",
-                f"{expansion.name}: {expansion.count:,} of {len(expansion.columns):,} columns",
-            )
-        )
+        features = f"{expansion.name}: {expansion.count:,} of {len(expansion.columns):,} columns"
+        rows.append(("Features", features))
     if hasattr(estimator, "classes_"):
         rows.append(("Labels", listed(estimator.classes_.tolist())))
     for name, value in sorted(settings.items()):
@@ -137,11 +133,6 @@ def describe_columns(schema: Any) -> list[tuple[str, str, str]]:
         rows.insert(0, (shown(schema.unit, 60), "unit", "whose row a row is; never a feature"))
     more = len(schema.columns) - _COLUMNS_SHOWN
     return rows if more <= 0 else [*rows, (f"… and {more:,} more columns", "", "")]
-
-
-def describe_schema(schema: Any) -> list[Block]:
-    """Describe a schema column by column: all of it is treated as public."""
-    return [Table(("Column", "Kind", "Public content"), tuple(describe_columns(schema)))]
 
 
 def _number(value: float) -> str:

@@ -68,11 +68,13 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     guarantee, facts = card.guarantee, _table(card, "facts")
     if not (guarantee.private and guarantee.secure):
         raise ValueError("a registry record is for a private model; this one promises nothing.")
+    kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
+    of, size = "" if data == "not named" else f" of {data}", facts["Number of units"]
     known = {
         "name": facts["Model"] if facts["Model"] != "not named" else "",
         "data_curators": facts["Owner"],
         "intended_use": facts["Purpose"],
-        "description": _description(card, facts),
+        "description": f"A differentially private {kind}{of}, fitted to {size}.",
         "publication_date": datetime.date.today().isoformat(),
     }
     given = {name: text for name, text in known.items() if text.strip("_")}
@@ -160,13 +162,6 @@ def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
 
-def _description(card: Card, facts: Mapping[str, str]) -> str:
-    model = _table(card, "model")
-    kind, data = model.get("Kind", "linear model"), facts["Data set"]
-    of = "" if data == "not named" else f" of {data}"
-    return f"A differentially private {kind}{of}, fitted to {facts['Number of units']}."
-
-
 def _section(card: Card, name: str) -> Any:
     return next((section for section in card.sections if section.name == name), None)
 
@@ -214,16 +209,11 @@ def _yaml(data: Mapping[str, Any], indent: str) -> list[str]:
             folded = textwrap.wrap(plain, width, break_long_words=False, break_on_hyphens=False)
             lines += [f"{indent}  {line}" for line in folded]
         else:
-            lines.append(f"{indent}{key}: {_scalar(value)}")
+            text = json.dumps(value, ensure_ascii=False)
+            if isinstance(value, float) and "." not in text:
+                text = text.replace("e", ".0e")  # YAML 1.1 takes 1e-06 for a text
+            lines.append(f"{indent}{key}: {text}")
     return lines
-
-
-def _scalar(value: Any) -> str:
-    """Write a text or number; YAML 1.1 takes 1e-06 for a text, so it becomes 1.0e-06."""
-    text = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, float) and "e" in text and "." not in text:
-        return text.replace("e", ".0e")
-    return text
 
 
 MET, NOT_MET, OUTSIDE = "met", "not met", "outside our control"
@@ -247,12 +237,7 @@ class Point:
 
 def points(card: Card) -> tuple[Point, ...]:
     """Assess a model by its card, point by point."""
-    return (
-        *_promise(card),
-        *_algorithms(card),
-        *_implementation(card),
-        *_surroundings(),
-    )
+    return (*_promise(card), *_algorithms(card), *_implementation(card), *_surroundings())
 
 
 def assessment(card: Card) -> Card:
@@ -359,22 +344,13 @@ def _implementation(card: Card) -> Iterator[Point]:
 
 def _surroundings() -> Iterator[Point]:
     level = "surroundings"
-    yield Point(
-        level,
-        "The trust model is stated",
-        MET,
-        "Central: whoever runs the fit sees the rows and is trusted. The model alone leaves.",
-    )
-    for question, text in (
-        ("Access to the rows is controlled", "Rows, backups, logs of other programs, workers."),
-        (
-            "The released model is what was fitted",
-            "The model file has a checksum; keep its ledger.",
-        ),
-        ("Predictions are handled like rows", "A prediction reveals something about its own row."),
-        (
-            "Data collection was limited",
-            "Which data exist at all, for how long, with what consent.",
-        ),
-    ):
-        yield Point(level, question, OUTSIDE, text)
+    text = "Central: whoever runs the fit sees the rows and is trusted. The model alone leaves."
+    yield Point(level, "The trust model is stated", MET, text)
+    text = "Rows, backups, logs of other programs, workers."
+    yield Point(level, "Access to the rows is controlled", OUTSIDE, text)
+    text = "The model file has a checksum; keep its ledger."
+    yield Point(level, "The released model is what was fitted", OUTSIDE, text)
+    text = "A prediction reveals something about its own row."
+    yield Point(level, "Predictions are handled like rows", OUTSIDE, text)
+    text = "Which data exist at all, for how long, with what consent."
+    yield Point(level, "Data collection was limited", OUTSIDE, text)

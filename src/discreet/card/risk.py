@@ -86,19 +86,10 @@ def _one_unit(guarantee: Guarantee, rate: float, others: list[tuple[float, float
 
 
 def attack_curve(
-    guarantee: Guarantee,
-    *,
-    before: Iterable[tuple[float, float]] = (),
-    lowest: float = 1e-4,
-    points: int = 81,
+    guarantee: Guarantee, *, before: Iterable[tuple[float, float]] = ()
 ) -> tuple[FloatArray, FloatArray]:
-    """Return rates from ``lowest`` to 1, evenly on a log scale, and `attack_success` at each."""
-    if not (0 < lowest < 1 and points >= 2):
-        raise ValueError(
-            f"lowest must be in (0, 1) and points at least 2; got {lowest!r}, {points!r}."
-        )
-    others = list(before)
-    rates = np.geomspace(lowest, 1.0, points)
+    """Return rates from 1e-4 to 1, evenly on a log scale, and `attack_success` at each."""
+    others, rates = list(before), np.geomspace(1e-4, 1.0, 81)
     caught = [attack_success(guarantee, min(1.0, float(rate)), before=others) for rate in rates]
     return rates, np.array(caught)
 

@@ -7,29 +7,26 @@ import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, TypeAlias
 
 from discreet.card.descriptions import (
     Block,
     Bullets,
     Paragraph,
     Table,
-    describe_schema,
+    describe_columns,
     last_step,
     shown,
     summarise_uses,
 )
 from discreet.core import Guarantee
-from discreet.statement import neighbours
+from discreet.statement import MEASURES, neighbours
+from discreet.tables.declarations import Spent
 
-_MEASURES = {
-    "zcdp": "zero-concentrated differential privacy (zCDP)",
-    "gdp": "Gaussian differential privacy",
-    "pure": "pure differential privacy",
-    "approximate": "(ε, δ) directly",
-    "profile": "a privacy profile: a δ for each ε",
-    None: "nothing was composed",
-}
+Costs: TypeAlias = "list[tuple[str, Spent]]"
+"""Costs besides that of the fit, by name: of steps before it, and of estimating the schema."""
+
+ESTIMATED = "Estimating the schema"
 
 LARGE_EPSILON = 10.0
 """ε above which a promise says little: e^10 is 22,026."""
@@ -137,40 +134,31 @@ def promise(
     guarantee: Guarantee, summary: str, group: str, total: tuple[float, float] | None
 ) -> Section:
     """State the guarantee and its numbers."""
-    holds = guarantee.private and guarantee.secure
+    holds, private = guarantee.private and guarantee.secure, guarantee.private
     of_fit = "" if total is None else " of the fit alone"
+    unit = (
+        "one row of the table" if guarantee.unit == "row" else "one person with all of their rows"
+    )
     rows = [
-        ("Protected unit", _unit(guarantee) if holds else "nobody"),
+        ("Protected unit", unit if holds else "nobody"),
         ("Neighbouring data sets", f"{neighbours(guarantee)} ({guarantee.relation})"),
-        (
-            f"ε (privacy loss){of_fit}",
-            f"{guarantee.epsilon:.6g}" if guarantee.private else "unbounded",
-        ),
-        (f"δ (slack){of_fit}", f"{guarantee.delta:.6g}" if guarantee.private else "not promised"),
+        (f"ε (privacy loss){of_fit}", f"{guarantee.epsilon:.6g}" if private else "unbounded"),
+        (f"δ (slack){of_fit}", f"{guarantee.delta:.6g}" if private else "not promised"),
     ]
     if holds:
-        rows.append(("Strength", _strength(total[0] if total else guarantee.epsilon)))
-    rows.append(("Composition", _MEASURES[guarantee.measure]))
+        epsilon = total[0] if total else guarantee.epsilon
+        strength = "strong, by the usual rule of thumb (ε up to 1)"
+        if epsilon > 1:
+            strength = f"moderate, by the usual rule of thumb (ε up to {LARGE_EPSILON:g})"
+        if epsilon > LARGE_EPSILON:
+            strength = f"weak, by the usual rule of thumb (ε above {LARGE_EPSILON:g})"
+        rows.append(("Strength", strength))  # Ponomareva et al. 2023
+    rows.append(("Composition", MEASURES[guarantee.measure]))
     totals = (("Total ρ", guarantee.rho), ("Total μ", guarantee.mu))
     rows += [(name, f"{value:.6g}") for name, value in totals if value is not None]
     rows.append(("Noise", guarantee.numeric if guarantee.private else "none"))
     text = (Paragraph(summary), *([Paragraph(group)] if group else []))
     return Section("promise", "What is promised", (*text, Table(("", ""), tuple(rows))))
-
-
-def _strength(epsilon: float) -> str:
-    """Return the strength of an ε by the usual rule of thumb (Ponomareva et al. 2023)."""
-    if epsilon <= 1:
-        return "strong, by the usual rule of thumb (ε up to 1)"
-    if epsilon <= LARGE_EPSILON:
-        return f"moderate, by the usual rule of thumb (ε up to {LARGE_EPSILON:g})"
-    return f"weak, by the usual rule of thumb (ε above {LARGE_EPSILON:g})"
-
-
-def _unit(guarantee: Guarantee) -> str:
-    return (
-        "one row of the table" if guarantee.unit == "row" else "one person with all of their rows"
-    )
 
 
 def risk_bounds(
@@ -230,7 +218,7 @@ def prepared(guarantee: Guarantee) -> Section:
 
 def budget(
     guarantee: Guarantee,
-    spent: list[Any],
+    spent: Costs,
     total: tuple[float, float] | None,
     model: Any,
     ledger: Any,
@@ -241,21 +229,19 @@ def budget(
     costs = []
     if guarantee.private:
         costs = [("This fit", guarantee.epsilon, guarantee.delta)]
-        costs += [(label(each), each.epsilon, each.delta) for each in spent]
+        costs += [(name, each.epsilon, each.delta) for name, each in spent]
         if total is not None:
             costs.append(("Together", *total))
     rows = [(name, f"{epsilon:.6g}", f"{delta:.6g}") for name, epsilon, delta in costs]
-    history = () if ledger is None else _history(model, ledger, sha256)
-    for name, budget in history:
-        rows.append((name, *budget))
+    rows += () if ledger is None else _history(ledger.summary())
     if rows:
         blocks.append(Table(("", "ε", "δ"), tuple(rows), numeric=(1, 2)))
     if ledger is not None:
         blocks.append(Paragraph(_counted(model, ledger, sha256)))
-    for each in spent:
+    for name, each in spent:
         what = shown("; ".join(each.what), 200) or "not stated"
         stop = "" if what.endswith("…") else "."
-        blocks.append(Paragraph(f"{label(each)}: {what}{stop}"))
+        blocks.append(Paragraph(f"{name}: {what}{stop}"))
     if spent and guarantee.private and total is None:
         apart = "The schema was estimated under another relation or for another unit"
         blocks.append(Paragraph(f"{apart}, so the two guarantees cannot be added up."))
@@ -268,20 +254,17 @@ def budget(
     return Section("spent", "Budget: here, so far and remaining", tuple(blocks))
 
 
-def _history(model: Any, ledger: Any, sha256: str | None) -> Iterator[tuple[str, tuple[str, str]]]:
+def _history(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield what the ledger says about all releases: spent, limit, remaining."""
-    known = ledger.summary()
     limit = known["limit"]
     if limit is None:
         return
     spent = "more than the limit" if known["spent"] is None else f"{known['spent']:.4g}"
     delta = f"{limit['delta']:.6g}"
-    yield f"So far: all {known['entries']:,} releases of the data set", (spent, delta)
-    yield "Limit of the data set", (f"{limit['epsilon']:.6g}", delta)
-    left, at = known["remaining"], known.get("at_smaller_delta")
-    if at is not None:
-        left, delta = at["epsilon"], f"{at['delta']:.6g}"
-    yield "Remaining: largest ε of the next fit", (f"{left:g}", delta)
+    yield f"So far: all {known['entries']:,} releases of the data set", spent, delta
+    yield "Limit of the data set", f"{limit['epsilon']:.6g}", delta
+    left = known.get("at_smaller_delta") or {"epsilon": known["remaining"], "delta": limit["delta"]}
+    yield "Remaining: largest ε of the next fit", f"{left['epsilon']:g}", f"{left['delta']:.6g}"
 
 
 def _counted(model: Any, ledger: Any, sha256: str | None) -> str:
@@ -322,8 +305,9 @@ def public(guarantee: Guarantee, schemas: list[Any]) -> Section:
 
 
 def columns(schemas: list[Any]) -> tuple[Section, ...]:
-    """Describe the columns of each schema."""
-    blocks = tuple(block for schema in schemas for block in describe_schema(schema))
+    """Describe the columns of each schema: all of it is treated as public."""
+    header = ("Column", "Kind", "Public content")
+    blocks = tuple(Table(header, tuple(describe_columns(schema))) for schema in schemas)
     return (Section("columns", "Columns of the table", blocks),) if blocks else ()
 
 
@@ -360,8 +344,3 @@ def sign_off() -> Section:
         Paragraph(f"Conditions: {2 * _BLANK}"),
     )
     return Section("sign-off", "Decision", blocks)
-
-
-def label(spent: Any) -> str:
-    """Name what was paid for besides the fit: a step before it, or the schema."""
-    return str(getattr(spent, "label", "Estimating the schema"))

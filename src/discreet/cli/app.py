@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 import discreet
 from discreet.cli import audit, demo, describe, fit, ledger, predict, schema
@@ -44,17 +45,17 @@ def _version(show: bool) -> None:
 
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     quiet: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--quiet", help="Show results, warnings and errors only. Anywhere on the command line."
         ),
     ] = False,
     log: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Append what was asked, spent and written to this file, but no value of a table "
             "and no result. Anywhere on the command line.",
@@ -85,7 +86,7 @@ def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
     for entry in [each for each in entries if each.name == asked] or entries:
         problem = _add_entry(app, entry)
         if problem is not None and entry.name == asked:
-            raise Problem(Exit.UNEXPECTED, problem)
+            raise Problem(problem, Exit.UNEXPECTED)
         if problem is not None and "_DISCREET_COMPLETE" not in os.environ:
             screen.one_line_warning(problem)
     return app
@@ -146,7 +147,7 @@ def _logging(file: str | None, arguments: Sequence[str]) -> Iterator[None]:
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or "no such file").lower()
-        raise Problem(Exit.USAGE, f"--log {file}: {reason}. Name a file to write to.") from None
+        raise Problem(f"--log {file}: {reason}. Name a file to write to.") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log, before = logging.getLogger("discreet"), logging.getLogger("discreet").level
     log.addHandler(handler)

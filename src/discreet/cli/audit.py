@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer import Argument, Option
 
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.options import AsJson, Force, check_output
+from discreet.cli.options import AsJson, Force, check_figure, load_model
 from discreet.cli.screen import Bar, Screen
-from discreet.cli.targets import DELTA, EPSILON, plan_for
-from discreet.core import Relation
+from discreet.core import Budget, Relation
+from discreet.errors import PrivacyError
+from discreet.tables.columns import counted, nearest
 
 if TYPE_CHECKING:
     from discreet.audit import Attack, Audit
 
+EPSILON, DELTA = 1.0, 1e-5  # default guarantee of a solver under attack
 FEWEST, USUAL, MOST = 100, 10_000, 1_000_000  # trials per attack: least, and range of the default
 MINUTES_FOR_ALL = 15.0  # default duration of ``discreet audit all``
 LEAST_SECONDS = 4.0  # of a useful attack, most of which are spent on learning a statistic
@@ -39,7 +42,7 @@ def _complete(incomplete: str) -> list[str]:
 def audit(
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="SOLVER|MODEL|all",
             help="A solver (see: discreet solvers), a model file written by `discreet fit`, or "
             "all: every private solver and the default pipelines, each on its worst-case tables.",
@@ -48,40 +51,36 @@ def audit(
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option(help=f"Promised ε; default {EPSILON:g}. Not for a model, which has its own."),
+        Option(help=f"Promised ε; default {EPSILON:g}. Not for a model, which has its own."),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help=f"Promised δ; default {DELTA:g}. Not for a model, which has its own. A larger δ "
             "needs fewer trials."
         ),
     ] = None,
     relation: Annotated[
         Relation | None,
-        typer.Option(help="Neighbouring relation; by default each that the solver supports."),
+        Option(help="Neighbouring relation; by default each that the solver supports."),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Duration of all attacks together.")] = None,
+    minutes: Annotated[float | None, Option(help="Duration of all attacks together.")] = None,
     trials: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=FEWEST,
             help="Runs per attack (with --minutes: at most). Default: enough to refute twice the "
             f"promised ε, up to {MOST:,}.",
         ),
     ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Probability that all certified bounds hold.")
-    ] = 0.999,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    confidence: Annotated[float, Option(help="Probability that all bounds hold.")] = 0.999,
+    jobs: Annotated[int, Option(min=1, help="Number of processes.")] = 1,
     figure: Annotated[
         Path | None,
-        typer.Option(
-            help="File for the ROC curves: a figure (.svg, .png, .pdf) or a page (.html)."
-        ),
+        Option(help="File for the ROC curves: a figure (.svg, .png, .pdf) or a page (.html)."),
     ] = None,
     force: Force = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Write Markdown.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Try to refute a privacy guarantee: attack a solver, or a model's settings.
@@ -97,12 +96,15 @@ def audit(
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
-        raise Problem(Exit.USAGE, "Pass --json or --markdown, not both.")
+        raise Problem("Pass --json or --markdown, not both.")
     if not 0.5 <= confidence < 1:
-        raise Problem(Exit.USAGE, f"--confidence must be in [0.5, 1); got {confidence:g}.")
+        raise Problem(f"--confidence must be in [0.5, 1); got {confidence:g}.")
     if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
-        raise Problem(Exit.USAGE, f"--minutes must be a finite number > 0; got {minutes:g}.")
-    _check_figure(figure, force)
+        raise Problem(f"--minutes must be a finite number > 0; got {minutes:g}.")
+    if figure is not None:
+        from discreet.audit.figure import FORMATS
+
+        check_figure(figure, force, endings=FORMATS)
     plan = plan_for(target, epsilon, delta, relation, jobs)
     if plan.note is not None:
         screen.note(plan.note)
@@ -153,9 +155,9 @@ def audit(
         screen.note(f"Figure: {figure}")
     if isinstance(stopped, KeyboardInterrupt):
         raise Problem(
-            Exit.INTERRUPTED,
             f"Interrupted after {len(done)} of {len(plan.attacks)} attacks; the others were not "
             "carried out.",
+            Exit.INTERRUPTED,
         )
     if stopped is not None:
         raise stopped
@@ -176,8 +178,10 @@ def _attack_all(
     import sklearn.linear_model  # noqa: F401  # for learned statistics; not to be timed
 
     from discreet.audit import run
+    from discreet.audit.attack import trials_needed
 
-    counts = [trials or _default_trials(attack, confidence) for attack in attacks]
+    needed = [trials_needed(each.epsilon, each.delta, confidence) or MOST for each in attacks]
+    counts = [trials or min(MOST, max(USUAL, count)) for count in needed]
     seconds = [0.0] * len(attacks)
     end = math.inf if minutes is None else time.perf_counter() + 60 * minutes
     if minutes is not None or trials is None:
@@ -200,14 +204,6 @@ def _attack_all(
         done.append(run(attack, trials=count, confidence=confidence, progress=show))
 
 
-def _default_trials(attack: Attack, confidence: float) -> int:
-    """Return the number of trials that can refute twice the promised ε, but at most `MOST`."""
-    from discreet.audit.attack import trials_needed
-
-    needed = trials_needed(attack.epsilon, attack.delta, confidence) or MOST
-    return min(MOST, max(USUAL, needed))
-
-
 def _forecast(
     attacks: Sequence[Attack], counts: Sequence[int], rates: Sequence[float], confidence: float
 ) -> str:
@@ -226,10 +222,10 @@ def _forecast(
         else:
             weak.append((count, round_up(int(min(needed, 10**12))), needed * rate))
     total = sum(count * rate for count, rate in zip(counts, rates, strict=True)) / _SHARE_OF_TIME
-    parts = [f"{_plural(len(attacks), 'attack')}, about {_duration(total)} in all."]
+    parts = [f"{counted(len(attacks), 'attack')}, about {_duration(total)} in all."]
     if strong:
         parts.append(
-            f"{_plural(len(strong), 'attack')} with {_range([count for count, _ in strong])} "
+            f"{counted(len(strong), 'attack')} with {_range([count for count, _ in strong])} "
             f"trials each can refute a true ε of {max(factor for _, factor in strong):.2g} times "
             "the promised one."
         )
@@ -237,20 +233,15 @@ def _forecast(
         times = dict.fromkeys(_duration(seconds) for seconds in sorted(s for _, _, s in weak))
         shortest, *_, longest = (*times, *times)
         parts.append(
-            f"{_plural(len(weak), 'attack')} with {_range([count for count, _, _ in weak])} trials "
+            f"{counted(len(weak), 'attack')} with {_range([count for count, _, _ in weak])} trials "
             f"each will be too weak to tell: {_range([needed for _, needed, _ in weak])} trials "
             f"are needed, which take {shortest} to {longest} each. A larger --delta needs fewer."
         )
     return " ".join(parts)
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _range(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
 
 
 def _duration(seconds: float) -> str:
@@ -302,20 +293,6 @@ def _seconds_per_run(attack: Attack, most: float) -> float:
             before = duration
 
 
-def _check_figure(figure: Path | None, force: bool) -> None:
-    if figure is None:
-        return
-    from discreet.audit.figure import FORMATS
-
-    if figure.suffix.lower() not in FORMATS:
-        raise Problem(
-            Exit.USAGE, f"--figure {figure}: the name must end with {', '.join(FORMATS)}."
-        )
-    if importlib.util.find_spec("matplotlib") is None:
-        raise Problem(Exit.USAGE, '--figure needs matplotlib: pip install "discreet[report]".')
-    check_output(figure, force, option="--figure")
-
-
 def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     """Return the table and the summary: a drawn table for a terminal, else one line per attack."""
     from discreet.audit import Verdict, report
@@ -346,3 +323,131 @@ def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
         cells = (subject, f"{pair} ({relation})", *promise, *numbers, verdict)
         table.add_row(*map(escape, cells), style=styles.get(audit.verdict))
     return Group(table, *Text(report.summary(done)).wrap(screen.out, screen.out.width))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The attacks to carry out, in this order, the promised guarantee, and a note to show first.
+
+    ``left_out`` has the subjects that cannot be attacked, with the reason.
+    """
+
+    attacks: tuple[Attack, ...]
+    epsilon: float
+    delta: float
+    left_out: dict[str, str] = field(default_factory=dict)
+    note: str | None = None
+
+
+def plan_for(
+    target: str, epsilon: float | None, delta: float | None, relation: Relation | None, jobs: int
+) -> Plan:
+    """Return the attacks on a target; raise for all mistakes in the request, before any work."""
+    from discreet.audit import most_telling
+    from discreet.audit.cases import attacks, subjects
+    from discreet.solvers import names, resolve
+
+    known = subjects()
+    chosen: list[Any] = [name for name in known if name == target or name.startswith(f"{target}: ")]
+    if target == "all":
+        chosen = list(known)
+    if not chosen and target in names() and resolve(target).private:
+        chosen = [resolve(target)]  # of another package
+    if not chosen:
+        given = {"--epsilon": epsilon, "--delta": delta, "--relation": relation}
+        extra = [name for name, value in given.items() if value is not None]
+        return _model_plan(target, extra, jobs)
+    epsilon, delta = EPSILON if epsilon is None else epsilon, DELTA if delta is None else delta
+    Budget(epsilon, delta, relation or Relation.ADD_REMOVE)  # raises for numbers out of range
+    found: list[Attack] = []
+    left_out: dict[str, str] = {}
+    for subject in chosen:
+        try:
+            found += attacks(subject, epsilon=epsilon, delta=delta, relation=relation, jobs=jobs)
+        except PrivacyError as error:
+            left_out[str(getattr(subject, "name", subject))] = str(error)
+    if not found:
+        raise Problem(" ".join(left_out.values()), Exit.PRIVACY)
+    if target == "all":  # all pairs of tables would take a day
+        found = most_telling(found)
+    return Plan(tuple(found), epsilon, delta, left_out)
+
+
+def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
+    from discreet.audit.cases import attacks
+    from discreet.audit.pairs import two_steps
+
+    path = Path(target)
+    if not path.exists():
+        _refuse(target)
+    if given:
+        raise Problem(f"{target} states its own guarantee; leave out {', '.join(given)}.")
+    _, estimator = load_model(path)
+    promise = estimator.guarantee_
+    if not (promise.private and promise.secure):
+        why = "it was fitted with a fixed seed" if promise.private else "it is not private"
+        raise Problem(f"{target} has no guarantee that could be refuted: {why}.")
+    estimator.check_settings()  # raises if the solver is not installed
+    small = _for_small_tables(estimator)
+    found = attacks(small, epsilon=promise.epsilon, delta=promise.delta, jobs=jobs)
+    if not found:
+        raise Problem(f"No attack on the settings of {target} is known.", Exit.PRIVACY)
+    note = (
+        f"The audit of {target} uses its settings (solver, budget, relation, loss, penalty and "
+        "bounds) on small worst-case tables. It uses neither the rows that the model was trained "
+        "on nor its weights."
+    )
+    aimed = []  # at the guarantee that the model states, whose ε may exceed the requested one
+    for attack in found:
+        epsilon, delta = promise.epsilon, promise.delta
+        if attack.relation != promise.relation:  # one row removed and one added
+            epsilon, delta = two_steps(epsilon, delta)
+        subject = attack.subject.replace(type(small).__name__, path.name, 1)
+        aimed.append(replace(attack, subject=subject, epsilon=epsilon, delta=delta))
+    if any(attack.relation != promise.relation for attack in found):
+        note += (
+            f" With these settings no row can represent a missing one, as {promise.relation} would "
+            "require, so the tables are two rows apart: for them the guarantee is twice the ε."
+        )
+    return Plan(tuple(aimed), promise.epsilon, promise.delta, note=note)
+
+
+def _for_small_tables(estimator: Any) -> Any:
+    """Return an estimator with the same settings for two columns and targets from −1 to 1."""
+    import numpy as np
+    from sklearn.base import clone
+
+    from discreet.estimators.log_linear import LogLinearRegressor
+    from discreet.preparation import Bounds
+
+    small = clone(estimator)
+    settings = small.get_params(deep=False)
+    if "classes" in settings:
+        small.set_params(classes=[-1, 1, *range(2, len(estimator.classes_))])
+    if settings.get("target_bounds") is not None:  # the model itself is fitted from −1 to 1
+        low = 0.1 if isinstance(small, LogLinearRegressor) else -1.0
+        small.set_params(target_bounds=(low, 1.0))
+    if "periods" in settings:
+        ends = np.linspace(-0.5, 1.5, len(estimator.levels_))
+        small.set_params(periods=ends.tolist())
+    if settings["preparation"] is not None:
+        steps = list(settings["preparation"])
+        for k, step in enumerate(steps):
+            if isinstance(step, Bounds):
+                few = range(min(2, len(step.columns)))
+                steps[k] = replace(step, columns=few, whole=())
+        small.set_params(preparation=steps)
+    return small
+
+
+def _refuse(target: str) -> NoReturn:
+    """Refuse a target that is neither a private solver nor a file."""
+    from discreet.audit.cases import subjects
+    from discreet.solvers import names
+
+    if target in names():
+        raise Problem(f"{target} has no guarantee that could be refuted: it is not private.")
+    if os.sep in target or Path(target).suffix:
+        raise Problem(f"{target}: no such model file.")
+    hint = nearest(target, [*subjects(), "all"])
+    raise Problem(f"{target!r} is neither a solver nor a model file that can be audited; {hint}")

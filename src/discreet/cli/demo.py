@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from typer import Option
 
 from discreet.cli.options import check_output
-from discreet.cli.screen import Screen
+from discreet.cli.screen import Screen, table
 from discreet.errors import PrivacyLeakWarning
 from discreet.files import replacing
 from discreet.page import document
@@ -51,7 +50,7 @@ class Outcome:
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The page; its figure is saved beside it.")
+        Path, Option("--output", "-o", help="The page; its figure is saved beside it.")
     ] = Path("out/demo.html"),
 ) -> None:
     """Train private models on generated data and show what a privacy budget buys.
@@ -67,26 +66,23 @@ def demo(
     for path in (output, picture):
         check_output(path, force=True)
     private, plain, majority = _train(screen)
-    one = private[EPSILONS.index(1.0)]
-    table = Table(title=f"Accuracy on {N_TEST:,} new rows, after training on {N_TRAIN:,}")
-    for heading in ("model", "accuracy", f"members found, {ERROR:.0%} false alarms"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
+    rows = []
     for outcome in (majority, *private, plain):
         caught = "" if outcome.caught is None else f"at most {outcome.caught:.0%}"
-        table.add_row(outcome.name, f"{outcome.accuracy:.1%}", caught)
-    screen.result(None, table)
+        rows.append((outcome.name, f"{outcome.accuracy:.1%}", caught))
+    header = ("model", "accuracy", f"members found, {ERROR:.0%} false alarms")
+    title = f"Accuracy on {N_TEST:,} new rows, after training on {N_TRAIN:,}"
+    screen.result(None, table(title, header, rows))
     figure = _draw(private, plain, majority)
     figure.savefig(picture, dpi=150)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     here = Path(__file__)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string(here.with_name("demo.html").read_text("utf-8"))
     numbers = {"n_train": N_TRAIN, "n_test": N_TEST, "n_columns": N_COLUMNS, "repeats": REPEATS}
-    body = environment.from_string(here.with_name("demo.html").read_text("utf-8")).render(
-        {"private": private, "plain": plain, "majority": majority, "guarantee": one.guarantee},
-        one=one,
-        figure=_as_svg(figure),
-        error=ERROR,
-        **numbers,
-    )
+    models = {"private": private, "plain": plain, "majority": majority}
+    one = private[EPSILONS.index(1.0)]
+    shown = {"one": one, "guarantee": one.guarantee, "figure": _as_svg(figure), "error": ERROR}
+    body = template.render(models | numbers | shown)
     style = here.with_name("demo.css").read_text("utf-8")
     with replacing(output) as stream:
         stream.write(document("What does a privacy budget buy?", body, style=style))
@@ -142,28 +138,21 @@ def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
         figure = Figure(figsize=(5.8, 3.7), layout="constrained")
         axis = figure.subplots()
         axis.spines[["top", "right"]].set_visible(False)
-
-        def note(text: str, x: float, y: float, kind: str, shift: tuple[int, int]) -> None:
-            side = "right" if x == EPSILONS[-1] else "left"
-            at = {"xytext": shift, "textcoords": "offset points", "ha": side}
-            axis.annotate(text, (x, y), color=_COLOURS[kind], **at)
-
-        for outcome, kind, style in ((plain, "plain", "--"), (majority, "majority", ":")):
-            height = 100 * outcome.accuracy
-            axis.axhline(height, color=_COLOURS[kind], linestyle=style)
-            x = EPSILONS[0] if outcome is plain else EPSILONS[-1]
-            note(f"{outcome.name}: {height:.1f} %", x, height, kind, (0, 4))
         runs = np.array([outcome.accuracies for outcome in private]) * 100
         axis.fill_between(EPSILONS, runs.min(1), runs.max(1), color=_COLOURS["private"], alpha=0.2)
-        axis.plot(EPSILONS, runs.mean(1), "o-", color=_COLOURS["private"])
+        axis.plot(EPSILONS, runs.mean(1), "o-", color=_COLOURS["private"], label="private")
         for epsilon, accuracy in zip(EPSILONS, runs.mean(1), strict=True):
-            note(f"{accuracy:.1f} %", epsilon, accuracy, "private", (7, -16))
+            at = {"xytext": (7, -16), "textcoords": "offset points", "color": _COLOURS["private"]}
+            axis.annotate(f"{accuracy:.1f} %", (epsilon, accuracy), **at)
+        for outcome, kind, style in ((plain, "plain", "--"), (majority, "majority", ":")):
+            height, label = 100 * outcome.accuracy, f"{outcome.name}: {outcome.accuracy:.1%}"
+            axis.axhline(height, color=_COLOURS[kind], linestyle=style, label=label)
         axis.set_xscale("log")
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axis.minorticks_off()
-        axis.set_xlabel("privacy budget ε (smaller: more private)")
         axis.set_ylabel("accuracy on new rows (%)")
-        axis.set_ylim(top=100 * plain.accuracy + 4)
+        axis.set_xlabel("privacy budget ε (smaller: more private)")
+        axis.legend(frameon=False, loc="lower right")
     return figure
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -15,11 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from typer import Argument, Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.screen import Screen
+from discreet.cli.screen import Screen, table
+from discreet.files import replacing
+from discreet.page import document
 
 Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML", "PDF"])
 _ENDINGS = {
@@ -33,44 +34,33 @@ def explain(
     model: options.ModelFile,
     form: Annotated[
         Form | None,
-        typer.Option("--format", help="By default by the ending of the output's name, else text."),
+        Option("--format", help="By default by the ending of the output's name, else text."),
     ] = None,
     output: options.OutputFile = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     effects: Annotated[
         Path | None,
-        typer.Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
+        Option(help="Draw the effect of each column, with its noise, to this .png or .svg."),
     ] = None,
-    title: Annotated[
-        str | None, typer.Option(help="Name of the model; that of its file by default.")
-    ] = None,
-    data: Annotated[
-        str, typer.Option(help="Name of the data set; by default that of the schema or ledger.")
-    ] = "",
-    owner: Annotated[
-        str, typer.Option(help="Who is responsible for the data; by default the schema's [about].")
-    ] = "",
-    purpose: Annotated[
-        str, typer.Option(help="What the model is for; by default the schema's [about].")
-    ] = "",
-    nist: Annotated[
-        bool, typer.Option("--nist", help="Write a self-assessment along NIST SP 800-226 instead.")
-    ] = False,
+    title: Annotated[str | None, Option(help="Name of the model; by default its file's.")] = None,
+    data: Annotated[str, Option(help="Name of the data set; by default the schema's.")] = "",
+    owner: Annotated[str, Option(help="Who owns the data; by default the schema's.")] = "",
+    purpose: Annotated[str, Option(help="What the model is for; by default the schema's.")] = "",
+    nist: Annotated[bool, Option("--nist", help="Self-assessment along NIST SP 800-226.")] = False,
     registry: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Draft a record for the registry of differential-privacy deployments (YAML). In a "
             "terminal it asks for what only you know."
         ),
     ] = None,
     answer: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD=TEXT", help="Answer for --registry, such as actors=…"),
+        Option(metavar="FIELD=TEXT", help="Answer for --registry, such as actors=…"),
     ] = None,
     coefficients: Annotated[
-        bool,
-        typer.Option(help="Show the coefficients with standard errors and intervals instead."),
+        bool, Option(help="Show the coefficients with standard errors and intervals instead.")
     ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -83,23 +73,29 @@ def explain(
     """
     from discreet import card
     from discreet.card.documents import assessment
-    from discreet.files import replacing
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, model)
-    options.check_output(effects, force, model, option="--effects")
+    options.check_figure(effects, force, model, option="--effects")
     options.check_output(registry, force, model, option="--registry")
-    answers = _answers(answer, registry)
+    if answer and registry is None:
+        raise Problem("--answer is for a registry record: pass --registry FILE too.")
+    answers = options.pairs("--answer", answer, "FIELD=TEXT")
     if form is None:
         form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
     if form is None:
-        raise Problem(Exit.USAGE, f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
+        raise Problem(f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
     if form is Form.PDF and output is None:
-        raise Problem(Exit.USAGE, "a PDF needs a file: pass --output card.pdf.")
+        raise Problem("a PDF needs a file: pass --output card.pdf.")
     encoder, estimator = options.load_model(model)
     schema = None if encoder is None else encoder.schema
     if effects is not None:
-        _draw_effects(estimator, schema, effects)
+        of_table: tuple[Any, ...] = ()
+        if schema is not None:  # in units of the table
+            columns = schema.used.items()
+            units = {name: each.decoded for name, each in columns if hasattr(each, "decoded")}
+            of_table = (schema.feature_names, units)
+        estimator.plot_effects(*of_table).savefig(effects, dpi=150)
     if coefficients:
         _show_coefficients(screen, estimator, schema, form, output)
         return
@@ -118,37 +114,23 @@ def explain(
         _write_record(screen, content, registry, answers)
         if output is None:
             return
+    kind = "Privacy card"
     if nist:
-        content = assessment(content)
-    if form is Form.PDF:
-        assert output is not None
-        _print_pdf(card.html(content), output)
-        screen.result({"card": str(output)}, f"{_kind(nist)}: {output}")
-        return
-    write = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown, Form.HTML: card.html}[form]
+        content, kind = assessment(content), "Self-assessment"
+    writers = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown}
+    text = writers.get(form, card.html)(content)
     if output is None:
-        screen.result(content.to_dict(), write(content))
-        return
-    with replacing(output) as stream:
-        stream.write(write(content))
-    screen.result({"card": str(output)}, f"{_kind(nist)}: {output}")
-
-
-def _kind(nist: bool) -> str:
-    return "Self-assessment" if nist else "Privacy card"
-
-
-def _answers(given: list[str] | None, registry: Path | None) -> dict[str, str]:
-    """Return the answers for a registry record by field."""
-    if given and registry is None:
-        raise Problem(Exit.USAGE, "--answer is for a registry record: pass --registry FILE too.")
-    return options.pairs("--answer", given, "FIELD=TEXT")
+        screen.result(content.to_dict(), text)
+    elif form is Form.PDF:
+        _print_pdf(text, output)
+        screen.result({"card": str(output)}, f"{kind}: {output}")
+    else:
+        screen.save(output, text, "card", kind)
 
 
 def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, str]) -> None:
     """Write a draft of a registry record, and say what is left to fill in."""
     from discreet.card.documents import OPEN, QUESTIONS, record, yaml_text
-    from discreet.files import replacing
 
     first = record(content, answers)  # refuses wrong answers before anything is asked
     if sys.stdin.isatty() and not screen.as_json:
@@ -161,9 +143,8 @@ def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, s
             if said.strip():
                 answers[name] = said.strip()
     made = record(content, answers)
-    text = yaml_text(
-        made, "Draft of a record for the registry of differential-privacy deployments."
-    )
+    about = "Draft of a record for the registry of differential-privacy deployments."
+    text = yaml_text(made, about)
     with replacing(path) as stream:
         stream.write(text)
     left = [name for name, question in QUESTIONS.items() if f"{OPEN}: {question.text}" in text]
@@ -179,9 +160,8 @@ def _print_pdf(page: str, output: Path) -> None:
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         raise Problem(
-            Exit.USAGE,
             "a PDF needs Chromium or Chrome on the PATH. Or write card.html, open it in any "
-            "browser and print it to a PDF.",
+            "browser and print it to a PDF."
         )
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "card.html"), Path(folder, "card.pdf")
@@ -195,9 +175,9 @@ def _print_pdf(page: str, output: Path) -> None:
         try:
             subprocess.run(command, capture_output=True, timeout=120, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise Problem(Exit.UNEXPECTED, f"{browser} failed: {type(error).__name__}.") from None
+            raise Problem(f"{browser} failed: {type(error).__name__}.", Exit.UNEXPECTED) from None
         if not made.is_file():
-            raise Problem(Exit.UNEXPECTED, f"{browser} wrote no PDF. Print card.html instead.")
+            raise Problem(f"{browser} wrote no PDF. Print card.html instead.", Exit.UNEXPECTED)
         part = output.with_name(f".{output.name}.part")
         shutil.copyfile(made, part)
         part.replace(output)
@@ -207,46 +187,21 @@ def _show_coefficients(
     screen: Screen, estimator: Any, schema: Any, form: Form, output: Path | None
 ) -> None:
     """Show the table of coefficients, or write it as text or HTML."""
-    from discreet.files import replacing
-    from discreet.page import document
-
-    names = None if schema is None else schema.feature_names
-    table = estimator.summary(names=names)
-    text = str(table)
+    made = estimator.summary(names=None if schema is None else schema.feature_names)
+    text = str(made)
     if form is Form.HTML:
-        text = document(table.title, table._repr_html_(), style="body{margin:2rem}")
+        text = document(made.title, made._repr_html_(), style="body{margin:2rem}")
     elif form is Form.MARKDOWN:
-        text = f"```text\n{table}\n```\n"
+        text = f"```text\n{made}\n```\n"
     if output is None:
-        screen.result(table.to_dict(), text)
-        return
-    with replacing(output) as stream:
-        stream.write(f"{text}\n")
-    screen.result({"coefficients": str(output)}, f"Coefficients: {output}")
-
-
-def _draw_effects(estimator: Any, schema: Any, path: Path) -> None:
-    """Draw the effects of columns, in units of the table if there is a schema."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise Problem(Exit.USAGE, "--effects needs matplotlib: pip install 'discreet[report]'.")
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise Problem(Exit.USAGE, f"--effects {path}: name it .png, .svg or .pdf.")
-    if schema is None:
-        figure = estimator.plot_effects()
+        screen.result(made.to_dict(), text)
     else:
-        units = {
-            name: column.decoded
-            for name, column in schema.used.items()
-            if hasattr(column, "decoded")
-        }
-        figure = estimator.plot_effects(schema.feature_names, units)
-    figure.savefig(path, dpi=150)
+        screen.save(output, f"{text}\n", "coefficients", "Coefficients")
 
 
 def solvers(
     name: Annotated[
-        str | None,
-        typer.Argument(help="Describe this one.", autocompletion=options.complete_solvers),
+        str | None, Argument(help="Describe this one.", autocompletion=options.complete_solvers)
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -259,27 +214,26 @@ def solvers(
     screen = Screen(as_json=as_json)
     if name is not None:
         if name not in names():
-            raise Problem(Exit.USAGE, f"unknown solver {name!r}. Known: {', '.join(names())}.")
+            raise Problem(f"unknown solver {name!r}. Known: {', '.join(names())}.")
         described = describe(name)
         screen.result(_plain(described), str(described))
         return
-    table = Table(title="Solvers (describe one with: discreet solvers NAME)")
-    for heading in ("name", "method", "relations", "budgets", "losses"):
-        table.add_column(heading, no_wrap=heading == "name")
-    listed = []
+    listed, rows = [], []
     for each in names():
         described = describe(each)
         listed.append({**_plain(described), "name": each, "method": described.name})
+        row: tuple[str, ...] = (each, described.summary, "NOT PRIVATE", "none", described.losses)
         if each == "auto":
-            table.add_row(each, "Chooses a preparation and a solver by public numbers (default).")
+            row = (each, "Chooses a preparation and a solver by public numbers (default).")
         elif each != described.name:
-            table.add_row(each, f"Another name of {described.name}.")
+            row = (each, f"Another name of {described.name}.")
         elif described.private:
             relations = ", ".join(described.relations)
-            table.add_row(each, described.summary, relations, described.budgets, described.losses)
-        else:
-            table.add_row(each, described.summary, "NOT PRIVATE", "none", described.losses)
-    screen.result(listed, table)
+            row = (each, described.summary, relations, described.budgets, described.losses)
+        rows.append(row)
+    header = ("name", "method", "relations", "budgets", "losses")
+    title = "Solvers (describe one with: discreet solvers NAME)"
+    screen.result(listed, table(title, header, rows, numbers=False))
 
 
 def _plain(described: object) -> dict[str, object]:

@@ -60,7 +60,7 @@ _CODES = {
 class Problem(Exception):
     """A problem that a command found itself; its text is shown as it is."""
 
-    def __init__(self, code: Exit, text: str) -> None:
+    def __init__(self, text: str, code: Exit = Exit.USAGE) -> None:
         super().__init__(text)
         self.code = code
 

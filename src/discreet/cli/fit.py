@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 import os
 import time
@@ -12,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from discreet.cli import options
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import Problem
 from discreet.cli.screen import Screen
 from discreet.core import Relation
 
@@ -33,64 +32,55 @@ LOSSES = {
 
 def fit(
     files: options.DataFiles,
-    schema: Annotated[
-        Path, typer.Option(help="Schema file of the table (see: discreet schema draft).")
-    ],
-    epsilon: Annotated[float, typer.Option(help="ε, the privacy budget: smaller is more private.")],
+    schema: Annotated[Path, Option(help="Schema file of the table (see: discreet schema draft).")],
+    epsilon: Annotated[float, Option(help="ε, the privacy budget: smaller is more private.")],
     delta: options.Delta,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    output: Annotated[Path, Option("--output", "-o", help="Model file to write.")],
     target: Annotated[
-        str | None, typer.Option(help="Column to predict, if the schema has no target.")
+        str | None, Option(help="Column to predict, if the schema has no target.")
     ] = None,
     unit: options.Unit = None,
     loss: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="; ".join(f"{name} ({what})" for name, what in LOSSES.items())
             + ". By default logistic for classes, squared for numbers.",
             autocompletion=lambda incomplete: [n for n in LOSSES if n.startswith(incomplete)],
         ),
     ] = None,
     quantile: Annotated[
-        float | None, typer.Option(help="Quantile for --loss quantile; 0.5 is the median.")
+        float | None, Option(help="Quantile for --loss quantile; 0.5 is the median.")
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="See: discreet solvers.", autocompletion=options.complete_solvers)
+        str, Option(help="See: discreet solvers.", autocompletion=options.complete_solvers)
     ] = "auto",
     relation: options.RelationName = Relation.ADD_REMOVE,
-    alpha: Annotated[float, typer.Option(help="Strength of the penalty.")] = 1e-4,
+    alpha: Annotated[float, Option(help="Strength of the penalty.")] = 1e-4,
     data_norm: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Bound on the norm of a row: rows of a larger norm are scaled down to it. By "
             "default the schema's, for solvers that need one."
         ),
     ] = None,
     class_weight: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="LABEL=NUMBER",
             help='Weight of a class, a public number; give the option once per class. Or "balanced"'
             ": classes count alike, by a noisy count of them that the fit pays for.",
         ),
     ] = None,
-    intercept: Annotated[bool, typer.Option(help="Fit a constant term.")] = True,
+    intercept: Annotated[bool, Option(help="Fit a constant term.")] = True,
     features: Annotated[
         str,
-        typer.Option(
+        Option(
             help="linear; additive: a curve per numeric column; kernel: random Fourier features. "
             "By default additive where rows and budget allow it."
         ),
     ] = "auto",
-    centre: Annotated[
-        float | None, typer.Option(help="Share of the budget for subtracting a private mean.")
-    ] = None,
-    whiten: Annotated[
-        float | None, typer.Option(help="Share of the budget for a private whitening.")
-    ] = None,
-    bounds_share: Annotated[
-        float, typer.Option(help='Share of the budget for columns with bounds = "private", if any.')
-    ] = 0.1,
+    centre: Annotated[float | None, Option(help="Share of the budget for a private mean.")] = None,
+    whiten: Annotated[float | None, Option(help="Share of the budget for whitening.")] = None,
     ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
     temp_folder: options.Folder = None,
@@ -101,7 +91,7 @@ def fit(
     purpose: options.Purpose = "",
     force: options.Force = False,
     test_seed: Annotated[
-        int | None, typer.Option(help="For tests only: fix the noise, so that nothing is private.")
+        int | None, Option(help="For tests only: fix the noise, so that nothing is private.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -116,39 +106,33 @@ def fit(
 
     import discreet
     from discreet.solvers import resolve
-    from discreet.tables import Schema
-    from discreet.tables.reading import open_table
+    from discreet.tables import Schema, read
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, *files, schema)
-    table = options.with_extra(Schema.read(schema), ignore_extra)
+    table = Schema.read(schema)
     if target is not None and (table.target is None or table.target.column != target):
         table = table.with_target(target)
     if table.target is None:
-        raise Problem(Exit.USAGE, f"{schema} names no target: pass --target COLUMN.")
-    table = options.with_unit(table, unit)
+        raise Problem(f"{schema} names no target: pass --target COLUMN.")
+    table = options.adapted(table, ignore_extra, unit)
     if table.spent is not None and table.spent.relation != relation:
         raise Problem(
-            Exit.USAGE,
             f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "
-            f"add up only under the same relation. Pass --relation {table.spent.relation}.",
+            f"add up only under the same relation. Pass --relation {table.spent.relation}."
         )
     if table.spent is not None and table.spent.unit != table.unit:
         drafted = "rows" if table.spent.unit is None else f"people by {table.spent.unit!r}"
         raise Problem(
-            Exit.USAGE,
             f"{schema} was estimated for {drafted}; its guarantee and the model's add up only for "
-            "the same unit. Draft the schema again with the unit of the fit (--unit).",
+            "the same unit. Draft the schema again with the unit of the fit (--unit)."
         )
     steps: list[Any] = []
     if table.unbounded:
-        steps.append(
-            discreet.Bounds(columns=table.unbounded, share=bounds_share, whole=table.whole)
-        )
-    if centre is not None:
-        steps.append(discreet.Centre(share=centre))
-    if whiten is not None:
-        steps.append(discreet.Whiten(share=whiten))
+        steps.append(discreet.Bounds(columns=table.unbounded, whole=table.whole))
+    for step, share in ((discreet.Centre, centre), (discreet.Whiten, whiten)):
+        if share is not None:
+            steps.append(step(share=share))
     model = _estimator(
         table,
         loss,
@@ -180,7 +164,7 @@ def fit(
                 X, y, groups = dask.open(files, table)
             else:
                 places: Any = {"memory": memory, "folder": temp_folder}
-                X, y, groups = open_table(files, table, as_labels=False, progress=bar, **places)
+                X, y, groups = read(files, table, progress=bar, **places)
         read_in = time.perf_counter() - start
         with screen.bar("fitting (share of the budget spent)") as bar:
             model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y, groups=groups)
@@ -233,9 +217,9 @@ def _estimator(
     import discreet
 
     if loss is not None and loss not in LOSSES:
-        raise Problem(Exit.USAGE, f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
+        raise Problem(f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
     if quantile is not None and loss != "quantile":
-        raise Problem(Exit.USAGE, "--quantile is for --loss quantile.")
+        raise Problem("--quantile is for --loss quantile.")
     if table.target.is_classification:
         kind, estimators = "classes", {"logistic": discreet.LogisticRegression}
         estimators |= {
@@ -245,7 +229,7 @@ def _estimator(
         settings["class_weight"] = _class_weight(class_weight, table.target.labels)
     else:
         if class_weight:
-            raise Problem(Exit.USAGE, "--class-weight is for targets with classes.")
+            raise Problem("--class-weight is for targets with classes.")
         kind = "numbers"
         level = 0.5 if quantile is None else quantile
         estimators = {
@@ -260,9 +244,8 @@ def _estimator(
     if chosen in estimators:
         return estimators[chosen](**settings)
     raise Problem(
-        Exit.USAGE,
         f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
-        "discreet fit --help.",
+        "discreet fit --help."
     )
 
 
@@ -279,9 +262,8 @@ def _class_weight(given: list[str] | None, labels: tuple[str, ...]) -> Any:
             equals, weight = "", 0.0
         if not equals or label not in labels or not 0 <= weight < math.inf:
             raise Problem(
-                Exit.USAGE,
                 f"--class-weight {text!r} must be LABEL=NUMBER, with a number of at least 0 and "
-                f"one of the labels {', '.join(map(repr, labels))}; or balanced, alone.",
+                f"one of the labels {', '.join(map(repr, labels))}; or balanced, alone."
             )
         weights[labels.index(label)] = weight
     return weights
@@ -291,21 +273,17 @@ Task = StrEnum("Task", ["CLASSIFICATION", "REGRESSION"])
 
 
 def plan(
-    rows: Annotated[int, typer.Option(help="Number of rows, or of people.")],
-    columns: Annotated[int, typer.Option(help="Number of columns after encoding.")],
+    rows: Annotated[int, Option(help="Number of rows, or of people.")],
+    columns: Annotated[int, Option(help="Number of columns after encoding.")],
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(help="Values of ε; repeat the option. Default: 0.1, 0.3, 1, 3, 10."),
+        Option(help="Values of ε; repeat the option. Default: 0.1, 0.3, 1, 3, 10."),
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="δ. Default: a tenth of 1/rows, at most 1e-6.")
-    ] = None,
-    relation: Annotated[str, typer.Option(help="add_remove or replace_one.")] = "add_remove",
-    task: Annotated[Task, typer.Option(help="What is fitted.")] = Task.CLASSIFICATION,
-    repeats: Annotated[int, typer.Option(help="Simulated fits per ε.")] = 3,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw score and intervals over ε to this .png or .svg.")
-    ] = None,
+    delta: Annotated[float | None, Option(help="δ. Default: 0.1/rows, at most 1e-6.")] = None,
+    relation: Annotated[str, Option(help="add_remove or replace_one.")] = "add_remove",
+    task: Annotated[Task, Option(help="What is fitted.")] = Task.CLASSIFICATION,
+    repeats: Annotated[int, Option(help="Simulated fits per ε.")] = 3,
+    figure: Annotated[Path | None, Option(help="Draw the plan to this .png or .svg.")] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -314,24 +292,11 @@ def plan(
     Example: discreet plan --rows 20000 --columns 20 --epsilon 1 --figure plan.png
     """
     screen = Screen(as_json=as_json)
-    if figure is not None:
-        options.check_output(figure, force, option="--figure")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise Problem(Exit.USAGE, "--figure needs matplotlib: pip install 'discreet[report]'.")
-        if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise Problem(Exit.USAGE, f"--figure {figure}: name it .png, .svg or .pdf.")
-    from discreet.tuning.plan import GRID
-    from discreet.tuning.plan import plan as make
+    options.check_figure(figure, force)
+    from discreet.tuning import plan as planning
 
-    made = make(
-        rows,
-        columns,
-        epsilon or GRID,
-        delta=delta,
-        relation=relation,
-        task=str(task),
-        repeats=repeats,
-    )
+    settings: Any = {"delta": delta, "relation": relation, "task": str(task), "repeats": repeats}
+    made = planning.plan(rows, columns, epsilon or planning.GRID, **settings)
     if figure is not None:
         made.plot().savefig(figure, dpi=150)
     screen.result(made.to_dict(), str(made))

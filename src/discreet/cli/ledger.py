@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from typer import Argument, Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.screen import Screen
+from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
 
 app = typer.Typer(
@@ -21,34 +21,30 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the data set.")]
-SigningKey = Annotated[
-    Path | None, typer.Option(help="PEM file of an Ed25519 key that signs the entry.")
-]
+Name = Annotated[str, Argument(metavar="DATASET", help="Name of the data set.")]
+SigningKey = Annotated[Path | None, Option(help="PEM file of an Ed25519 key that signs the entry.")]
 
 
 @app.command()
 def create(
     dataset: Name,
-    epsilon: Annotated[float, typer.Option(help="ε that all releases together may spend.")],
+    epsilon: Annotated[float, Option(help="ε that all releases together may spend.")],
     delta: options.Delta,
     ledger: options.LedgerPlace = None,
     relation: options.RelationName = Relation.ADD_REMOVE,
-    unit: Annotated[str, typer.Option(help="Privacy unit of the limit, such as patient.")] = "row",
+    unit: Annotated[str, Option(help="Privacy unit of the limit, such as patient.")] = "row",
     rows_per_unit: Annotated[
         int | None,
-        typer.Option(help="You state: no unit has more rows. Row-level fits count for that many."),
+        Option(help="You state: no unit has more rows. Row-level fits count for that many."),
     ] = None,
     unit_in_one_block: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--unit-in-one-block",
             help="You state: the data set is divided into blocks, and each unit lies in one.",
         ),
     ] = False,
-    gaussian_share: Annotated[
-        float, typer.Option(help="Share of δ for releases that are all in Gaussian DP.")
-    ] = 0.75,
+    gaussian_share: Annotated[float, Option(help="Share of δ for releases in Gaussian DP.")] = 0.75,
     signing_key: SigningKey = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -70,7 +66,7 @@ def create(
 @app.command()
 def block(
     dataset: Name,
-    block: Annotated[str, typer.Argument(help="Name of the new block, such as 2026-02.")],
+    block: Annotated[str, Argument(help="Name of the new block, such as 2026-02.")],
     ledger: options.LedgerPlace = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -96,10 +92,8 @@ def list_(ledger: options.LedgerPlace = None, as_json: options.AsJson = False) -
 def show(
     dataset: Name,
     ledger: options.LedgerPlace = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Show what a fit of this ε would leave.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="δ of that fit; the limit's.")] = None,
+    epsilon: Annotated[float | None, Option(help="Show what a fit of this ε would leave.")] = None,
+    delta: Annotated[float | None, Option(help="δ of that fit; the limit's.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what is spent and left of a data set's limit, in ε at the limit's δ.
@@ -147,7 +141,7 @@ def verify(
     ledger: options.LedgerPlace = None,
     key: Annotated[
         list[str] | None,
-        typer.Option(help="Public Ed25519 key (hexadecimal) that must have signed every event."),
+        Option(help="Public Ed25519 key (hexadecimal) that must have signed every event."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -157,7 +151,7 @@ def verify(
     """
     found = options.open_ledger(ledger).verify(key or ())
     if not found.ok:
-        raise Problem(Exit.LEDGER, str(found))
+        raise Problem(str(found), Exit.LEDGER)
     data = {"ok": True, "events": found.events, "signed": found.signed, "head": found.head}
     Screen(as_json=as_json).result(data | {"notes": list(found.notes)}, str(found))
 
@@ -166,25 +160,20 @@ def verify(
 def add(
     dataset: Name,
     ledger: options.LedgerPlace = None,
-    gaussian: Annotated[
-        float | None, typer.Option(help="Standard deviation of Gaussian noise.")
-    ] = None,
-    laplace: Annotated[float | None, typer.Option(help="Scale of Laplace noise.")] = None,
+    gaussian: Annotated[float | None, Option(help="Standard deviation of Gaussian noise.")] = None,
+    laplace: Annotated[float | None, Option(help="Scale of Laplace noise.")] = None,
     sensitivity: Annotated[
-        float, typer.Option(help="Largest change by one unit (L2 for Gaussian, L1 for Laplace).")
+        float, Option(help="Largest change by one unit (L2 for Gaussian, L1 for Laplace).")
     ] = 1.0,
-    rho: Annotated[float | None, typer.Option(help="ρ of a zCDP release.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="ε of a release known by (ε, δ).")] = None,
-    delta: Annotated[float, typer.Option(help="δ of a release known by (ε, δ).")] = 0.0,
-    times: Annotated[int, typer.Option(help="Number of such releases.")] = 1,
+    rho: Annotated[float | None, Option(help="ρ of a zCDP release.")] = None,
+    epsilon: Annotated[float | None, Option(help="ε of a release known by (ε, δ).")] = None,
+    delta: Annotated[float, Option(help="δ of a release known by (ε, δ).")] = 0.0,
+    times: Annotated[int, Option(help="Number of such releases.")] = 1,
     planned: Annotated[
-        bool,
-        typer.Option("--planned", help="It was not made yet: refuse it if it exceeds the limit."),
+        bool, Option("--planned", help="It was not made yet: refuse it if it exceeds the limit.")
     ] = False,
-    relation: Annotated[
-        Relation | None, typer.Option(help="Relation of the release; the data set's.")
-    ] = None,
-    unit: Annotated[str | None, typer.Option(help="Unit of the release; the data set's.")] = None,
+    relation: Annotated[Relation | None, Option(help="By default the data set's.")] = None,
+    unit: Annotated[str | None, Option(help="Unit of the release; the data set's.")] = None,
     block: options.Blocks = None,
     purpose: options.Purpose = "",
     signing_key: SigningKey = None,
@@ -195,7 +184,7 @@ def add(
     Example: discreet ledger add visits --ledger visits.sqlite --gaussian 20 --sensitivity 1
     """
     found = options.open_ledger(ledger, signing_key).open(dataset)
-    found = options.in_blocks(found, block).noting(purpose=purpose)
+    found = (found.in_blocks(*block) if block else found).noting(purpose=purpose)
     entry = found.add(
         planned=planned,
         relation=relation,
@@ -217,8 +206,7 @@ def export(
     ledger: options.LedgerPlace = None,
     output: options.OutputFile = None,
     to: Annotated[
-        str | None,
-        typer.Option(help="Move the ledger to this file or server; the old one is closed."),
+        str | None, Option(help="Move the ledger to this file or server; the old one is closed.")
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -227,21 +215,17 @@ def export(
 
     Example: discreet ledger export --ledger visits.sqlite --to postgresql://server/budgets
     """
-    from discreet.files import replacing
-
     options.check_output(output, force)
     screen, found = Screen(as_json=as_json), options.open_ledger(ledger)
     if to is not None:
         moved = found.move_to(to)
         screen.result({"moved": repr(moved)}, f"Moved to {moved!r}; the old ledger is closed.")
         return
-    lines = (json.dumps(event, ensure_ascii=True) + "\n" for event in found.events())
+    lines = "".join(json.dumps(event, ensure_ascii=True) + "\n" for event in found.events())
     if output is None:
-        sys.stdout.writelines(lines)
-        return
-    with replacing(output) as stream:
-        stream.writelines(lines)
-    screen.result({"events": str(output)}, f"Events: {output}")
+        sys.stdout.write(lines)
+    else:
+        screen.save(output, lines, "events", "Events")
 
 
 _SUMMARY = ("dataset", "unit", "relation", "limit", "entries", "spent", "remaining")
@@ -254,18 +238,13 @@ def _table(
     screen: Screen, rows: Iterable[dict[str, Any]], columns: tuple[str, ...], title: str
 ) -> None:
     rows = list(rows)
-    table = Table(title=title)
     used = [c for c in columns if c != "blocks" or any(row.get(c) for row in rows)]
-    for column in used:
-        table.add_column({"epsilon": "ε", "delta": "δ"}.get(column, column))
-    for row in rows:
-        table.add_row(*(_cell(column, row.get(column)) for column in used))
-    screen.result(rows, table)
+    header = [{"epsilon": "ε", "delta": "δ"}.get(column, column) for column in used]
+    cells = [[_cell(column, row.get(column)) for column in used] for row in rows]
+    screen.result(rows, table(title, header, cells, numbers=False))
 
 
 def _cell(column: str, value: Any) -> str:
-    from rich.markup import escape
-
     if value is None:
         return "–"
     if column == "limit":
@@ -274,4 +253,4 @@ def _cell(column: str, value: Any) -> str:
         return str(value)[:19].replace("T", " ")
     if isinstance(value, float):
         return f"{value:.4g}"
-    return escape(", ".join(value) if isinstance(value, list) else str(value))
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from discreet.cli.exits import Exit, Problem, watch_outputs
 from discreet.core import Relation
 
 DataFiles = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="FILE...",
         help="CSV (also .gz, .xz, .bz2), Parquet or Feather: a file, a folder, a pattern in quotes "
         "such as 'visits/*.parquet', or several files that are one table.",
@@ -25,7 +26,7 @@ DataFiles = Annotated[
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Largest size of the encoded table in memory, such as 2GB; by default a quarter of "
         "the machine's. A larger table is kept in a temporary file that only this process can "
         "read and that is gone when it ends."
@@ -33,37 +34,33 @@ Memory = Annotated[
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Read and fit on a Dask cluster: dask://HOST:PORT of its scheduler, or dask://local "
         "for worker processes of this machine. Workers must see the files under the same path."
     ),
 ]
-Folder = Annotated[
-    Path | None, typer.Option(help="Folder for that temporary file, on a local disk.")
-]
+Folder = Annotated[Path | None, Option(help="Folder for that temporary file, on a local disk.")]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model file that `discreet fit` wrote.")
+    Path, Argument(metavar="MODEL", help="A model file that `discreet fit` wrote.")
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Write JSON, without progress bars and colours.")
-]
+AsJson = Annotated[bool, Option("--json", help="Write JSON, without progress bars and colours.")]
 RelationName = Annotated[
     Relation,
-    typer.Option(
+    Option(
         help="Neighbouring data sets: add_remove (they differ by one row more or less) or "
         "replace_one (by the content of one row)."
     ),
 ]
 Delta = Annotated[
     float,
-    typer.Option(
+    Option(
         help="δ: roughly the probability that the guarantee of ε fails. Keep it well below 1 / "
         "number of rows."
     ),
 ]
 Unit = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="COLUMN",
         help="Column that says whose row a row is: people are then protected with all of their "
         "rows, and each counts once. By default the schema's unit.",
@@ -71,17 +68,17 @@ Unit = Annotated[
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(
+    Option(
         help="Predict the second of two classes if its probability is above this; by default the "
         "class of the higher score."
     ),
 ]
 OutputFile = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File to write; standard output by default.")
+    Path | None, Option("--output", "-o", help="File to write; standard output by default.")
 ]
 LedgerPlace = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--ledger",
         envvar="DISCREET_LEDGER",
         help="Ledger: an SQLite file or postgresql://…; by default that of a discreet.toml in this "
@@ -90,21 +87,21 @@ LedgerPlace = Annotated[
 ]
 DatasetName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--dataset",
         envvar="DISCREET_DATASET",
         help="Data set of the ledger to charge; not needed if it has one.",
     ),
 ]
 Blocks = Annotated[
-    list[str] | None, typer.Option("--block", help="Block of the data set that the rows are from.")
+    list[str] | None, Option("--block", help="Block of the data set that the rows are from.")
 ]
-Purpose = Annotated[str, typer.Option(help="Purpose to note in the ledger.")]
+Purpose = Annotated[str, Option(help="Purpose to note in the ledger.")]
 IgnoreExtra = Annotated[
     bool,
-    typer.Option("--ignore-extra", help="Leave out columns of the table that the schema lacks."),
+    Option("--ignore-extra", help="Leave out columns of the table that the schema lacks."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Force = Annotated[bool, Option("--force", help="Replace an existing file.")]
 
 
 def name_of(files: list[str]) -> str:
@@ -120,21 +117,15 @@ def connected(engine: str | None) -> Iterator[bool]:
         return
     kind, _, address = engine.partition("://")
     if kind != "dask" or not address:
-        raise Problem(
-            Exit.USAGE, f"--engine must be dask://HOST:PORT or dask://local; got {engine!r}."
-        )
+        raise Problem(f"--engine must be dask://HOST:PORT or dask://local; got {engine!r}.")
     try:
         from distributed import Client
     except ImportError:
-        raise Problem(
-            Exit.USAGE, "--engine needs Dask: pip install 'discreet[dask]', workers too."
-        ) from None
+        raise Problem("--engine needs Dask: pip install 'discreet[dask]', workers too.") from None
     try:
         client = Client() if address == "local" else Client(f"tcp://{address}", timeout=10)
     except (OSError, ValueError) as error:
-        raise Problem(
-            Exit.USAGE, f"no Dask scheduler answers at {address} ({type(error).__name__})."
-        ) from None
+        raise Problem(f"no Dask scheduler answers at {address} ({type(error).__name__}).") from None
     with client:
         yield True
 
@@ -162,7 +153,25 @@ def check_output(
     elif output.exists() and not force:
         problem = f"{output} exists; pass --force to replace it."
     if problem is not None:
-        raise Problem(Exit.USAGE, problem)
+        raise Problem(problem)
+
+
+def check_figure(
+    figure: Path | None,
+    force: bool,
+    *inputs: Path,
+    option: str = "--figure",
+    endings: Sequence[str] = (".png", ".svg", ".pdf"),
+) -> None:
+    """Refuse a figure that cannot be drawn or written, before any work is done."""
+    if figure is None:
+        return
+    if figure.suffix.lower() not in endings:
+        text = f"{option} {figure}: the name must end with {', '.join(endings)}."
+        raise Problem(text)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise Problem(f'{option} needs matplotlib: pip install "discreet[report]".')
+    check_output(figure, force, *inputs, option=option)
 
 
 def _configured(start: Path) -> dict[str, str]:
@@ -177,9 +186,9 @@ def _configured(start: Path) -> dict[str, str]:
         try:
             found = tomllib.loads(file.read_text("utf-8")).get("ledger", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise Problem(Exit.USAGE, f"{file} is not TOML: {error}.") from None
+            raise Problem(f"{file} is not TOML: {error}.") from None
         if not all(isinstance(found.get(name, ""), str) for name in ("path", "dataset")):
-            raise Problem(Exit.USAGE, f"{file}: path and dataset of [ledger] must be texts.")
+            raise Problem(f"{file}: path and dataset of [ledger] must be texts.")
         if "path" in found and "://" not in found["path"]:
             found["path"] = os.fspath(parent / found["path"])
         return dict(found)
@@ -193,7 +202,6 @@ def open_ledger(place: str | None, signing_key: Path | None = None) -> Any:
     place = place or _configured(Path()).get("path")
     if place is None:
         raise Problem(
-            Exit.USAGE,
             "name a ledger: --ledger FILE, DISCREET_LEDGER, or a discreet.toml with [ledger] and "
             'path = "…".',
         )
@@ -213,22 +221,18 @@ def find_dataset(
     place, name = place or settings.get("path"), name or settings.get("dataset")
     if place is None:
         if name or blocks or purpose:
-            raise Problem(Exit.USAGE, "--dataset, --block and --purpose need --ledger FILE.")
+            raise Problem("--dataset, --block and --purpose need --ledger FILE.")
         return None
     ledger = Ledger(place)
     if name is None:
         found = ledger.list()
         if len(found) != 1:
             known = ", ".join(repr(each.name) for each in found) or "none"
-            raise Problem(Exit.USAGE, f"name the data set with --dataset. {place} has: {known}.")
+            raise Problem(f"name the data set with --dataset. {place} has: {known}.")
         name = found[0].name
-    dataset = in_blocks(ledger.open(name), blocks)
+    dataset = ledger.open(name)
+    dataset = dataset.in_blocks(*blocks) if blocks else dataset
     return dataset.noting(purpose=purpose) if purpose else dataset
-
-
-def in_blocks(dataset: Any, blocks: list[str] | None) -> Any:
-    """Return a handle to blocks of a data set, if any are named."""
-    return dataset.in_blocks(*blocks) if blocks else dataset
 
 
 def complete_solvers(incomplete: str) -> list[str]:
@@ -244,24 +248,19 @@ def pairs(option: str, given: list[str] | None, form: str) -> dict[str, str]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not (name.strip() and equals and value.strip()):
-            raise Problem(Exit.USAGE, f"{option} {text!r} must be {form}.")
+            raise Problem(f"{option} {text!r} must be {form}.")
         found[name.strip()] = value.strip()
     return found
 
 
-def with_extra(schema: Any, ignore: bool) -> Any:
-    """Return a schema that leaves out columns it does not know, if an option says so."""
-    return replace(schema, extra="ignore") if ignore else schema
-
-
-def with_unit(schema: Any, unit: str | None) -> Any:
-    """Return a schema with the unit that an option names, or as it is."""
-    if unit is None:
-        return schema
+def adapted(schema: Any, ignore_extra: bool, unit: str | None = None) -> Any:
+    """Return a schema that leaves out unknown columns, and has another unit, if options say so."""
+    if ignore_extra:
+        schema = replace(schema, extra="ignore")
     try:
-        return schema.with_unit(unit)
+        return schema if unit is None else schema.with_unit(unit)
     except ValueError as error:
-        raise Problem(Exit.USAGE, f"--unit: {error}") from None
+        raise Problem(f"--unit: {error}") from None
 
 
 def at_threshold(estimator: Any, threshold: float | None) -> Any:
@@ -271,9 +270,9 @@ def at_threshold(estimator: Any, threshold: float | None) -> Any:
     if threshold is None:
         return estimator
     if not 0 < threshold < 1:
-        raise Problem(Exit.USAGE, f"--threshold must be between 0 and 1; got {threshold:g}.")
+        raise Problem(f"--threshold must be between 0 and 1; got {threshold:g}.")
     if not isinstance(estimator, LogisticRegression) or len(estimator.classes_) != 2:
-        raise Problem(Exit.USAGE, "--threshold is for logistic models of two classes.")
+        raise Problem("--threshold is for logistic models of two classes.")
     shifted = copy.copy(estimator)
     shifted.intercept_ = estimator.intercept_ - estimator.link_.score(threshold)
     return shifted
@@ -294,8 +293,8 @@ def load_table_model(path: Path) -> tuple[Any, Any]:
     encoder, estimator = load_model(path)
     if encoder is None:
         raise Problem(
-            Exit.MODEL,
             f"{path} holds a model without a schema, so it cannot read files. Load it in Python "
             "with discreet.load and give it the encoded rows.",
+            Exit.MODEL,
         )
     return encoder, estimator

@@ -11,15 +11,15 @@ from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
+from typer import Option
 
 from discreet.cli import options
 from discreet.cli.exits import Exit, Problem
-from discreet.cli.screen import Screen
+from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
+from discreet.files import replacing
 from discreet.statement import neighbours
 
 _EXACT = (
@@ -33,12 +33,11 @@ def predict(
     files: options.DataFiles,
     output: options.OutputFile = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Add a column of probabilities per class.")
+        bool, Option("--probabilities", help="Add a column of probabilities per class.")
     ] = False,
     threshold: options.Threshold = None,
     id_column: Annotated[
-        str | None,
-        typer.Option("--id", help="Column of the table to write beside each prediction."),
+        str | None, Option("--id", help="Column of the table to write beside each prediction.")
     ] = None,
     ignore_extra: options.IgnoreExtra = False,
     force: options.Force = False,
@@ -52,21 +51,19 @@ def predict(
 
     Example: discreet predict visits.json new.csv --output predicted.csv
     """
-    from discreet.files import replacing
-
     screen = Screen(as_json=as_json)
     options.check_output(output, force, model, *files)
     encoder, estimator = options.load_table_model(model)
     if probabilities and not hasattr(estimator, "predict_proba"):
         kind = type(estimator).__name__
-        raise Problem(Exit.USAGE, f"a {kind} has no probabilities; leave out --probabilities.")
+        raise Problem(f"a {kind} has no probabilities; leave out --probabilities.")
     decided = options.at_threshold(estimator, threshold)
     extra = [] if id_column is None else [id_column]
     names = [*extra, "prediction"]
     if probabilities:
         names += [f"probability {label}" for label in estimator.classes_]
     with screen.bar(f"predicting {options.name_of(files)}") as bar:
-        schema = options.with_extra(encoder.schema, ignore_extra)
+        schema = options.adapted(encoder.schema, ignore_extra)
         blocks = schema.batches(files, extra=extra, progress=bar)
         rows = _rows(estimator, decided, blocks, probabilities)
         if as_json and output is None:
@@ -99,7 +96,7 @@ def evaluate(
     files: options.DataFiles,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
+        Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
     ] = None,
     relation: options.RelationName = Relation.ADD_REMOVE,
     unit: options.Unit = None,
@@ -122,28 +119,26 @@ def evaluate(
 
     Example: discreet evaluate visits.json held-out.csv --epsilon 0.1 --threshold 0.2
     """
-    from discreet.tables.reading import open_table
+    from discreet.tables import read
 
     screen = Screen(as_json=as_json)
     budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
     encoder, estimator = options.load_table_model(model)
-    schema = options.with_unit(options.with_extra(encoder.schema, ignore_extra), unit)
+    schema = options.adapted(encoder.schema, ignore_extra, unit)
     options.at_threshold(estimator, threshold)  # refuses what has no probabilities
     if schema.target is None:
-        raise Problem(Exit.MODEL, f"{model} does not know which column it predicts.")
+        raise Problem(f"{model} does not know which column it predicts.", Exit.MODEL)
     charged = None
     if budget is not None:
         charged = options.find_dataset(ledger, dataset, files, block, purpose)
     elif ledger or dataset:
         raise Problem(
-            Exit.USAGE,
             "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
-            "counted. Pass --epsilon.",
+            "counted. Pass --epsilon."
         )
     with screen.bar(f"reading {options.name_of(files)}") as bar:
-        X, y, groups = open_table(
-            files, schema, memory=memory, folder=temp_folder, as_labels=False, progress=bar
-        )
+        places: Any = {"memory": memory, "folder": temp_folder}
+        X, y, groups = read(files, schema, progress=bar, **places)
     if budget is None:
         screen.warn("Not private", _EXACT)
     size, counted = X.shape[0], "rows"
@@ -187,17 +182,9 @@ class _Found:
 
     def table(self, title: str) -> Table:
         """Return the measures as a table, with the noise of each if it is known."""
-        table = Table(title=title, show_header=bool(self.deviations), title_justify="left")
-        table.add_column("measure")
-        table.add_column("value", justify="right")
-        if self.deviations:
-            table.add_column("± noise", justify="right")
-        for name, value in self.measures.items():
-            row = [name, format(value, self.form)]
-            if self.deviations:
-                row.append(format(self.deviations[name], self.form))
-            table.add_row(*row)
-        return table
+        columns = (self.measures, self.deviations) if self.deviations else (self.measures,)
+        rows = [(n, *(format(each[n], self.form) for each in columns)) for n in self.measures]
+        return table(title, ("measure", "value", "± noise")[: 1 + len(columns)], rows)
 
 
 def _score(
@@ -243,21 +230,16 @@ def _score(
 
 
 def _matrix(scores: Any) -> Table:
-    table = Table(title="Confusion matrix", title_justify="left")
-    table.add_column("true \\ predicted")
-    for label in scores.labels:
-        table.add_column(escape(str(label)), justify="right")
-    for label, row in zip(scores.labels, scores.counts, strict=True):
-        table.add_row(escape(str(label)), *(f"{count:,.0f}" for count in row))
-    return table
+    labels = list(map(str, scores.labels))
+    counts = ([f"{count:,.0f}" for count in row] for row in scores.counts)
+    rows = [(label, *row) for label, row in zip(labels, counts, strict=True)]
+    return table("Confusion matrix", ("true \\ predicted", *labels), rows)
 
 
 def _calibration(groups: Any, label: Any) -> Table:
-    title = f"Calibration: probability of {escape(str(label))}"
-    table = Table(title=title, title_justify="left")
-    for name in ("from", "to", "predicted", "observed", "number"):
-        table.add_column(name, justify="right")
-    for each in groups:
-        ends = (each.low, each.high, each.predicted, each.observed)
-        table.add_row(*(f"{number:.3f}" for number in ends), f"{each.count:,.0f}")
-    return table
+    rows = [
+        (*(f"{x:.3f}" for x in (g.low, g.high, g.predicted, g.observed)), f"{g.count:,.0f}")
+        for g in groups
+    ]
+    header = ("from", "to", "predicted", "observed", "number")
+    return table(f"Calibration: probability of {label}", header, rows)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from discreet.cli import options
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import Problem
 from discreet.cli.screen import Screen
 from discreet.core import Relation
+from discreet.files import replacing
 
 app = typer.Typer(
     help="Write and check a schema: the public bounds, categories and target of a table.",
@@ -26,34 +28,24 @@ Task = StrEnum("Task", ["CLASSES", "NUMBERS"])
 def draft(
     files: options.DataFiles,
     output: options.OutputFile = None,
-    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    target: Annotated[str | None, Option(help="The column to predict.")] = None,
     unit: options.Unit = None,
-    names_only: Annotated[
-        bool, typer.Option("--names-only", help="Read the names of the columns and no cell.")
-    ] = False,
+    names_only: Annotated[bool, Option("--names-only", help="Read names, but no cell.")] = False,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
+        Option(help="Estimate kinds, bounds and categories from the rows, with this budget."),
     ] = None,
     delta: options.Delta = 1e-9,
     relation: options.RelationName = Relation.ADD_REMOVE,
-    coverage: Annotated[
-        float, typer.Option(help="Share of a column's numbers between its estimated bounds.")
-    ] = 0.98,
-    task: Annotated[
-        Task | None,
-        typer.Option(help="Content of the target, for --epsilon; estimated by default."),
-    ] = None,
+    coverage: Annotated[float, Option(help="Share of numbers between estimated bounds.")] = 0.98,
+    task: Annotated[Task | None, Option(help="What the target holds, for --epsilon.")] = None,
     delimiter: Annotated[
-        str | None,
-        typer.Option(help="Character between cells; by default guessed from the first line."),
+        str | None, Option(help="Character between cells; by default guessed from the first line.")
     ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help='Encoding of the text, such as "latin-1"; UTF-8 by default.')
-    ] = None,
+    encoding: Annotated[str | None, Option(help="Encoding of the text; by default UTF-8.")] = None,
     header: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--header/--no-header",
             help="The first line of a text file holds the names of the columns, which become "
             "public, or is a record. With --epsilon one of the two is needed, or --names.",
@@ -61,24 +53,22 @@ def draft(
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option(help="Names of all columns, separated by commas, for a file without header."),
+        Option(help="Names of all columns, separated by commas, for a file without header."),
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(
-            help='Text that means a missing cell, such as "?"; the empty one always does.'
-        ),
+        Option(help='Text that means a missing cell, such as "?"; the empty one always does.'),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="COLUMN=KIND",
             help="Kind of a column: numeric, categorical, hashed, boolean or ignored.",
         ),
     ] = None,
     prefix: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="COLUMN=NUMBER",
             help="Group a column of codes by this many first letters: 250.83 counts as 250 by 3.",
         ),
@@ -97,8 +87,7 @@ def draft(
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
     from discreet import tables
-    from discreet.files import replacing
-    from discreet.tables.hints import may_be_unit
+    from discreet.tables.columns import may_be_unit
     from discreet.tables.sources import source
 
     screen = Screen(as_json=as_json)
@@ -112,13 +101,17 @@ def draft(
         "names": None if names is None else names.split(","),
         "missing": missing or (),
         "kinds": options.pairs("--kind", kind, "COLUMN=KIND"),
-        "prefixes": _numbers(options.pairs("--prefix", prefix, "COLUMN=NUMBER")),
+        "prefixes": options.pairs("--prefix", prefix, "COLUMN=NUMBER"),
     }
+    for name, text in form["prefixes"].items():
+        if not text.isdecimal():
+            raise Problem(f"--prefix {name}={text}: {text!r} is not a whole number.")
+        form["prefixes"][name] = int(text)
     spent = None
     if epsilon is None:
         text = tables.draft(files, names_only=names_only, **form)
     elif names_only:
-        raise Problem(Exit.USAGE, "--names-only and --epsilon exclude each other.")
+        raise Problem("--names-only and --epsilon exclude each other.")
     else:
         form |= {"task": task and task.value, "coverage": coverage}
         form["ledger"] = options.find_dataset(ledger, dataset, files, block, purpose)
@@ -152,16 +145,9 @@ def draft(
     screen.result({"schema": str(output), "spent": cost}, text)
 
 
-def _numbers(given: dict[str, str]) -> dict[str, int]:
-    for name, text in given.items():
-        if not text.isdecimal():
-            raise Problem(Exit.USAGE, f"--prefix {name}={text}: {text!r} is not a whole number.")
-    return {name: int(text) for name, text in given.items()}
-
-
 @app.command()
 def check(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file (TOML).")],
+    schema: Annotated[Path, Argument(metavar="SCHEMA", help="A schema file (TOML).")],
     as_json: options.AsJson = False,
 ) -> None:
     """Check a schema file and describe the encoded table. No table is read.

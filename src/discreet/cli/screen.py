@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import Progress, TimeElapsedColumn
+from rich.table import Table
 
-import discreet.log  # noqa: F401  # without a --log nothing is shown
+from discreet.files import replacing
 
 _LOG = logging.getLogger("discreet.command")
 _quiet = False
@@ -28,6 +30,19 @@ def be_quiet(quiet: bool) -> None:
 
 Bar: TypeAlias = Callable[[float], None]
 """A progress bar: shows that this share of the work is done."""
+
+
+def table(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: bool = True
+) -> Table:
+    """Return a table for a terminal; its columns after the first hold ``numbers`` or texts."""
+    made = Table(title=title, title_justify="left")
+    for place, heading in enumerate(header):
+        right = numbers and place > 0
+        made.add_column(escape(heading), justify="right" if right else "left")
+    for row in rows:
+        made.add_row(*(escape(str(cell)) for cell in row))
+    return made
 
 
 class Screen:
@@ -47,6 +62,12 @@ class Screen:
             sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         else:
             self.out.print(shown)
+
+    def save(self, path: Path, text: str, key: str, name: str) -> None:
+        """Write a file as a whole, and report it by a key for machines and a name for people."""
+        with replacing(path) as stream:
+            stream.write(text)
+        self.result({key: str(path)}, f"{name}: {path}")
 
     def _json_line(self, data: dict[str, Any]) -> None:
         sys.stderr.write(json.dumps(data, ensure_ascii=False) + "\n")

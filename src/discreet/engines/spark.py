@@ -18,7 +18,8 @@ from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows,
 from discreet.engines.table import BlockTable, BlockTarget, BlockUnits, check_schema, opened
 from discreet.engines.units import UnitsOfBlock
 from discreet.rows.partitions import Block
-from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows
+from discreet.tables.arrays import GrowingArray, GrowingRows
+from discreet.tables.encoding import Encoder
 from discreet.tables.ids import IdCodes
 from discreet.tables.schema import Schema
 

@@ -22,10 +22,9 @@ from discreet.tables.columns import (
     Ordinal,
 )
 from discreet.tables.draft import draft, draft_private
-from discreet.tables.reading import Encoded, EncodedBlock, batches, read
+from discreet.tables.reading import Encoded, EncodedBlock, TableTransformer, batches, read
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
 from discreet.tables.sources import Source, source
-from discreet.tables.transformer import TableTransformer
 
 __all__ = [
     "About",

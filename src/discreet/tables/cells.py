@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MISSING, UNLISTED = -1, -2  # codes of cells that are missing or not listed
+Made = TypeVar("Made")
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 
 
@@ -35,6 +36,22 @@ def arrow() -> Any:
             'Reading tables needs pyarrow, which is not installed: pip install "discreet[tables]".'
         ) from None
     return pyarrow
+
+
+def guarded(call: Callable[[], Made], problem: str = "") -> Made:
+    """Call a library; the text of its own error could quote a cell."""
+    failed = ""
+    try:
+        return call()
+    except (TableError, MemoryError):
+        raise
+    except Exception as error:
+        failed = type(error).__name__
+    raise TableError(
+        problem
+        or f"cannot be read: the library that holds it failed ({failed}; its text is withheld, "
+        "because it may quote a cell). Save the table as Parquet, and open that."
+    )
 
 
 def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> FloatArray | None:
@@ -56,7 +73,7 @@ def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> Flo
         found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     else:
         return None
-    as_numbers = [float(marker) for marker in markers if _is_number_text(marker)]
+    as_numbers = [number for number in map(as_number, markers) if number is not None]
     if found is not None and as_numbers:
         found = np.where(np.isin(found, as_numbers), np.nan, found)
     return found
@@ -89,7 +106,7 @@ class Lookup:
     Numbers and truth values are compared by their text (3 and 3.0 with "3"), so that a table means
     the same whether it was stored with types or without. A text that is both listed and a marker
     is missing if ``markers_first``; upper and lower case are the same if ``any_case``. With
-    ``prefix`` only so many letters of a cell are compared, by their text alone; with ``buckets``
+    ``prefix`` only this many letters of a cell are compared, by their text alone; with ``buckets``
     there is no list, and the code of a cell is the hash of its text.
     """
 
@@ -160,10 +177,10 @@ class Lookup:
                 distinct = distinct.cast(pa.float64())
             numeric = distinct.to_numpy(zero_copy_only=False)
             absent = absent | np.isnan(numeric)
-            as_numbers = [float(key) if _is_number_text(key) else np.nan for key in self._keys]
+            as_numbers = np.array([as_number(key) for key in self._keys], np.float64)  # None: NaN
             with np.errstate(over="ignore"):
                 # 0.1 stored in single precision is the number nearest to 0.1 there.
-                rounded = np.array(as_numbers).astype(numeric.dtype).astype(np.float64)
+                rounded = as_numbers.astype(numeric.dtype).astype(np.float64)
             values = pa.array(numeric.astype(np.float64))
             keys = [key if np.isfinite(key) else None for key in rounded.tolist()]
         if keys is not None:
@@ -236,6 +253,25 @@ def plain_array(cells: Any) -> pa.Array:
     return array
 
 
+def family(kind: Any) -> str:
+    """Return what cells of an Arrow type are: numbers, texts, truth values, times, nothing, other.
+
+    Dictionaries and extension types count as what they store.
+    """
+    types = arrow().types
+    while types.is_dictionary(kind) or hasattr(kind, "storage_type"):
+        kind = kind.value_type if types.is_dictionary(kind) else kind.storage_type
+    if _is_number(kind):
+        return "numbers"
+    if _is_text(kind) or str(kind) == "string_view":
+        return "texts"
+    if types.is_boolean(kind):
+        return "truth values"
+    if types.is_null(kind):
+        return "nothing"
+    return "times" if types.is_temporal(kind) else "other"
+
+
 def _is_text(kind: Any) -> bool:
     types = arrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind))
@@ -275,24 +311,18 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | 
     return np.asarray(as_objects.astype(np.float64))
 
 
-def _is_number_text(text: str) -> bool:
-    return re.fullmatch(_NUMBER, text, re.ASCII) is not None
-
-
 def as_number(text: str) -> float | None:
     """Return the number that a text is, or None."""
-    return float(text) if _is_number_text(text) else None
+    return float(text) if re.fullmatch(_NUMBER, text, re.ASCII) else None
 
 
 def _whole_text(text: str) -> str | None:
     """Return the usual text of a whole number ("3" for "3.0" or "03"), or None."""
-    if not _is_number_text(text):
+    number = as_number(text)
+    if number is None or not number.is_integer():
         return None
-    try:
-        return str(int(text))
-    except ValueError:
-        number = float(text)
-    return str(int(number)) if number.is_integer() else None
+    # Large numbers lose digits as floats.
+    return str(int(text)) if re.fullmatch(r"[+-]?\d+", text) else str(int(number))
 
 
 def without_markers(cells: Any, markers: Iterable[str], quote: str, where: str) -> Any:

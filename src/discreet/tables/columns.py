@@ -1,22 +1,20 @@
 """Kinds of columns: the public content of each, and the encoded columns that follow from it.
 
-A column is declared from public knowledge, without a look at the rows: a codebook, a form, limits
-of what can be measured. The declaration alone determines the encoded columns, their names and their
-bounds, so encoding a row costs no privacy.
-
-Every column becomes one *group* of encoded columns, of which a row fills at most one with a number
-in [0, 1]. So a group contributes at most 1 to the norm of a row, and a row of k groups has norm at
-most √k.
+A column is declared from public knowledge: a codebook, a form, limits of what can be measured. The
+declaration alone determines the encoded columns, so encoding a row costs no privacy. Every column
+becomes one *group* of encoded columns, of which a row fills at most one with a number in [0, 1]; so
+a row of k groups has norm at most √k.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -57,17 +55,15 @@ class Numeric(Column):
     """A column of numbers between public bounds; numbers outside are clipped to them.
 
     A cell v becomes (s(v) - s(low)) / (s(high) - s(low)), in [0, 1], where s is the scale. A NaN
-    counts as missing, an infinite number is clipped. Without bounds the column becomes s(v)
-    unchanged, and the fit has to spend part of its budget on finding bounds before it can use it.
+    counts as missing, an infinite number is clipped. Without bounds the column becomes s(v), and
+    the fit has to find bounds with part of its budget.
 
     Parameters
     ----------
     low, high : float or None
-        Bounds that hold for every cell that may occur, known without looking at the data; or both
-        None.
+        Bounds of every cell that may occur, known without looking at the data; or both None.
     scale : {"linear", "sqrt", "log"}
-        s(v) = v, sign(v)·√|v| or sign(v)·log(1 + |v|). The last two stretch small numbers where
-        a few are very large (incomes, counts).
+        s(v) = v, sign(v)·√|v| or sign(v)·log(1 + |v|); the last two are for heavy tails.
     missing : bool
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     invalid : {"refuse", "missing"}
@@ -142,15 +138,13 @@ class Categorical(Column):
     Parameters
     ----------
     values : sequence of str
-        Every text that can occur, known without looking at the data. Spaces around a text do not
-        count.
+        Every text that can occur, known without looking at the data; spaces around it are ignored.
     unseen : {"other", "zeros", "refuse"}
         Treatment of a text that is not listed: a column "(other)", all columns 0, or stop.
     missing : bool
         Accept missing cells, and add a column "(missing)" for them.
     prefix : int, optional
-        Number of letters of a cell that are compared: with 3, "250.83" counts as "250", as codes of
-        diseases or post are grouped. Values then have at most that many.
+        Number of letters of a cell that are compared: with 3, "250.83" counts as "250".
     """
 
     values: tuple[str, ...]
@@ -186,14 +180,11 @@ class Categorical(Column):
 class Hashed(Column):
     """A column of many texts without a public list, such as codes: hashed, then one-hot encoded.
 
-    A public hash function puts each text into one of ``buckets``, so nothing about the rows is
-    needed. Texts that share a bucket share its weight.
-
     Parameters
     ----------
     buckets : int
-        Number of encoded columns, 2 to 100,000. About twice the number of frequent texts keeps most
-        of them apart.
+        Number of encoded columns, 2 to 100,000. Texts that share a bucket share its weight; about
+        twice the number of frequent texts keeps most of them apart.
     prefix : int, optional
         Number of letters of a cell that are hashed: with 3, "250.83" counts as "250".
     missing : bool
@@ -235,8 +226,7 @@ class Boolean(Column):
         for field in ("true", "false"):
             if not getattr(self, field):
                 raise ValueError(f'fill in {field} = ["…"], the texts that mean {field}.')
-        both = {text.lower() for text in self.true} & {text.lower() for text in self.false}
-        if both:
+        if both := {text.lower() for text in self.true} & {text.lower() for text in self.false}:
             raise ValueError(
                 f"{quoted(sorted(both))} means both true and false (case does not matter); "
                 "take it out of one list."
@@ -352,3 +342,76 @@ def check_bounds(owner: Any) -> tuple[float, float]:
     if not low < high:
         raise ValueError(f"low must be below high; got low = {low:g} and high = {high:g}.")
     return low, high
+
+
+# Hints about columns in drafts: what their names, which are public, or a caller say about them.
+Kind: TypeAlias = Literal["numeric", "categorical", "boolean", "ignored", "hashed"]
+
+IDENTIFIER = "its name is that of an identifier"
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_IDENTIFIERS = {
+    "nbr", "uuid", "guid", "ssn", "mrn", "nhs", "passport", "email", "phone", "telephone", "url",
+}  # fmt: skip
+_CODES = {
+    "icd", "diag", "diagnosis", "dx", "zip", "zipcode", "postal", "postcode", "plz", "code",
+    "codes", "naics", "sic", "isco", "fips", "drg", "cpt", "atc", "ndc", "id",
+}  # fmt: skip
+_PEOPLE = {
+    "patient", "person", "subject", "user", "customer", "client", "member", "household", "pupil",
+    "student", "employee", "participant", "respondent", "donor", "resident", "ssn", "mrn", "nhs",
+}  # fmt: skip
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+def is_identifier(name: str) -> bool:
+    """Return True if a name is that of an identifier: patient_id, encounter_nbr, email."""
+    words = _words(name)
+    if not words:
+        return False
+    return words[-1] in _IDENTIFIERS or words == ["id"] or may_be_unit(name)
+
+
+def may_be_unit(name: str) -> bool:
+    """Return True if a name says whose row a row is: patient_nbr, userId, ssn."""
+    words = _words(name)
+    if not words:
+        return False
+    last = words[-1] in {*_IDENTIFIERS, "id", "no", "number", "key"}
+    return last and bool(_PEOPLE & {words[0], *words})
+
+
+def is_code(name: str) -> bool:
+    """Return True if a name is that of a code, whose digits are no quantity: icd9, zip_code."""
+    return bool(_CODES & set(_words(name)))
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A caller's statement about a column: its kind, and the letters by which it is grouped."""
+
+    kind: Kind | None = None
+    prefix: int | None = None
+
+
+def given_hints(
+    kinds: Mapping[str, Any] | None, prefixes: Mapping[str, Any] | None
+) -> dict[str, Hint]:
+    """Check a caller's statements about columns."""
+    known = [kind for kind in KINDS if kind != "ordinal"]
+    found: dict[str, Hint] = {}
+    for name, kind in (kinds or {}).items():
+        if kind not in known:
+            raise ValueError(
+                f"the kind of column {name!r} is {display(kind)}; {nearest(str(kind), known)}"
+            )
+        found[name] = Hint(kind)
+    for name, prefix in (prefixes or {}).items():
+        kind = found.get(name, Hint("categorical")).kind
+        if kind not in ("categorical", "hashed"):
+            raise ValueError(f"a prefix groups texts; column {name!r} is to be {kind}.")
+        found[name] = Hint(kind, integer(f"the prefix of {name!r}", prefix, least=1))
+    return found

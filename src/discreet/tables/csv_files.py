@@ -1,13 +1,9 @@
 """Text files as streams of records: one pass, bounded memory, nothing guessed from the cells.
 
-Arrow splits the text into cells and leaves them as texts, so no type depends on the rows. Errors
-that it would not notice (a quote that is never closed, a name that occurs twice in the header) or
-would report with the cell in question are caught around it:
-
-* The header is read and removed by `TextStream`.
-* A last record that cannot occur in a file is added. If it does not come out at the end, a quote
-  was still open and the file was cut off.
-* Arrow's own messages quote rows. They are never shown; the problem is known without them.
+Arrow splits the text into cells and leaves them as texts, so no type depends on the rows.
+`TextStream` reads and removes the header, and adds a last record that cannot occur in a file: if it
+does not come out at the end, a quote was still open and the file was cut off. Arrow's own messages
+quote rows. They are never shown; the problem is known without them.
 """
 
 from __future__ import annotations
@@ -201,7 +197,7 @@ class _RecordTooLong(Exception):
     """A record does not fit in a block."""
 
 
-def text_pieces(path: Path, request: Request, *, may_be_empty: bool = False) -> Iterator[Piece]:
+def text_pieces(path: Path, request: Request) -> Iterator[Piece]:
     """Yield the records of a text file block by block, as texts."""
     schema = request.schema
     block_size, done, shown, complete = FIRST_BLOCK, 0, 0.0, False
@@ -229,9 +225,6 @@ def text_pieces(path: Path, request: Request, *, may_be_empty: bool = False) -> 
                 'and never closed. Correct it, or set quote = "" in [file] if quotes mean nothing '
                 "in this file."
             )
-    if not done and not may_be_empty:
-        where = " after its header" * schema.file.header
-        raise TableError(f"has no records{where}. Choose the file that holds them.")
 
 
 def check_header(path: Path, request: Request) -> None:

@@ -24,10 +24,7 @@ from discreet.validate import check_fields, choice, flag, number
 
 
 class FrozenMapping(Mapping[str, Any]):
-    """A mapping that cannot be changed, and whose order counts.
-
-    (`types.MappingProxyType` is no substitute: it can be neither pickled nor copied.)
-    """
+    """A mapping that cannot be changed, whose order counts, and that can be pickled."""
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         self._items = dict(items)
@@ -54,20 +51,17 @@ class FileFormat:
 
     Parameters
     ----------
-    delimiter : str
-        The character between two cells.
-    encoding : str
-        The character encoding.
+    delimiter, encoding : str
+        The character between two cells, and the character encoding.
     header : bool
         True if the first line holds the names of the columns.
     missing : sequence of str
-        The texts that mean a missing cell. In a categorical column a text that is listed among its
-        values is a value. Spaces around a text do not count.
+        The texts that mean a missing cell, except among the listed values of a column.
     quote : str
         The character around cells that hold a delimiter; "" if there is none.
     names : sequence of str
-        For a file without a header: the names of all its columns from left to right, the target's
-        among them. If left out, they are the schema's columns in order, and the target is last.
+        For a file without a header: the names of all its columns from left to right. By default
+        the schema's columns in order, then the target.
     """
 
     delimiter: str = ","
@@ -107,14 +101,13 @@ class Target:
         Its name.
     classes : mapping of str to sequence of str, or sequence of str, optional
         The label of each class and the cell texts that mean it; or just the texts, if they are the
-        labels. Public knowledge. Spaces around a text do not count.
+        labels.
     other : str, optional
-        The label of every cell that is missing or whose text is not listed. If None, such a cell
-        is refused.
+        The label of cells that are missing or not listed, which are refused if it is None.
     low, high : float, optional
         Instead of classes: bounds of a numeric target. Numbers outside are clipped to them.
     invalid : {"refuse", "middle"}
-        Treatment of a missing cell or a text in a numeric target: an error, or the middle of the
+        Treatment of missing cells and texts in a numeric target: an error, or the middle of the
         bounds.
     """
 
@@ -198,10 +191,8 @@ class Spent:
 
     Parameters
     ----------
-    epsilon, delta : float
-        The guarantee of the estimates.
-    relation : {"add_remove", "replace_one"}
-        Relation of neighbouring data sets in that guarantee.
+    epsilon, delta, relation
+        The guarantee of the estimates, and its relation of neighbouring data sets.
     what : sequence of str
         List of the estimates.
     secure : bool
@@ -270,19 +261,16 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         kind = KINDS[name]  # type: ignore[assignment]
     defaults = {item.name: _default(item) for item in fields(kind)}  # type: ignore[arg-type]
     known = [*defaults, "bounds"] if kind is Numeric else list(defaults)
-    unknown = [key for key in settings if key not in known]
-    if unknown:
-        raise ValueError(
-            " ".join(f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
-        )
+    if unknown := [key for key in settings if key not in known]:
+        texts = (f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
+        raise ValueError(" ".join(texts))
     if kind is Numeric:
         bounds = settings.pop("bounds", None)
-        given = "low" in settings or "high" in settings
         if bounds not in (None, "private"):
             raise ValueError(f'bounds must be "private" or left out; got {bounds!r}.')
-        if bounds and given:
+        if bounds and not settings.keys().isdisjoint(("low", "high")):
             raise ValueError('give low and high, or bounds = "private", but not both.')
-        if not bounds and not given:
+        if not bounds and settings.keys().isdisjoint(("low", "high")):
             raise ValueError(_FILL_IN_BOUNDS)
     elif "values" in known:
         settings.setdefault("values", ())  # the error for an empty list says what to do
@@ -340,10 +328,8 @@ def _item(value: Any, indent: int) -> Any:
 
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
-    item = tomlkit.item(value)
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return item
-    if indent + len(" = ") + len(item.as_string()) <= _LINE:
+    item, is_list = tomlkit.item(value), isinstance(value, list | tuple)
+    if not is_list or indent + len(" = ") + len(item.as_string()) <= _LINE:
         return item
     line: list[Any] = []
     wrapped, width = tomlkit.array(), 0

@@ -7,7 +7,7 @@ them with private estimates instead, at a cost that the schema then carries.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,21 @@ from typing import Any
 from discreet.core import Budget, Relation
 from discreet.errors import TableError
 from discreet.ledger import Dataset
-from discreet.tables.cells import number_margin, whole_margin
+from discreet.tables.cells import arrow, as_number, family, guarded, number_margin, whole_margin
 from discreet.tables.columns import (
+    IDENTIFIER,
     Boolean,
     Column,
     Hashed,
+    Hint,
     Ignored,
+    Kind,
     check_texts,
     counted,
+    given_hints,
+    is_code,
+    is_identifier,
+    may_be_unit,
     nearest,
     quoted,
     repeated,
@@ -31,17 +38,8 @@ from discreet.tables.columns import (
 from discreet.tables.csv_files import TextStream
 from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
-from discreet.tables.hints import (
-    IDENTIFIER,
-    Hint,
-    Kind,
-    given_hints,
-    is_code,
-    is_identifier,
-    may_be_unit,
-)
 from discreet.tables.matching import Request, naming
-from discreet.tables.parts import TextPart, guarded
+from discreet.tables.parts import TextPart
 from discreet.tables.reading import batches
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.sources import Source, source
@@ -115,7 +113,7 @@ _TARGET_GAPS = (
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a source, in order, known before a record is read.
+    """Columns of a source, in order, known before a record is read, and the caller's part in them.
 
     A text file states neither the kinds of its columns nor the number of rows; ``reasons`` say why
     a column of another source cannot be used, and ``whole`` names its columns of whole numbers.
@@ -125,38 +123,31 @@ class Layout:
     file: FileFormat
     kinds: dict[str, Kind] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    n_rows: int | None = None
     whole: frozenset[str] = frozenset()
     source: Source = field(default_factory=lambda: Source(()))
-
-    @property
-    def where(self) -> str:
-        """Name of the source, or of its first file, in messages."""
-        return self.source.parts[0].where
+    hints: dict[str, Hint] = field(default_factory=dict)
+    target: str | None = None
+    unit: str | None = None
 
     @property
     def names_in_first_line(self) -> bool:
         """True if the names were read from the first line of a text file."""
         return not self.kinds and self.file.header
 
-    def reading(self, columns: dict[str, Column] | None = None, unit: str | None = None) -> Schema:
+    def reading(self, columns: dict[str, Column] | None = None) -> Schema:
         """Return a schema that reads some of the columns, or all that hold usable cells."""
+        names = [name for name in self.names if name != self.unit]
         if columns is None:
-            usable = [name for name in self.names if self.kinds.get(name) != "ignored"]
-            columns = {name: Boolean() for name in usable if name != unit}
+            columns = {name: Boolean() for name in names if self.kinds.get(name) != "ignored"}
         if not columns:
             raise TableError("No column of this file holds texts, numbers or truth values.")
-        read = {name: columns.get(name, Ignored()) for name in self.names if name != unit}
         file = self.file if self.file.header else replace(self.file, names=self.names)
-        return Schema(read, file=file, unit=unit)
+        read = {name: columns.get(name, Ignored()) for name in names}
+        return Schema(read, file=file, unit=self.unit)
 
-    def check_hints(self, hints: Mapping[str, Hint]) -> None:
-        """Refuse statements about columns that do not exist."""
-        if unknown := [name for name in hints if name not in self.names]:
-            raise TableError(f"there is no column {quoted(unknown)} to state a kind of.")
-
-    def check_target(self, target: str | None, *, public: bool, unit: str | None = None) -> None:
-        """Refuse a target or unit that is no column; names are shown only if they are public."""
+    def check(self, *, public: bool) -> None:
+        """Refuse target, unit or hints that are no columns; show names only if they are public."""
+        target, unit = self.target, self.unit
         if unit is not None and unit not in self.names:
             raise TableError(f"there is no column {unit!r} for the unit; check its name.")
         if unit is not None and unit == target:
@@ -171,18 +162,27 @@ class Layout:
             raise TableError(f"there is no column {target!r} to predict; {hint}")
         if target in self.reasons:
             raise TableError(f"{target!r} cannot be predicted: {self.reasons[target]}.")
+        if unknown := [name for name in self.hints if name not in self.names]:
+            raise TableError(f"there is no column {quoted(unknown)} to state a kind of.")
 
 
 def layout(
     data: Any,
     *,
+    target: str | None = None,
+    unit: str | None = None,
+    hints: dict[str, Hint] | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
     names: Sequence[str] | None = None,
     missing: Sequence[str] = (),
+    public: bool = False,
 ) -> Layout:
-    """Read the names of a source's columns and, if it has types, those; no record."""
+    """Read the names of a source's columns and, if it has types, those; no record.
+
+    An error shows names from the first line of a text file only if they are ``public``.
+    """
     plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
     if missing:
         plain = replace(plain, missing=tuple(dict.fromkeys(("", *missing))))
@@ -195,37 +195,28 @@ def layout(
     marks = _DELIMITERS if delimiter is None else (delimiter,)
     formats = [replace(plain, delimiter=mark) for mark in marks]  # checked before a file is opened
     listed = source(data)
-    with naming(listed.parts[0].where):
-        found = _first_layout(listed, formats, header)
+    first = listed.parts[0]
+    with naming(first.where):
+        if isinstance(first, TextPart):
+            found = _text_layout(first.path, formats)
+        else:
+            found = _typed_layout(guarded(first.fields), plain)
+        if twice := repeated(found.names):
+            which = "" if found.names_in_first_line else f": {quoted(twice)}"
+            raise TableError(f"has columns of the same name{which}. Rename them.")
+        is_number = any(as_number(name) is not None for name in found.names)
+        if found.names_in_first_line and header is None and is_number:
+            raise TableError(
+                "the first line holds a number, so it seems to be a record and not the names of "
+                "the columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if "
+                "it does hold the names, pass --header (header=True)."
+            )
+        given: Any = {"target": target, "unit": unit, "hints": hints or {}}
+        found = replace(found, source=listed, **given)
+        found.check(public=public)
     if len(listed.parts) > 1:
         listed.check(Request(found.reading(), target=False, drafting=True))
-    return replace(found, source=listed)
-
-
-def _first_layout(listed: Source, formats: list[FileFormat], header: bool | None) -> Layout:
-    """Read the layout of the first part of a source."""
-    first = listed.parts[0]
-    if isinstance(first, TextPart):
-        found = _text_layout(first.path, formats)
-    else:
-        found = _typed_layout(guarded(first.fields), listed.n_rows, formats[0])
-    if twice := repeated(found.names):
-        which = "" if found.names_in_first_line else f": {quoted(twice)}"
-        raise TableError(f"has columns of the same name{which}. Rename them.")
-    if found.names_in_first_line and header is None and any(map(_is_number, found.names)):
-        raise TableError(
-            "the first line holds a number, so it seems to be a record and not the names of the "
-            "columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if it does "
-            "hold the names, pass --header (header=True)."
-        )
     return found
-
-
-def _is_number(text: str) -> bool:
-    with suppress(ValueError):
-        float(text)
-        return True
-    return False
 
 
 def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
@@ -254,28 +245,21 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
     return Layout(best, chosen)
 
 
-def _typed_layout(fields: Any, n_rows: int | None, form: FileFormat) -> Layout:
-    from pyarrow import types
-
-    tests: dict[Kind, tuple[Any, ...]] = {
-        "boolean": (types.is_boolean,),
-        "numeric": (types.is_integer, types.is_floating, types.is_decimal),
-        "categorical": (types.is_string, types.is_large_string, types.is_string_view),
+def _typed_layout(fields: Any, form: FileFormat) -> Layout:
+    names: dict[str, Kind] = {
+        "numbers": "numeric",
+        "texts": "categorical",
+        "truth values": "boolean",
     }
-    kinds: dict[str, Kind] = dict.fromkeys(fields.names, "ignored")
-    for each in fields:
-        inner = each.type.value_type if types.is_dictionary(each.type) else each.type
-        for kind, kind_tests in tests.items():
-            if any(test(inner) for test in kind_tests):
-                kinds[each.name] = kind
+    kinds = {each.name: names.get(family(each.type), "ignored") for each in fields}
+    types = {each.name: each.type for each in fields}
     reasons = {
-        each.name: f"cells of type {each.type} are not read"
-        for each in fields
-        if kinds[each.name] == "ignored"
+        name: f"cells of type {types[name]} are not read"
+        for name, kind in kinds.items()
+        if kind == "ignored"
     }
-    whole = frozenset(each.name for each in fields if types.is_integer(each.type))
-    file = FileFormat(missing=form.missing)
-    return Layout(tuple(fields.names), file, kinds, reasons, n_rows, whole)
+    whole = frozenset(name for name, kind in types.items() if arrow().types.is_integer(kind))
+    return Layout(tuple(fields.names), FileFormat(missing=form.missing), kinds, reasons, whole)
 
 
 def draft(
@@ -304,11 +288,9 @@ def draft(
         The column to predict, and the one that says whose row a row is.
     names_only : bool
         Read the names of the columns and nothing else, and leave their kinds to fill in.
-    delimiter : str, optional
-        The character between the cells of a text file. If None, the one of comma, semicolon, tab
-        and bar that gives most fields in the first line.
-    encoding : str, optional
-        The character encoding of a text file; UTF-8 if None.
+    delimiter, encoding : str, optional
+        Form of a text file: by default the one of comma, semicolon, tab and bar that gives most
+        fields in the first line, and UTF-8.
     header : bool, optional
         True if the first line of a text file holds the names of the columns, False if it is a
         record. If None, it is taken for names unless one of them is a number.
@@ -316,11 +298,10 @@ def draft(
         The names of all columns, for a text file without a header; column_1, column_2, … if None.
     missing : sequence of str
         Texts that mean a missing cell, besides the empty one, such as "?".
-    kinds : mapping of str to str, optional
-        Kinds of columns that are known. A column whose name is that of an identifier is proposed as
-        ignored, a code ("icd9", "zip") as categorical.
-    prefixes : mapping of str to int, optional
-        Columns of codes that are grouped by this many first letters.
+    kinds, prefixes : mapping, optional
+        Known kinds of columns, and of columns of codes the number of first letters that group them.
+        By default columns named like identifiers are ignored, those like codes ("icd9", "zip") are
+        categorical.
 
     Privacy
     -------
@@ -329,18 +310,16 @@ def draft(
     text file's columns are guessed from its first records, which the text says; with ``names_only``
     no record is read.
     """
-    hints = given_hints(kinds, prefixes)
-    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header}
-    found = layout(path, **form, names=names, missing=missing)
-    with naming(found.where):
-        found.check_target(target, public=header is True, unit=unit)
-        found.check_hints(hints)
+    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header, "names": names}
+    given: Any = {"target": target, "unit": unit, "hints": given_hints(kinds, prefixes)}
+    found = layout(path, **form, missing=missing, **given, public=header is True)
     about = _ABOUT + _FIRST_LINE * found.names_in_first_line
-    guessed = found
     if names_only:
         about, guessed = about + _UNNAMED, replace(found, kinds={}, whole=frozenset())
     elif not found.kinds:
         about, guessed = about + _GUESSED, _guessed(found)
+    else:
+        guessed = found
     people = [name for name in found.names if may_be_unit(name) and name != target]
     if unit is None and people:
         about += _MAY_BE_UNIT.format(" or ".join(map(repr, people)))
@@ -350,22 +329,19 @@ def draft(
     if target is not None:
         plain["target"] = {"column": target}
     gaps: dict[tuple[str, ...], Sequence[str]] = {("target",): _TARGET_GAPS}
-    own = (target, unit)
-    columns = {
-        name: _proposed(guessed, name, hints.get(name)) for name in found.names if name not in own
-    }
-    plain["columns"] = columns
-    for name, column in columns.items():
-        lines = _GAPS[column.get("kind")]
-        code = column.get("kind") == "categorical" and is_code(name)
-        gaps["columns", name] = (*_CODE_GAPS, *lines) if code else lines
+    plain["columns"] = {}
+    for name in found.names:
+        if name not in (target, unit):
+            column = plain["columns"][name] = _proposed(guessed, name)
+            code = column.get("kind") == "categorical" and is_code(name)
+            gaps["columns", name] = (*_CODE_GAPS * code, *_GAPS[column.get("kind")])
     return toml_text(about, plain, gaps)
 
 
-def _proposed(found: Layout, name: str, hint: Hint | None) -> dict[str, Any]:
+def _proposed(found: Layout, name: str) -> dict[str, Any]:
     """Return a column of a draft: what the caller, the types or the name say about it."""
-    kind = found.kinds.get(name)
-    if hint is not None and hint.kind is not None and kind != "ignored":
+    kind, hint = found.kinds.get(name), found.hints.get(name, Hint())
+    if hint.kind is not None and kind != "ignored":
         made = to_plain(Hashed()) if hint.kind == "hashed" else {}
         prefix = {} if hint.prefix is None else {"prefix": hint.prefix}
         return {"kind": str(hint.kind), **made, **prefix}
@@ -426,16 +402,15 @@ def draft_private(
     chosen privately among round ones so that about ``coverage`` of them are kept, and categories
     are those that many rows share. The file is read twice, in blocks; with a unit once more.
 
-    The schema's ``spent`` states the cost, which the privacy card of a model adds to that of the
-    fit. Every cell is acceptable to the schema: cells may be missing, unlisted texts go to
-    "(other)", unlisted or missing labels to the commonest class. Columns without a frequent
-    category are ignored. A warning says if the budget is too small for ``coverage`` or for any use,
-    by public numbers.
+    Every cell is acceptable to the schema: cells may be missing, unlisted texts go to "(other)",
+    unlisted or missing labels to the commonest class. Columns without a frequent category are
+    ignored. A warning says if the budget is too small, by public numbers.
 
     Parameters
     ----------
     epsilon, delta, relation
-        The budget of all of it. ``delta`` must be positive, well below 1/n.
+        The budget of all of it, which the schema's ``spent`` states; the privacy card of a model
+        adds it to that of the fit. ``delta`` must be positive, well below 1/n.
     unit : str, optional
         The column that says whose row a row is: the guarantee is then for one person with all of
         their rows, of which one, drawn at random, is used.
@@ -450,8 +425,8 @@ def draft_private(
     ledger, progress, random_state
         As in an estimator; ``progress`` is called with the share of the work that is done.
     path, target, delimiter, encoding, names, missing, kinds, prefixes
-        As in `draft`. The names of columns are public: those of identifiers are ignored and those
-        of codes have categories, without a vote.
+        As in `draft`. Columns named like identifiers are ignored, and those named like codes have
+        categories, without a vote.
     header : bool
         As in `draft`, but a text file without ``names`` needs it: the first line becomes public if
         it holds the names, and only the caller knows that.
@@ -466,17 +441,14 @@ def draft_private(
     if task is not None and target is None:
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation(relation))
-    hints = given_hints(kinds, prefixes)
-    estimate = Estimate(budget, coverage, ledger, random_state, task, unit, hints)
-    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header}
-    found = layout(path, **form, names=names, missing=missing)
+    estimate = Estimate(budget, coverage, ledger, random_state, task)
+    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header, "names": names}
+    given: Any = {"target": target, "unit": unit, "hints": given_hints(kinds, prefixes)}
+    found = layout(path, **form, missing=missing, **given)
     if found.names_in_first_line and header is None:
         raise ValueError(
-            f"{found.where}: the first line of a text file would become public, as the names of "
-            "the columns, and no budget covers that. If it holds their names, pass --header "
-            "(header=True in Python); if it is a record, --no-header or --names a,b,…"
+            f"{found.source.parts[0].where}: the first line of a text file would become public, as "
+            "the names of the columns, and no budget covers that. If it holds their names, pass "
+            "--header (header=True in Python); if it is a record, --no-header or --names a,b,…"
         )
-    with naming(found.where):
-        found.check_target(target, public=False, unit=unit)
-        found.check_hints(hints)
-    return estimate.run(found, target, progress)
+    return estimate.run(found, progress)

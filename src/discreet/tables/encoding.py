@@ -4,13 +4,12 @@ The encoding of a row depends on that row and the schema alone, so nothing is ch
 Columns are coded whole by Arrow and written straight into the result; the only other memory is a
 few numbers per row.
 
-A sparse row has exactly one entry for each group, with a stored 0 where a number is 0 or a text
+A sparse row has exactly one entry per group, with a stored 0 where a number is 0 or a text
 is not encoded. So the size of the result is public too.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -19,12 +18,9 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from discreet.errors import TableError
-from discreet.tables.block_file import FileArray
 from discreet.tables.cells import MISSING, UNLISTED, Lookup, numbers
 from discreet.tables.columns import Boolean, Categorical, Hashed, Numeric, Ordinal
 from discreet.tables.schema import Schema
-
-LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 
 # Entries of one group: the column that each row fills, and the number (arrays, or scalars).
 Entries: TypeAlias = tuple[Any, Any]
@@ -251,99 +247,3 @@ class _Group:
                 f"{self._where}: a cell is missing; fill such cells in or leave those rows out, or "
                 "allow it in the schema with missing = true, which adds a column that marks them."
             )
-
-
-class GrowingArray:
-    """A one-dimensional array to which blocks are added, without a second copy of the content.
-
-    ``numpy.concatenate`` of blocks needs memory for everything twice. A large ``bytearray`` is
-    extended in place, by its page table, and memory beyond its content is never touched.
-    """
-
-    def __init__(self, dtype: DTypeLike) -> None:
-        self._dtype = np.dtype(dtype)
-        self._bytes = bytearray()
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return len(self._bytes) // self._dtype.itemsize
-
-    def append(self, block: NDArray[Any]) -> None:
-        """Add a block at the end; flattened if it has more dimensions."""
-        self._bytes += np.ascontiguousarray(block, dtype=self._dtype).reshape(-1).data
-
-    def widen(self, dtype: DTypeLike) -> None:
-        """Go on with numbers of another type."""
-        if self._dtype != dtype:
-            self._bytes = bytearray(self.finish().astype(dtype))
-            self._dtype = np.dtype(dtype)
-
-    def finish(self) -> NDArray[Any]:
-        """Return the array. Nothing can be added any more."""
-        return np.frombuffer(self._bytes, dtype=self._dtype)
-
-    def close(self) -> None:
-        """Give up the content, unless it was finished."""
-        self._bytes = bytearray()
-
-
-class GrowingRows:
-    """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
-
-    def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
-        self._width, self._sparse, self.n_rows = width, sparse, 0
-        self._data: GrowingArray | FileArray = GrowingArray(dtype)
-        self._indices: GrowingArray | FileArray = GrowingArray(np.int32)
-        self._starts: GrowingArray | FileArray = GrowingArray(np.int32)
-        self._itemsize = np.dtype(dtype).itemsize
-
-    def row_bytes(self, groups: int) -> int:
-        """Return the size of a row, which has an entry for each group if it is sparse."""
-        return groups * (self._itemsize + 4) + 8 if self._sparse else self._width * self._itemsize
-
-    def move_to_files(
-        self, folder: str | os.PathLike[str] | None, n_rows: int, groups: int
-    ) -> None:
-        """Go on in files, with space reserved for ``n_rows``."""
-        entries = n_rows * (groups if self._sparse else self._width)
-        self._data = moved(self._data, folder, entries)
-        if self._sparse:
-            self._indices = moved(self._indices, folder, entries)
-            self._starts = moved(self._starts, folder, n_rows + 1)
-
-    def close(self) -> None:
-        """Give up the content, unless it was finished."""
-        for array in (self._data, self._indices, self._starts):
-            array.close()
-
-    def append(self, block: Any) -> None:
-        """Add a block of rows, dense or CSR like the matrix."""
-        self.n_rows += block.shape[0]
-        if not self._sparse:
-            self._data.append(block)
-            return
-        if self._data.size + block.data.size > LARGEST_SMALL_INDEX:
-            self._starts.widen(np.int64)
-        self._starts.append(block.indptr[:-1].astype(np.int64) + self._data.size)
-        self._data.append(block.data)
-        self._indices.append(block.indices)
-
-    def finish(self) -> NDArray[Any] | sp.csr_array:
-        """Return the matrix. Nothing can be added any more."""
-        shape = (self.n_rows, self._width)
-        if not self._sparse:
-            return self._data.finish().reshape(shape)
-        self._starts.append(np.array([self._data.size]))
-        parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
-        return sp.csr_array(parts, shape=shape)
-
-
-def moved(
-    array: GrowingArray | FileArray, folder: str | os.PathLike[str] | None, entries: int
-) -> FileArray:
-    """Copy an array to a file, and free its memory."""
-    content = array.finish()
-    file = FileArray(content.dtype, folder, max(entries, content.size))
-    file.append(content)
-    return file

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -36,19 +36,23 @@ from discreet.tables.cells import (
     whole_margin,
 )
 from discreet.tables.columns import (
+    IDENTIFIER,
     MISSING,
     OTHER,
     Boolean,
     Categorical,
     Column,
     Hashed,
+    Hint,
     Ignored,
+    Kind,
     Numeric,
     counted,
+    is_code,
+    is_identifier,
     quoted,
     strip,
 )
-from discreet.tables.hints import IDENTIFIER, Hint, Kind, is_code, is_identifier
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 from discreet.tables.ids import IdCodes, OneRowEach
 from discreet.tables.reading import batches
@@ -106,13 +110,22 @@ class Question:
 class Tally:
     """Exact counts of a column, collected while the file is read."""
 
+    question: Question
     most_texts: int | None
     cells: NDArray[np.int64]
     texts: Counter[str] = field(default_factory=Counter)
     given_up: bool = False
 
-    def add(self, question: Question, values: Any) -> None:
+    @classmethod
+    def of(cls, question: Question, noise: Noise) -> Tally:
+        """Start to count for a question; its limit on texts is drawn with noise."""
+        limit = question.limit
+        most = None if limit is None else noisy_limit(DISTINCT_LIMIT, limit, noise)
+        return cls(question, most, np.zeros(2 * edges(question.whole).size + 1, dtype=np.int64))
+
+    def add(self, values: Any) -> None:
         """Count a block of cells."""
+        question = self.question
         if question.bounds is not None:
             self.cells += cell_counts(lenient_numbers(values), edges(question.whole))
         if question.histogram is not None and not self.given_up:
@@ -121,6 +134,14 @@ class Tally:
             if self.most_texts is not None and len(self.texts) > self.most_texts:
                 self.given_up = True
                 self.texts.clear()
+
+    def release(self, noise: Noise) -> dict[str, float]:
+        """Release the frequent texts and their noisy counts; none if the column was given up."""
+        if self.question.histogram is None or self.given_up:
+            return {}
+        counts = np.array(list(self.texts.values()), dtype=np.int64)
+        released = self.question.histogram.release(list(self.texts), counts, noise)
+        return {text: count for text, count in released.items() if "\x00" not in text}
 
 
 def text_counts(values: Any) -> Iterable[tuple[str, int]]:
@@ -145,10 +166,7 @@ class Estimate:
         ledger: Dataset | None,
         random_state: Any,
         task: Task | None,
-        unit: str | None = None,
-        hints: Mapping[str, Hint] | None = None,
     ) -> None:
-        self.hints = dict(hints or {})
         if task is not None:
             choice("task", task, ("classes", "numbers"))
         if budget.pure:
@@ -158,19 +176,18 @@ class Estimate:
                 "schema of your own."
             )
         check_dataset(ledger)
-        self.budget, self.task, self.unit = budget, task, unit
+        self.budget, self.task = budget, task
         typical = "Typical: 0.9 to 0.99."
         self.coverage = number("coverage", coverage, above=0.0, below=1.0, remedy=typical)
-        payer = None if ledger is None else ledger.noting(solver="private draft of a schema")
-        self._account = Account(budget, payer, "row" if unit is None else "person")
-        bits = _bits(random_state)
-        self._bits, self._noise, self._secure = bits, Noise(bits), bits.secure
+        self._payer = None if ledger is None else ledger.noting(solver="private draft of a schema")
+        self._bits = _bits(random_state)
+        self._noise = Noise(self._bits)
 
-    def run(self, found: Layout, target: str | None, progress: Progress) -> Schema:
+    def run(self, found: Layout, progress: Progress) -> Schema:
         """Charge for the questions, read the file, and release the answers."""
+        target, stated = found.target, _stated(found)
         unasked = ("boolean", "ignored", "hashed")
-        names = [name for name in found.names if name != self.unit]
-        stated = self._stated(found, names, target)
+        names = [name for name in found.names if name != found.unit]
         asked = [n for n in names if n == target or stated.get(n) not in unasked]
         share = 1 / max(len(asked), 1) * _ROUNDING
         needs_vote = not found.kinds
@@ -185,23 +202,23 @@ class Estimate:
         rest = {name: column * (1 - VOTE_SHARE * (name in voted)) for name in asked}
         least = min(rest.values(), default=column)
         self._question("", "numeric", True, least, share, DISTINCT_LIMIT + 1)  # all can be made
-        filter_ = self._account.open("approximate")
-        unit, b = "row" if self.unit is None else "person", self.budget
+        unit, b = "row" if found.unit is None else "person", self.budget
+        account = Account(b, self._payer, unit)
+        filter_ = account.open("approximate")
         note("Private draft: ε = %g, δ = %g, %s, one %s.", b.epsilon, b.delta, b.relation, unit)
         kinds, whole = stated, set(found.whole)
-        n_rows, first = found.n_rows, 0.0
+        n_rows, first = found.source.n_rows, 0.0
         people: OneRowEach | None = None
-        if self.unit is not None:
-            people, first = OneRowEach(IdCodes(self.unit, found.file.missing)), 0.2
-            for_ids = _batches(found.source, found.reading(unit=self.unit), progress, 0.0, first)
-            people.choose((batch[self.unit] for batch in for_ids), self._bits.spawn(1)[0])
+        if found.unit is not None:
+            people, first = OneRowEach(IdCodes(found.unit, found.file.missing)), 0.2
+            for_ids = _batches(found.source, found.reading(), progress, 0.0, first)
+            people.choose((batch[found.unit] for batch in for_ids), self._bits.spawn(1)[0])
             n_rows = people.count
         middle = (1 + first) / 2
         if needs_vote:
             if voted:
                 filter_.charge(vote, 2 * len(voted))
-            schema = found.reading(unit=self.unit)
-            records = _batches(found.source, schema, progress, first, middle, people)
+            records = _batches(found.source, found.reading(), progress, first, middle, people)
             votes, whole, n_rows = self._vote(records, voted, vote)
             kinds = {**stated, **votes}
         if target is not None and self.task is not None:
@@ -211,7 +228,7 @@ class Estimate:
             replace(
                 self._question(name, kinds[name], name == target, rest[name], share, at_most),
                 whole=name in whole,
-                prefix=self.hints.get(name, Hint()).prefix,
+                prefix=found.hints.get(name, Hint()).prefix,
             )
             for name in asked
             if kinds[name] != "ignored"
@@ -219,47 +236,25 @@ class Estimate:
         for question in questions:
             for mechanism, times in question.uses:
                 filter_.charge(mechanism, times)
-        tallies = {
-            each.name: Tally(
-                None
-                if each.limit is None
-                else noisy_limit(DISTINCT_LIMIT, each.limit, self._noise),
-                np.zeros(2 * edges(each.whole).size + 1, dtype=np.int64),
-            )
-            for each in questions
-        }
+        tallies = {each.name: Tally.of(each, self._noise) for each in questions}
         if questions:
             as_read: dict[str, Column] = {
                 question.name: Boolean() if question.histogram is not None else Numeric()
                 for question in questions
             }
             start, counted_rows = middle if needs_vote else first, 0
-            schema = found.reading(as_read, self.unit)
+            schema = found.reading(as_read)
             for batch in _batches(found.source, schema, progress, start, 1.0, people):
                 counted_rows += len(next(iter(batch.values())))
-                for question in questions:
-                    tallies[question.name].add(question, batch[question.name])
+                for name, tally in tallies.items():
+                    tally.add(batch[name])
             n_rows = counted_rows if n_rows is None else n_rows
         n_rows = n_rows or 0
-        self._warn(questions, n_rows)
-        schema = self._schema(found, target, questions, tallies, n_rows)
-        self._account.confirm()
+        size = counted(n_rows, "row") if found.unit is None else f"{n_rows:,} people"
+        self._warn(questions, n_rows, size)
+        schema = self._schema(found, tallies, n_rows)
+        account.confirm()
         return schema
-
-    def _stated(self, found: Layout, names: Sequence[str], target: str | None) -> dict[str, Kind]:
-        """Return the kinds that are public: stated by the caller, by types or by names."""
-        stated: dict[str, Kind] = {**found.kinds}
-        for name in names:
-            hint, typed = self.hints.get(name), found.kinds.get(name)
-            if hint is not None and hint.kind is not None and typed != "ignored":
-                stated[name] = hint.kind
-            elif name == target:
-                continue
-            elif typed in (None, "numeric", "categorical") and is_identifier(name):
-                stated[name] = "ignored"
-            elif typed in (None, "numeric") and is_code(name):
-                stated[name] = "categorical"
-        return stated
 
     def _question(
         self, name: str, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int
@@ -305,79 +300,58 @@ class Estimate:
                 whole.add(name)
         return kinds, whole, n_rows
 
-    def _schema(
-        self,
-        found: Layout,
-        target: str | None,
-        questions: list[Question],
-        tallies: dict[str, Tally],
-        n_rows: int,
-    ) -> Schema:
+    def _schema(self, found: Layout, tallies: dict[str, Tally], n_rows: int) -> Schema:
         """Release the answers and put them together."""
-        asked = {question.name: question for question in questions}
         columns: dict[str, Column] = {}
         own: Target | None = None
         for name in found.names:
-            if name == self.unit:
+            if name == found.unit:
                 continue
-            if name == target and name in asked:
-                own = self._target(asked[name], tallies[name], n_rows)
+            if name == found.target and name in tallies:
+                own = self._target(tallies[name], n_rows)
                 if own is None:
                     columns[name] = Ignored(_NO_CLASSES)
                     warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=4)
-            elif name in asked:
-                columns[name] = self._column(asked[name], tallies[name], n_rows)
+            elif name in tallies:
+                columns[name] = self._column(tallies[name], n_rows)
             else:
-                columns[name] = self._unasked(found, name)
+                columns[name] = _unasked(found, name)
         what = [] if found.kinds else ["which columns hold numbers, and whole ones"]
         for field_name, estimated in (("bounds", "bounds"), ("histogram", "categories")):
-            names = [each.name for each in questions if getattr(each, field_name) is not None]
+            names = [n for n, each in tallies.items() if getattr(each.question, field_name)]
             what += [f"{estimated} of {', '.join(names)}"] if names else []
-        epsilon, delta, relation = self.budget.epsilon, self.budget.delta, self.budget.relation
-        spent = Spent(epsilon, delta, str(relation), tuple(what), self._secure, self.unit)
+        b, secure = self.budget, self._bits.secure
+        spent = Spent(b.epsilon, b.delta, str(b.relation), tuple(what), secure, found.unit)
         if all(isinstance(column, Ignored) for column in columns.values()):
             raise TableError(
                 "Nothing in this file could be estimated within the budget, which is spent: no "
                 "column holds numbers or frequent categories. Describe it in a schema of your own."
             )
-        return Schema(columns, own, found.file, spent, self.unit)
+        return Schema(columns, own, found.file, spent, found.unit)
 
-    def _unasked(self, found: Layout, name: str) -> Column:
-        """Return a column that nothing was estimated for."""
-        hint = self.hints.get(name, Hint())
-        kind = hint.kind or found.kinds.get(name)
-        if name in found.reasons:
-            return Ignored(found.reasons[name])
-        if kind == "hashed":
-            return Hashed(prefix=hint.prefix, missing=True)
-        if kind == "boolean":
-            return Boolean(missing=True)
-        return Ignored("left out on request" if hint.kind == "ignored" else IDENTIFIER)
-
-    def _column(self, question: Question, tally: Tally, n_rows: int) -> Column:
+    def _column(self, tally: Tally, n_rows: int) -> Column:
         # Every cell must be acceptable: a later refusal would reveal what was not released here.
+        question = tally.question
         if question.bounds is not None:
-            low, high = self._bounds(question, tally, n_rows)
+            low, high = self._bounds(question.bounds, tally, n_rows)
             return Numeric(low, high, missing=True, invalid="missing", integer=question.whole)
         if tally.given_up:
             return Ignored(_MANY)
-        values = [text for text in self._texts(question, tally) if text not in (MISSING, OTHER)]
+        values = [text for text in tally.release(self._noise) if text not in (MISSING, OTHER)]
         if not values:
             return Ignored(_RARE)
         return Categorical(tuple(values), missing=True, prefix=question.prefix)
 
-    def _target(self, question: Question, tally: Tally, n_rows: int) -> Target | None:
+    def _target(self, tally: Tally, n_rows: int) -> Target | None:
         """Return classes, or bounds of a number; None if neither could be released.
 
         A label that was too rare to be released, or a missing one, counts as the commonest (by the
         noisy counts), and a text among numbers as the middle of the bounds: a refusal would reveal
         that such a row exists.
         """
-        asked = question.histogram is not None and not tally.given_up
-        classes = self._texts(question, tally) if asked else {}
+        question, classes = tally.question, tally.release(self._noise)
         enough = len(classes) > 1
-        if enough and question.bounds is not None:  # numbers, unless nearly all rows are few values
-            assert question.histogram is not None
+        if enough and question.bounds and question.histogram:  # numbers, unless of few values
             deviation = question.histogram.scale * math.sqrt(2 * len(classes))
             needed = max(CLASSES_COVER * n_rows - 2 * deviation, LEAST_COVER * n_rows)
             enough = len(classes) <= MOST_CLASSES and sum(classes.values()) >= needed
@@ -386,25 +360,16 @@ class Estimate:
             return Target(question.name, tuple(classes), other=commonest)
         if question.bounds is None:
             return None
-        low, high = self._bounds(question, tally, n_rows)
+        low, high = self._bounds(question.bounds, tally, n_rows)
         return Target(question.name, low=low, high=high, invalid="middle")
 
-    def _bounds(self, question: Question, tally: Tally, n_rows: int) -> tuple[float, float]:
-        bounds, coverage = question.bounds, self.coverage
-        assert bounds is not None
-        settings = (tally.cells, n_rows, coverage, bounds, self._noise)
-        return select_bounds_from_counts(*settings, whole=question.whole)
+    def _bounds(self, by: PermuteAndFlip, tally: Tally, n_rows: int) -> tuple[float, float]:
+        settings = (tally.cells, n_rows, self.coverage, by, self._noise)
+        return select_bounds_from_counts(*settings, whole=tally.question.whole)
 
-    def _texts(self, question: Question, tally: Tally) -> dict[str, float]:
-        counts = np.array(list(tally.texts.values()), dtype=np.int64)
-        assert question.histogram is not None
-        released = question.histogram.release(list(tally.texts), counts, self._noise)
-        return {text: count for text, count in released.items() if "\x00" not in text}
-
-    def _warn(self, questions: list[Question], n_rows: int) -> None:
+    def _warn(self, questions: list[Question], n_rows: int, size: str) -> None:
         """Warn of a budget that is too small or too large, by public numbers."""
         texts = []
-        size = counted(n_rows, "row") if self.unit is None else f"{n_rows:,} people"
         if self.budget.delta * n_rows >= 1:
             texts.append(
                 f"delta={self.budget.delta:g} is at least 1/n = {1 / n_rows:g}: a mechanism could "
@@ -435,6 +400,37 @@ class Estimate:
             )
         for text in texts:
             warnings.warn(text, UserWarning, stacklevel=4)
+
+
+def _stated(found: Layout) -> dict[str, Kind]:
+    """Return the kinds that are public: stated by the caller, by types or by names."""
+    stated = dict(found.kinds)
+    for name in found.names:
+        hint, typed = found.hints.get(name, Hint()), found.kinds.get(name)
+        if name == found.unit:
+            continue
+        if hint.kind is not None and typed != "ignored":
+            stated[name] = hint.kind
+        elif name == found.target:
+            continue
+        elif typed in (None, "numeric", "categorical") and is_identifier(name):
+            stated[name] = "ignored"
+        elif typed in (None, "numeric") and is_code(name):
+            stated[name] = "categorical"
+    return stated
+
+
+def _unasked(found: Layout, name: str) -> Column:
+    """Return a column that nothing was estimated for."""
+    hint = found.hints.get(name, Hint())
+    kind = hint.kind or found.kinds.get(name)
+    if name in found.reasons:
+        return Ignored(found.reasons[name])
+    if kind == "hashed":
+        return Hashed(prefix=hint.prefix, missing=True)
+    if kind == "boolean":
+        return Boolean(missing=True)
+    return Ignored("left out on request" if hint.kind == "ignored" else IDENTIFIER)
 
 
 def _bits(random_state: Any) -> Bits:

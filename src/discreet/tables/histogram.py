@@ -1,8 +1,8 @@
 """Categories that enough rows share: a histogram over texts that nobody listed beforehand.
 
 Each text's count gets noise, and the texts whose noisy count reaches a threshold are released. A
-text that one row alone holds gets there with probability δ at most. That is what it takes: texts
-from an unknown set cannot be released with δ = 0, because a text nobody holds is never released.
+text that one row alone holds gets there with probability δ at most. With δ = 0 texts from an
+unknown set cannot be released, because a text that nobody holds never is.
 
 Proofs: docs/proofs/histogram.md.
 """
@@ -136,14 +136,14 @@ class StabilityHistogram:
 def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
     """Draw the most distinct texts that a column may hold before it is given up.
 
-    ``limit`` is the public limit that noise is added to. Give the column up, and release nothing
-    else of it, once it holds more texts than the result, which must stay inside. The mechanism is
-    used once; the caller charges for it before the texts are read.
+    Noise is added to the public ``limit``. Give the column up, and release nothing else of it, once
+    it holds more texts than the result, which must stay secret. The mechanism is used once; the
+    caller charges for it before the texts are read.
 
     Privacy
     -------
-    Whether the column is given up is decided by its number of distinct texts plus Laplace noise:
-    one row added, removed or replaced changes that number by at most 1. The noise is drawn first,
+    The number of distinct texts plus Laplace noise decides if the column is given up. One row
+    added, removed or replaced changes that number by at most 1. The noise is drawn first,
     so that memory is bounded. Proof: docs/proofs/histogram.md.
     """
     drawn, grid, _ = mechanism.draw_block(noise, 1, 1, sensitivity=1.0, magnitude=float(_MOST_ROWS))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from discreet.core.bits import Bits
 from discreet.errors import TableError
-from discreet.tables.cells import arrow, as_number, plain_array
+from discreet.tables.cells import arrow, as_number, guarded, plain_array
 
 
 class IdCodes:
@@ -49,7 +49,9 @@ class IdCodes:
         if array.indices.null_count:
             self._refuse()
         indices = array.indices.to_numpy(zero_copy_only=False)
-        distinct = self._values(plain_array(array.dictionary))
+        problem = f"{self._where}: its ids cannot be compared; store them as texts or numbers."
+        # Times that Python cannot hold would be quoted.
+        distinct = guarded(plain_array(array.dictionary).to_pylist, problem)
         occurs = np.zeros(len(distinct), dtype=bool)
         occurs[indices] = True  # a dictionary may hold texts of other blocks, or null
         found = np.full(len(distinct), -1, dtype=np.int32)
@@ -60,13 +62,6 @@ class IdCodes:
                 self._refuse()
             found[at] = numbers.setdefault(value, len(numbers))
         return np.asarray(found[indices])
-
-    def _values(self, distinct: Any) -> list[Any]:
-        try:
-            return list(distinct.to_pylist())
-        except (ValueError, OverflowError):  # times that Python cannot hold, quoted in the text
-            problem = f"{self._where}: its ids cannot be compared; store them as texts or numbers."
-        raise TableError(problem)
 
     def _refuse(self) -> None:
         raise TableError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from discreet.errors import TableError
-from discreet.tables.cells import arrow, without_markers
+from discreet.tables.cells import family, without_markers
 from discreet.tables.columns import quoted, repeated
 from discreet.tables.schema import Schema
 
@@ -129,15 +129,10 @@ def check_types(fields: Any, request: Request) -> dict[str, str]:
     Returns what the cells of each column are: numbers, texts, truth values, times or nothing.
     Widths do not matter, because the schema says what a cell means.
     """
-    types = arrow().types
     families, problems = {}, []
     for name in request.needed:
         kind = fields.field(name).type
-        inner = getattr(
-            kind.value_type if types.is_dictionary(kind) else kind, "storage_type", kind
-        )
-        inner = inner.value_type if types.is_dictionary(inner) else inner
-        families[name] = _family(inner)
+        families[name] = family(kind)
         is_time = families[name] == "times" and request.schema.holds_numbers(name)
         if is_time or families[name] == "other":
             # Names inside a nested type can be data.
@@ -148,16 +143,3 @@ def check_types(fields: Any, request: Request) -> dict[str, str]:
             'as one: convert it in the file, or set kind = "ignored" in the schema.'
         )
     return families
-
-
-def _family(kind: Any) -> str:
-    types = arrow().types
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "numbers"
-    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
-        return "texts"
-    if types.is_boolean(kind):
-        return "truth values"
-    if types.is_null(kind):
-        return "nothing"
-    return "times" if types.is_temporal(kind) else "other"

@@ -15,35 +15,17 @@ from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from discreet.errors import TableError
-from discreet.tables.cells import arrow
+from discreet.tables.cells import Made, arrow, guarded
 from discreet.tables.columns import quoted, repeated
 from discreet.tables.csv_files import check_header, text_pieces
 from discreet.tables.matching import Piece, Request, check_types, columns_to_read, naming
 
 DAMAGED = "is cut off or damaged. Copy it again."
-
-Made = TypeVar("Made")
-
-
-def guarded(call: Callable[[], Made], problem: str = "") -> Made:
-    """Call a library; the text of its own error could quote a cell."""
-    failed = ""
-    try:
-        return call()
-    except (TableError, MemoryError):
-        raise
-    except Exception as error:
-        failed = type(error).__name__
-    raise TableError(
-        problem
-        or f"cannot be read: the library that holds it failed ({failed}; its text is withheld, "
-        "because it may quote a cell). Save the table as Parquet, and open that."
-    )
 
 
 class Stamp(NamedTuple):
@@ -94,7 +76,6 @@ class TextPart:
 
     path: Path
     stamps: tuple[Stamp, ...]
-    alone: bool = True
     names: tuple[str, ...] = ()
     n_rows: int | None = None
 
@@ -110,7 +91,7 @@ class TextPart:
 
     def pieces(self, request: Request) -> Iterator[Piece]:
         """Yield the records block by block."""
-        return text_pieces(self.path, request, may_be_empty=not self.alone)
+        return text_pieces(self.path, request)
 
 
 @dataclass(frozen=True)
@@ -126,6 +107,11 @@ class ArrowPart:
     stream: Callable[[list[str], Request], Iterable[Any]]
     n_rows: int | None = None
     stamps: tuple[Stamp, ...] = ()
+
+    @classmethod
+    def of(cls, where: str, schema: Any, stream: Any, *known: Any) -> ArrowPart:
+        """Make a part whose Arrow schema is at hand."""
+        return cls(where, tuple(schema.names), lambda: schema, stream, *known)
 
     def check(self, request: Request) -> dict[str, str]:
         """Check the names of the columns, and their types."""
@@ -188,23 +174,13 @@ def table_part(data: Any) -> ArrowPart:
     return made
 
 
-def _part(
-    where: str,
-    fields: Any,
-    stream: Callable[[list[str], Request], Iterable[Any]],
-    n_rows: int | None = None,
-    stamps: tuple[Stamp, ...] = (),
-) -> ArrowPart:
-    return ArrowPart(where, tuple(fields.names), lambda: fields, stream, n_rows, stamps)
-
-
 def _arrow_table(where: str, data: Any) -> ArrowPart:
     table = data if isinstance(data, arrow().Table) else arrow().Table.from_batches([data])
 
     def stream(wanted: list[str], request: Request) -> Iterator[Any]:
         yield from table.select(wanted).to_batches(request.block_rows)
 
-    return _part(where, table.schema, stream, table.num_rows)
+    return ArrowPart.of(where, table.schema, stream, table.num_rows)
 
 
 def _stream(where: str, data: Any) -> ArrowPart:
@@ -218,7 +194,7 @@ def _stream(where: str, data: Any) -> ArrowPart:
         for batch in unread.pop():
             yield batch.select(wanted)
 
-    return _part(where, reader.schema, stream)
+    return ArrowPart.of(where, reader.schema, stream)
 
 
 def _dataset(where: str, data: Any) -> ArrowPart:
@@ -239,7 +215,8 @@ def _dataset(where: str, data: Any) -> ArrowPart:
         )
         yield from scanner.to_batches()
 
-    return _part(where, data.schema, stream, stamps=tuple(Stamp.of(Path(path)) for path in paths))
+    stamps = tuple(Stamp.of(Path(path)) for path in paths)
+    return ArrowPart.of(where, data.schema, stream, None, stamps)
 
 
 def _polars_lazy(where: str, data: Any) -> ArrowPart:

@@ -1,16 +1,14 @@
 """Reading sources as Arrow columns and as encoded rows, block by block.
 
-Text files (CSV and its relatives, plain or packed), Parquet and tables of other libraries give the
-same arrays for the same cells. A source is never in memory as a whole: while one block is encoded,
-the next is read. Every error names the file, the column where there is one, and the rule; none
-shows a cell, a row's number or how many rows break a rule.
+A source is never in memory as a whole: while one block is encoded, the next is read. Every error
+names the file, the column where there is one, and the rule; none shows a cell, a row's number or
+how many rows break a rule.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -18,25 +16,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 
-from discreet.tables.block_file import FileArray, memory_limit
+from discreet.tables.arrays import GrowingArray, GrowingRows, memory_limit
 from discreet.tables.cells import arrow
-from discreet.tables.columns import check_texts
-from discreet.tables.encoding import Encoder, GrowingArray, GrowingRows, moved
+from discreet.tables.encoding import Encoder
 from discreet.tables.ids import IdCodes
-from discreet.tables.matching import Piece, Request, naming
+from discreet.tables.matching import Piece, Request, columns_to_read, naming
 from discreet.tables.schema import Schema
 from discreet.tables.sources import Source, source
-
-__all__ = [
-    "Encoded",
-    "EncodedBlock",
-    "batches",
-    "blocks",
-    "naming",
-    "open_table",
-    "read",
-]
 
 Progress: TypeAlias = Callable[[float], None] | None
 Sparse: TypeAlias = bool | Literal["auto"]
@@ -45,10 +33,9 @@ Sparse: TypeAlias = bool | Literal["auto"]
 class Encoded(NamedTuple):
     """A table that is ready for a fit.
 
-    X has one row for each record and one column for each of ``schema.feature_names``. y has the
-    target: from `read` indices in ``schema.target.labels``, from ``schema.open`` the labels
-    themselves; in both the numbers of a numeric target. groups has the person of each row, as a
-    number for each id of the schema's unit, and is None if it has no unit: ``fit`` takes all three.
+    X has one row per record and one column for each of ``schema.feature_names``. y has the target:
+    labels, their indices in ``schema.target.labels``, or numbers. groups has the person of each
+    row, one number per id of the schema's unit, and is None without a unit.
     """
 
     X: NDArray[Any] | sp.csr_array
@@ -57,11 +44,7 @@ class Encoded(NamedTuple):
 
 
 class EncodedBlock(NamedTuple):
-    """Some records in turn: encoded rows, labels or numbers of the target, and other columns.
-
-    ``extra`` has the columns that were asked for as Arrow arrays, as the source holds them;
-    ``groups`` the numbers of ids, where they are read.
-    """
+    """Some records in turn, as in `Encoded`; ``extra`` has other columns, not encoded."""
 
     X: NDArray[Any] | sp.csr_array
     y: NDArray[Any] | None
@@ -70,36 +53,6 @@ class EncodedBlock(NamedTuple):
 
 
 def read(
-    path: Any,
-    schema: Schema,
-    *,
-    dtype: str = "float32",
-    sparse: Sparse = "auto",
-    target: bool = True,
-    progress: Progress = None,
-    ids: IdCodes | None = None,
-) -> Encoded:
-    """Encode a source into memory, with y as indices in ``schema.target.labels``.
-
-    Memory stays near the size of the encoded table: records are encoded block by block, straight
-    into the arrays that are returned. That every record fits the schema is assumed to be public: a
-    source is read as a whole or refused with a message that shows no cell.
-
-    Parameters
-    ----------
-    path, schema, dtype, sparse, progress
-        As in `Schema.open`.
-    target : bool
-        Read the target and the unit. If False, the file may lack them, and y and groups are None.
-    ids : IdCodes, optional
-        Takes the ids of the unit's column.
-    """
-    encoder = Encoder(schema, sparse, dtype)
-    request = Request(schema, target, unit=target)
-    return _collected(source(path), encoder, request, progress, as_labels=False, ids=ids)
-
-
-def open_table(
     data: Any,
     schema: Schema,
     *,
@@ -107,32 +60,61 @@ def open_table(
     folder: str | os.PathLike[str] | None = None,
     dtype: str = "float32",
     sparse: Sparse = "auto",
-    as_labels: bool = True,
+    target: bool | None = None,
+    labels: bool = False,
     progress: Progress = None,
+    ids: IdCodes | None = None,
 ) -> Encoded:
-    """Encode a source, in memory or in a private file; see ``Schema.open``.
+    """Encode a source, in memory or in a private file; `Schema.open` with more choices.
 
-    Unless ``as_labels``, y has indices in ``schema.target.labels``, which need less memory.
+    That every record fits the schema is assumed to be public: a source is read as a whole or
+    refused with a message that shows no cell.
+
+    Parameters
+    ----------
+    data, schema, memory, folder, dtype, sparse, progress
+        As in `Schema.open`.
+    target : bool, optional
+        Read the target and the unit. If False, the source may lack them, and y and groups are
+        None. By default what the schema has is read.
+    labels : bool
+        Return y as labels, not as indices in ``schema.target.labels``, which need less memory.
+    ids : IdCodes, optional
+        Takes the ids of the unit's column.
     """
-    encoder = Encoder(schema, sparse, dtype)
-    request = Request(schema, schema.target is not None, unit=True)
-    places: Any = {"limit": memory_limit(memory), "folder": folder}
-    return _collected(source(data), encoder, request, progress, as_labels=as_labels, **places)
-
-
-def blocks(
-    data: Any,
-    schema: Schema,
-    *,
-    extra: Sequence[str] = (),
-    target: bool = False,
-    dtype: str = "float32",
-    sparse: Sparse = "auto",
-    progress: Progress = None,
-) -> Generator[EncodedBlock, None, None]:
-    """Encode a source block by block; see ``Schema.batches``."""
-    encoder, names = Encoder(schema, sparse, dtype), check_texts("extra", extra, stripped=False)
-    return _encoded(source(data), encoder, Request(schema, target, names), progress)
+    limit, encoder = memory_limit(memory), Encoder(schema, sparse, dtype)
+    has_target = schema.target is not None if target is None else target
+    request = Request(schema, has_target, unit=target is not False)
+    found = source(data)
+    rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
+    targets, people = GrowingArray(encoder.target_dtype(labels)), GrowingArray(np.int32)
+    grouped = schema.unit is not None and request.unit
+    per_row = rows.arrays(schema.groups) | {targets: int(has_target), people: int(grouped)}
+    row_bytes = sum(array.dtype.itemsize * entries for array, entries in per_row.items())
+    expected, in_files = found.n_rows or 0, False
+    blocks = encoded_blocks(found, encoder, request, progress, labels=labels, keep=False, ids=ids)
+    try:
+        with closing(blocks):
+            while True:
+                if not in_files and max(rows.n_rows, expected) * row_bytes > limit:
+                    for array, entries in per_row.items():
+                        array.move_to_file(folder, expected * entries)
+                    in_files = True
+                block = next(blocks, None)
+                if block is None:
+                    break
+                rows.append(block.X)
+                if block.y is not None:
+                    targets.append(block.y)
+                if block.groups is not None:
+                    people.append(block.groups)
+                del block
+        arrow().default_memory_pool().release_unused()  # memory for the fit
+        y = targets.finish() if has_target else None
+        return Encoded(rows.finish(), y, people.finish() if grouped else None)
+    finally:
+        for array in per_row:
+            array.close()
 
 
 def batches(
@@ -158,60 +140,13 @@ def batches(
             yield piece.columns
 
 
-def _collected(
+def encoded_blocks(
     found: Source,
     encoder: Encoder,
     request: Request,
     progress: Progress,
     *,
-    as_labels: bool = True,
-    limit: float = math.inf,
-    folder: str | os.PathLike[str] | None = None,
-    ids: IdCodes | None = None,
-) -> Encoded:
-    """Encode a source into arrays: in memory up to a limit, in files beyond it."""
-    schema, target, unit = encoder.schema, request.target, encoder.schema.unit
-    rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
-    labels: GrowingArray | FileArray = GrowingArray(encoder.target_dtype(as_labels))
-    people: GrowingArray | FileArray = GrowingArray(np.int32)
-    grouped = unit is not None and request.unit
-    each = rows.row_bytes(schema.groups) + encoder.target_dtype(as_labels).itemsize
-    each += np.dtype(np.int32).itemsize * grouped
-    expected, in_files = found.n_rows or 0, False
-    options: Any = {"as_labels": as_labels, "keep": False, "ids": ids}
-    encoding = _encoded(found, encoder, request, progress, **options)
-    try:
-        with closing(encoding) as encoded:
-            while True:
-                if not in_files and max(rows.n_rows, expected) * each > limit:
-                    rows.move_to_files(folder, expected, schema.groups)
-                    labels = moved(labels, folder, expected * target)
-                    people = moved(people, folder, expected * grouped)
-                    in_files = True
-                block = next(encoded, None)
-                if block is None:
-                    break
-                rows.append(block.X)
-                if block.y is not None:
-                    labels.append(block.y)
-                if block.groups is not None:
-                    people.append(block.groups)
-                del block
-        arrow().default_memory_pool().release_unused()  # memory for the fit
-        y = labels.finish() if target else None
-        return Encoded(rows.finish(), y, people.finish() if grouped else None)
-    finally:
-        for array in (rows, labels, people):
-            array.close()
-
-
-def _encoded(
-    found: Source,
-    encoder: Encoder,
-    request: Request,
-    progress: Progress,
-    *,
-    as_labels: bool = True,
+    labels: bool = True,
     keep: bool = True,
     ids: IdCodes | None = None,
 ) -> Generator[EncodedBlock, None, None]:
@@ -227,7 +162,7 @@ def _encoded(
             with naming(piece.where):
                 if own is not None and request.target:
                     y = encoder.encode_target(piece.columns.pop(own.column))
-                    y = texts[y] if as_labels and own.is_classification else y
+                    y = texts[y] if labels and own.is_classification else y
                 if ids is not None:
                     groups = ids.codes(piece.columns.pop(ids.column))
                 X = encoder.encode(piece.columns, out)
@@ -255,3 +190,80 @@ def _shown(pieces: Iterator[Piece], progress: Progress) -> Iterator[Piece]:
         yield piece
     if progress is not None and share < 1.0:
         progress(1.0)
+
+
+class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encoder of tables by a schema: every column becomes numbers in [0, 1] by a public rule.
+
+    Parameters
+    ----------
+    schema : Schema
+        Content of each column.
+    sparse : bool or "auto"
+        Return a CSR array; "auto": if it is smaller (``schema.is_wide``).
+    dtype : {"float64", "float32"}
+        The type of the numbers.
+
+    Notes
+    -----
+    *Privacy.* Nothing is learned from the rows: `fit` looks at the names of the columns and at no
+    cell, and each row is encoded by itself, so no budget is spent. A row has norm at most
+    ``schema.max_norm``, once no column is unbounded.
+
+    Examples
+    --------
+    >>> from discreet.tables import Categorical, Numeric, Schema
+    >>> schema = Schema({"age": Numeric(0, 100), "sex": Categorical(["F", "M"], unseen="refuse")})
+    >>> schema.transformer(sparse=False).fit_transform({"age": [25, 50], "sex": ["F", "M"]})
+    array([[0.25, 1.  , 0.  ],
+           [0.5 , 0.  , 1.  ]])
+    """
+
+    def __init__(self, schema: Schema, sparse: bool | str = "auto", dtype: str = "float64") -> None:
+        self.schema = schema
+        self.sparse = sparse
+        self.dtype = dtype
+
+    def fit(self, X: Any, y: Any = None) -> TableTransformer:
+        """Check that the table has the schema's columns; no cell is read.
+
+        X is any source that ``schema.open`` takes. It may also have the target's column, which is
+        not used.
+        """
+        self._encoder()
+        found = source(X)
+        names = found.names or tuple(self.schema.used)  # those of a text file are checked later
+        with naming(found.parts[0].where):
+            columns_to_read(names, Request(self.schema, target=False))
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Encode a table, of the kinds that `fit` takes, as ``schema.width`` columns."""
+        encoder = self._encoder()
+        rows = GrowingRows(self.schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
+        for piece in source(X).pieces(Request(self.schema, target=False), may_be_empty=True):
+            with naming(piece.where):
+                rows.append(encoder.encode(piece.columns))
+        return rows.finish()
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the encoded columns."""
+        return np.array(self.schema.feature_names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True  # nothing is learned
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = tags.input_tags.two_d_array = False
+        for accepted in ("string", "categorical", "allow_nan"):
+            setattr(tags.input_tags, accepted, True)
+        return tags
+
+    def _encoder(self) -> Encoder:
+        """Check the settings; nothing has been read yet."""
+        if not isinstance(self.schema, Schema):
+            raise ValueError(f"schema must be a Schema; got {type(self.schema).__name__}.")
+        return Encoder(self.schema, self.sparse, self.dtype)

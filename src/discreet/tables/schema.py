@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, compress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +28,7 @@ from discreet.tables.columns import (
     Numeric,
     Ordinal,
     check_text,
+    check_texts,
     nearest,
     quoted,
     repeated,
@@ -46,8 +47,7 @@ from discreet.tables.declarations import (
 from discreet.validate import choice
 
 if TYPE_CHECKING:
-    from discreet.tables.reading import Encoded, EncodedBlock
-    from discreet.tables.transformer import TableTransformer
+    from discreet.tables.reading import Encoded, EncodedBlock, TableTransformer
 
 __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 
@@ -124,13 +124,14 @@ class Schema:
         if self.unit is None:
             return
         check_text("unit", self.unit)
-        other = "is also a column: take it out of columns. Ids are not features."
         if self.target is not None and self.target.column == self.unit:
             other = "is also the target: name another column."
-        elif self.unit not in self.columns:
+        elif self.unit in self.columns:
+            other = "is also a column: take it out of columns. Ids are not features."
+        elif not self.file.header and not self.file.names:
             other = "has no place in a file without a header: list all names in [file]."
-            if self.file.header or self.file.names:
-                return
+        else:
+            return
         raise ValueError(f"unit = {self.unit!r} says whose row a row is, but {other}")
 
     @property
@@ -171,24 +172,17 @@ class Schema:
     @property
     def unbounded(self) -> tuple[int, ...]:
         """Indices of the encoded columns that have no public bounds."""
-        columns = self.columns.values()
-        starts = accumulate((column.width for column in columns), initial=0)
-        unbounded = (isinstance(each, Numeric) and not each.is_bounded for each in columns)
-        return tuple(compress(starts, unbounded))
+        return tuple(at for at, column in self._numbers() if not column.is_bounded)
 
     @property
     def whole(self) -> tuple[int, ...]:
         """Indices of the unbounded encoded columns that hold whole numbers."""
-        columns = list(self.columns.values())
-        starts = accumulate((column.width for column in columns), initial=0)
-        whole = (
-            isinstance(each, Numeric)
-            and each.integer
-            and each.scale == "linear"
-            and not each.is_bounded
-            for each in columns
+        unbounded = self.unbounded
+        return tuple(
+            at
+            for at, column in self._numbers()
+            if at in unbounded and column.integer and column.scale == "linear"
         )
-        return tuple(compress(starts, whole))
 
     @property
     def numeric(self) -> dict[int, tuple[float | None, float | None, str]] | None:
@@ -197,14 +191,20 @@ class Schema:
         Their bounds are 0 and 1, or None where they are to be found privately. None if there are
         no such columns.
         """
-        found: dict[int, tuple[float | None, float | None, str]] = {}
+        found = {
+            at: (*((0.0, 1.0) if column.is_bounded else (None, None)), column.shape)
+            for at, column in self._numbers()
+            if column.shape != "linear"
+        }
+        return found or None
+
+    def _numbers(self) -> Iterator[tuple[int, Numeric]]:
+        """Yield the numeric columns, each with the index of its first encoded column."""
         at = 0
         for column in self.columns.values():
-            if isinstance(column, Numeric) and column.shape != "linear":
-                ends = (0.0, 1.0) if column.is_bounded else (None, None)
-                found[at] = (*ends, column.shape)
+            if isinstance(column, Numeric):
+                yield at, column
             at += column.width
-        return found or None
 
     @property
     def is_wide(self) -> bool:
@@ -274,7 +274,7 @@ class Schema:
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
     ) -> TableTransformer:
         """Make a scikit-learn transformer that encodes tables by this schema."""
-        from discreet.tables.transformer import TableTransformer  # needs scikit-learn
+        from discreet.tables.reading import TableTransformer
 
         return TableTransformer(self, sparse=sparse, dtype=dtype)
 
@@ -303,14 +303,11 @@ class Schema:
             anything with ``__arrow_c_stream__``. Columns are found by name.
         memory : int or str, optional
             Largest size of the encoded table in memory, in bytes or as "2GB"; by default a quarter
-            of the machine's. A larger table is kept in a file that is mapped into memory. The file
-            has no name, only this process can read it, and it is gone when the process ends.
+            of the machine's. A larger table is kept in a private file, mapped into memory.
         folder : path, optional
             Folder for that file, on a local disk. By default the one for temporary files.
-        dtype : {"float32", "float64"}
-            Type of the encoded numbers.
-        sparse : bool or "auto"
-            Return X as a CSR matrix; "auto": if that is smaller (``is_wide``).
+        dtype, sparse
+            "float32" or "float64"; X as a CSR matrix, with "auto" if that is smaller (``is_wide``).
         progress : callable, optional
             Called with the share of the source that was read, between 0 and 1.
 
@@ -319,17 +316,11 @@ class Schema:
         *Privacy.* X, y and groups are the rows: hand them to an estimator, show them to nobody.
         Leaving groups out of ``fit`` protects single rows instead of people.
         """
-        from discreet.tables.reading import open_table
+        from discreet.tables.reading import read
 
-        return open_table(
-            source,
-            self,
-            memory=memory,
-            folder=folder,
-            dtype=dtype,
-            sparse=sparse,
-            progress=progress,
-        )
+        places: Any = {"memory": memory, "folder": folder}
+        form: Any = {"dtype": dtype, "sparse": sparse}
+        return read(source, self, **places, **form, labels=True, progress=progress)
 
     def batches(
         self,
@@ -352,17 +343,11 @@ class Schema:
         target : bool
             Read the target too. If False, the source may lack it, and y is None.
         """
-        from discreet.tables.reading import blocks
+        from discreet.tables import encoding, matching, reading, sources
 
-        return blocks(
-            source,
-            self,
-            extra=extra,
-            target=target,
-            dtype=dtype,
-            sparse=sparse,
-            progress=progress,
-        )
+        encoder = encoding.Encoder(self, sparse, dtype)
+        request = matching.Request(self, target, check_texts("extra", extra, stripped=False))
+        return reading.encoded_blocks(sources.source(source), encoder, request, progress)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data (dicts, lists, texts, numbers) without what has its default value."""
@@ -393,26 +378,25 @@ class Schema:
             if key not in ("version", *known)
         ]
 
-        listed = data.get("columns", {})
-        kinds = {"about": About, "file": FileFormat, "target": Target, "spent": Spent}
-        wanted = [(key, key, kind, data[key]) for key, kind in kinds.items() if key in data]
-        if isinstance(listed, Mapping):
-            for key, plain in listed.items():
-                wanted.append((key, f"columns.{key_text(str(key))}", Column, plain))
-        parts, columns = dict[str, Any](), dict[str, Any]()
-        for key, where, kind, plain in wanted:
+        def made(kind: type[Any], where: str, plain: Any) -> Any:
             try:
-                (columns if kind is Column else parts)[key] = from_plain(kind, plain)
+                return from_plain(kind, plain)
             except ValueError as problem:
                 text = str(problem).replace("True or False", "true or false")  # as TOML has them
                 problems.append(f"[{where}] {text}")
-        if not isinstance(listed, Mapping):
-            problems.append("[columns] must hold one table for each column, [columns.NAME].")
+
+        kinds = {"about": About, "file": FileFormat, "target": Target, "spent": Spent}
+        parts = {key: made(kind, key, data[key]) for key, kind in kinds.items() if key in data}
+        parts |= {key: data[key] for key in ("unit", "extra") if key in data}
+        columns, listed = {}, data.get("columns", {})
+        if isinstance(listed, Mapping):
+            for key, plain in listed.items():
+                columns[key] = made(Column, f"columns.{key_text(str(key))}", plain)
+        else:
+            problems.append("[columns] must hold one table per column, [columns.NAME].")
         if not problems:
             try:
-                return cls(
-                    columns, **parts, unit=data.get("unit"), extra=data.get("extra", "refuse")
-                )
+                return cls(columns, **parts)
             except ValueError as problem:
                 problems.append(str(problem))
         if len(problems) > 1:
@@ -480,12 +464,13 @@ def _check_version(data: Any, name: str) -> None:
     """Refuse another version, whose keys may mean something else."""
     if not isinstance(data, Mapping):
         raise TableError(f"{name}: a schema must be a table with [columns.NAME] in it.")
-    if "version" not in data:
+    version = data.get("version")
+    if version is None:
         raise TableError(f"{name}: the version is missing; add version = {VERSION} at the top.")
-    if data["version"] != VERSION or isinstance(data["version"], bool):
+    if version != VERSION or isinstance(version, bool):
         raise TableError(
             f"{name}: version = {VERSION} is the version of schema files that is read here; got "
-            f"{data['version']!r}. Write the schema anew, or use the release that wrote it."
+            f"{version!r}. Write the schema anew, or use the release that wrote it."
         )
 
 

@@ -1,27 +1,24 @@
 """Sources of records: files, folders and tables of other libraries, as streams of Arrow batches.
 
-A `Source` is one table in one or more parts, each a file or a table in memory. It knows the names
-of its columns and, where that is free, the number of its rows. Its records come block by block,
-never all at once. Files are recorded when they are listed; one that has changed or disappeared by
-the time it is read, or while it is read, is refused.
-
-Other libraries are recognised by the module of a table's type and never imported here.
+A `Source` is one table in one or more parts, each a file or a table in memory. Its records come
+block by block, never all at once. Files are recorded when they are listed; one that has changed or
+disappeared by the time it is read, or while it is read, is refused.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from discreet.errors import TableError
-from discreet.tables.cells import arrow
+from discreet.tables.cells import arrow, guarded
 from discreet.tables.columns import quoted
 from discreet.tables.matching import Piece, Request, naming
-from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, guarded, table_part
+from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, table_part
 
 FileKind = Literal["text", "parquet", "feather"]
 
@@ -37,25 +34,15 @@ _NOT_TABLES = {  # problems with a file, by its first bytes
 
 @dataclass(frozen=True)
 class Source:
-    """A table in parts; made by `source`.
-
-    Parameters
-    ----------
-    parts : tuple of Part
-        The files or tables, in order. Columns are matched by name, so their order may differ.
-    """
+    """A table in parts, which are files or tables in order; made by `source`."""
 
     parts: tuple[Part, ...]
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows, if it is known without reading them."""
-        total = 0
-        for part in self.parts:
-            if part.n_rows is None:
-                return None
-            total += part.n_rows
-        return total
+        known = [part.n_rows for part in self.parts if part.n_rows is not None]
+        return sum(known) if len(known) == len(self.parts) else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,7 +117,6 @@ def source(data: Any) -> Source:
 
 def file_kind(path: Path) -> FileKind:
     """Tell files apart by their first bytes; refuse what is neither text nor a known form."""
-    Stamp.of(path)
     problem, start = None, b""
     try:
         with path.open("rb") as file:
@@ -185,7 +171,7 @@ def _file_parts(paths: Iterable[str | os.PathLike[str]]) -> tuple[Part, ...]:
     seen: dict[tuple[int, int], Path] = {}
     for path in files:
         with naming(path):
-            kind, stamp = file_kind(path), Stamp.of(path)
+            stamp, kind = Stamp.of(path), file_kind(path)
             kinds.setdefault(kind, path)
             if len(kinds) > 1:
                 first, other = kinds.items()
@@ -196,12 +182,10 @@ def _file_parts(paths: Iterable[str | os.PathLike[str]]) -> tuple[Part, ...]:
             if same is not path:
                 # A person's row would count twice, which no guarantee for one row covers.
                 raise TableError(f"is the same file as {same}. List each file once.")
-            made: dict[FileKind, Callable[[Path, Stamp], Part]] = {
-                "text": lambda path, stamp: TextPart(path, (stamp,), len(files) == 1),
-                "parquet": _parquet,
-                "feather": _feather,
-            }
-            parts.append(made[kind](path, stamp))
+            if kind == "text":
+                parts.append(TextPart(path, (stamp,)))
+            else:
+                parts.append((_parquet if kind == "parquet" else _feather)(path, stamp))
     return tuple(parts)
 
 
@@ -222,16 +206,13 @@ def _parquet(path: Path, stamp: Stamp) -> ArrowPart:
         fields, n_rows = file.schema_arrow, file.metadata.num_rows
 
     def stream(wanted: list[str], request: Request) -> Iterator[Any]:
-        types = arrow().types
-        texts = [
-            name
-            for name in request.needed
-            if types.is_string(fields.field(name).type) and not request.schema.holds_numbers(name)
-        ]
+        is_text, is_number = arrow().types.is_string, request.schema.holds_numbers
+        names = [name for name in request.needed if is_text(fields.field(name).type)]
+        texts = [name for name in names if not is_number(name)]
         with opened_parquet(path, texts) as file:
             yield from file.iter_batches(request.block_rows, columns=wanted, use_threads=False)
 
-    return ArrowPart(os.fspath(path), tuple(fields.names), lambda: fields, stream, n_rows, (stamp,))
+    return ArrowPart.of(os.fspath(path), fields, stream, n_rows, (stamp,))
 
 
 def _feather(path: Path, stamp: Stamp) -> ArrowPart:
@@ -246,4 +227,4 @@ def _feather(path: Path, stamp: Stamp) -> ArrowPart:
 
     with guarded(lambda: OSFile(os.fspath(path)), DAMAGED) as file:
         fields = guarded(lambda: ipc.open_file(file).schema, DAMAGED)
-    return ArrowPart(os.fspath(path), tuple(fields.names), lambda: fields, stream, None, (stamp,))
+    return ArrowPart.of(os.fspath(path), fields, stream, None, (stamp,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import stat
@@ -18,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.errors import TableError
-from discreet.tables import Categorical, Numeric, Schema, Target, matching
+from discreet.tables import Categorical, Numeric, Schema, Target, arrays, matching
 from discreet.tables import encoding as encoding_module
-from discreet.tables.block_file import FileArray, memory_limit
+from discreet.tables.arrays import GrowingArray, memory_limit
 
 SCHEMA = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)}, Target("y", ["no", "yes"]))
 ROWS = 5000
@@ -89,7 +90,7 @@ def is_mapped(array: np.ndarray) -> bool:
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_limit_decides(known: bool, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "MOST_ROWS", 100)
-    each = (2 * 8 + 8 if sparse else 8) + 12  # a row of X, and three letters of four bytes
+    each = (2 * 8 + 4 if sparse else 8) + 12  # a row of X, and three letters of four bytes
     expected = SCHEMA.open(table(), sparse=sparse)
     for limit, mapped in ((ROWS * each, False), (ROWS * each - 1, True), (ROWS, True), (0, True)):
         data = table() if known else table().to_reader(100)
@@ -104,7 +105,7 @@ def test_the_limit_decides(known: bool, sparse: bool, monkeypatch: pytest.Monkey
 
 
 def test_sparse_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding_module, "LARGEST_SMALL_INDEX", 250)
+    monkeypatch.setattr(arrays, "LARGEST_SMALL_INDEX", 250)
     monkeypatch.setattr(matching, "MOST_ROWS", 64)
     schema = Schema({"c": Categorical(list("abcdefgh"))})
     cells = {"c": ["a", "h", "z"] * 200}
@@ -114,20 +115,22 @@ def test_sparse_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.Monk
 
 
 def test_only_this_process_can_reach_the_file(tmp_path: Path) -> None:
-    array = FileArray(np.float32, tmp_path)
+    array = GrowingArray(np.float32)
+    array.move_to_file(tmp_path)
     array.append(np.ones((3, 2)))
-    found = os.fstat(array._fd)
+    file = array._file.fileno()
+    found = os.fstat(file)
     assert stat.S_IMODE(found.st_mode) == 0o600
     assert found.st_nlink == 0
     assert list(tmp_path.iterdir()) == []
-    assert not os.get_inheritable(array._fd)
+    assert not os.get_inheritable(file)
     assert array.finish().tolist() == [1.0] * 6
 
 
 def test_file_systems_that_have_no_files_without_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY | os.O_WRONLY)
+    monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", False)
     test_only_this_process_can_reach_the_file(tmp_path)
 
 
@@ -161,18 +164,30 @@ def test_space_is_reserved_for_all_rows_before_any_is_read(
     assert caught.value.filename == os.fspath(tmp_path)
 
 
+def write_to(kind: type[io.FileIO], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write temporary files through a class of files."""
+    make = tempfile.TemporaryFile
+
+    def made(**options: object) -> io.FileIO:
+        with make(**options) as file:
+            return kind(os.dup(file.fileno()), "r+")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", made)
+
+
 def test_a_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "MOST_ROWS", 500)
-    write, room = os.pwrite, [20_000]
+    room = [20_000]
 
-    def limited(fd: int, data: memoryview, at: int) -> int:
-        if room[0] <= 0:
-            raise OSError(errno.ENOSPC, "full")
-        written = write(fd, data[: room[0]], at)  # a part of it, as a real disk does
-        room[0] -= written
-        return written
+    class Limited(io.FileIO):
+        def write(self, data: memoryview) -> int:
+            if room[0] <= 0:
+                raise OSError(errno.ENOSPC, "full")
+            written = super().write(data[: room[0]])  # a part of it, as a real disk does
+            room[0] -= written
+            return written
 
-    monkeypatch.setattr(os, "pwrite", limited)
+    write_to(Limited, monkeypatch)
     with pytest.raises(OSError, match="pass folder= with one on a larger disk") as caught:
         SCHEMA.open(table().to_reader(), memory=0, folder=tmp_path)
     assert caught.value.errno == errno.ENOSPC
@@ -181,8 +196,11 @@ def test_a_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_writes_may_be_partial(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:777], at))
+    class Partial(io.FileIO):
+        def write(self, data: memoryview) -> int:
+            return super().write(data[:777])
+
+    write_to(Partial, monkeypatch)
     found = SCHEMA.open(table(), memory=0)
     np.testing.assert_array_equal(found.X, SCHEMA.open(table()).X)
 
@@ -207,10 +225,10 @@ def test_the_system_decides_on_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_array_of_no_entries() -> None:
-    array = FileArray(np.float64)
+    array = GrowingArray(np.float64)
+    array.move_to_file(None)
     array.append(np.empty(0))
     assert array.finish().shape == (0,)
-    assert FileArray(np.int32).size == 0
 
 
 LIMITED = """

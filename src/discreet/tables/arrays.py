@@ -1,0 +1,177 @@
+"""Arrays to which blocks are added: in memory up to a limit, beyond it in a private file.
+
+The file has no name: nobody else can open it, and nothing of it remains when the process ends, even
+if it is killed. Its space is reserved where the number of rows is known, so that a full disk is
+noticed before anything is computed.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+from discreet.validate import display
+
+DEFAULT_SHARE = 4  # the default limit is the machine's memory divided by this
+LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
+_UNITS = ("", "K", "M", "G", "T")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def memory_limit(memory: int | str | None) -> int:
+    """Return a number of bytes from a setting: bytes, a text like "2GB", or None for a quarter."""
+    if memory is None:
+        return _machine_memory() // DEFAULT_SHARE
+    if isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
+        return memory
+    pattern = r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*"
+    found = re.fullmatch(pattern, memory, re.IGNORECASE) if isinstance(memory, str) else None
+    if found is not None:
+        number, unit, binary = found.groups()
+        return int(float(number) * (1024 if binary else 1000) ** _UNITS.index(unit.upper()))
+    raise ValueError(
+        f'memory must be a number of bytes, or a text like "2GB" or "500 MiB"; got '
+        f"{display(memory)}."
+    )
+
+
+def _machine_memory() -> int:
+    """Return the memory of the machine or, if it is less, of the container."""
+    total = 1 << 33  # where the system does not say
+    with suppress(AttributeError, ValueError):
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return total
+
+
+class GrowingArray:
+    """A one-dimensional array to which blocks are added, in memory or in a file without a name.
+
+    Joining blocks at the end would need memory for everything twice. A large ``bytearray`` is
+    extended in place, by its page table, and memory beyond its content is never touched.
+    """
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
+        self.size = 0
+        self._memory = bytearray()
+        self._file: Any = None
+        self._folder = ""
+
+    def move_to_file(self, folder: str | os.PathLike[str] | None, entries: int = 0) -> None:
+        """Go on in a file in ``folder`` (None: the system's), with space for ``entries``.
+
+        If the disk is full, now or later, an `OSError` says so, with the folder and what to do.
+        """
+        self._folder = os.fspath(folder or tempfile.gettempdir())
+        self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+        size = entries * self.dtype.itemsize
+        try:
+            if size and hasattr(os, "posix_fallocate"):  # without it a full disk is noticed later
+                os.posix_fallocate(self._file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno in _FULL:  # other errors: this file system cannot reserve space
+                self._fail(error, size)
+        content, self._memory = self._memory, bytearray()
+        self._write(memoryview(content))
+
+    def append(self, block: NDArray[Any]) -> None:
+        """Add a block at the end; flattened if it has more dimensions."""
+        data = np.ascontiguousarray(block, dtype=self.dtype).reshape(-1)
+        if self._file is None:
+            self._memory += data.data
+        else:
+            self._write(data.view(np.uint8).data)
+        self.size += data.size
+
+    def widen(self, dtype: DTypeLike) -> None:
+        """Go on with numbers of another type."""
+        if self.dtype != dtype:
+            in_file, content = self._file is not None, self.finish().astype(dtype)
+            self.dtype, self.size, self._memory = content.dtype, 0, bytearray()
+            if in_file:
+                self.move_to_file(self._folder)
+            self.append(content)
+
+    def finish(self) -> NDArray[Any]:
+        """Return the array; one in a file cannot be written to. Nothing can be added any more."""
+        if self._file is None:
+            return np.frombuffer(self._memory, dtype=self.dtype)
+        size, mapped = self.size * self.dtype.itemsize, None
+        if size:
+            self._file.truncate(size)
+            mapped = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
+        self.close()  # the map keeps the file
+        return np.frombuffer(mapped or b"", dtype=self.dtype)
+
+    def close(self) -> None:
+        """Give up the content, unless it was finished."""
+        file, self._file, self._memory = self._file, None, bytearray()
+        if file is not None:
+            file.close()
+
+    def _write(self, data: memoryview) -> None:
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            self._fail(error, self.size * self.dtype.itemsize + len(data))
+
+    def _fail(self, error: OSError, size: int) -> NoReturn:
+        """Give up the file, and say what to do."""
+        self.close()
+        if error.errno not in _FULL:
+            raise OSError(error.errno, error.strerror, self._folder) from None
+        raise OSError(
+            error.errno,
+            f"no space for an encoded table of {size / 1e9:.3g} GB or more; pass folder= with one "
+            "on a larger disk, or a larger memory=. Nothing was left behind",
+            self._folder,
+        ) from None
+
+
+class GrowingRows:
+    """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
+
+    def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
+        self._width, self._sparse, self.n_rows = width, sparse, 0
+        self._data = GrowingArray(dtype)
+        self._indices, self._starts = GrowingArray(np.int32), GrowingArray(np.int32)
+
+    def arrays(self, groups: int) -> dict[GrowingArray, int]:
+        """Return the arrays and their entries per row; a sparse row has one per group."""
+        if self._sparse:
+            return {self._data: groups, self._indices: groups, self._starts: 1}
+        return {self._data: self._width}
+
+    def append(self, block: Any) -> None:
+        """Add a block of rows, dense or CSR like the matrix."""
+        self.n_rows += block.shape[0]
+        if not self._sparse:
+            self._data.append(block)
+            return
+        if self._data.size + block.data.size > LARGEST_SMALL_INDEX:
+            self._starts.widen(np.int64)
+        self._starts.append(block.indptr[:-1].astype(np.int64) + self._data.size)
+        self._data.append(block.data)
+        self._indices.append(block.indices)
+
+    def finish(self) -> NDArray[Any] | sp.csr_array:
+        """Return the matrix. Nothing can be added any more."""
+        shape = (self.n_rows, self._width)
+        if not self._sparse:
+            return self._data.finish().reshape(shape)
+        self._starts.append(np.array([self._data.size]))
+        parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
+        return sp.csr_array(parts, shape=shape)
