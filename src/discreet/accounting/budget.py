@@ -15,7 +15,7 @@ from typing import Literal, NoReturn, Self
 
 from discreet.accounting import conversions
 from discreet.errors import NotSupported
-from discreet.validate import check_fields, number, positive
+from discreet.validate import number, positive
 
 Measure = Literal["pure", "approximate", "zcdp", "gdp", "profile"]
 """Measure that parts compose in.
@@ -124,16 +124,6 @@ class ZCDPBudget:
     rho: float
     relation: Relation
 
-    def __post_init__(self) -> None:
-        """Refuse values for which no promise could be made."""
-        check_fields(self, positive, "rho")
-        object.__setattr__(self, "relation", Relation(self.relation))
-
-    def to_approximate(self, delta: float, conversion: conversions.Conversion = "tight") -> Budget:
-        """Return the (ε, δ) budget that ρ-zCDP implies at this δ."""
-        epsilon = conversions.epsilon_from_rho(self.rho, delta, conversion)
-        return Budget(epsilon, delta, self.relation)
-
 
 @dataclass(frozen=True)
 class GDPBudget:
@@ -141,19 +131,6 @@ class GDPBudget:
 
     mu: float
     relation: Relation
-
-    def __post_init__(self) -> None:
-        """Refuse values for which no promise could be made."""
-        check_fields(self, positive, "mu")
-        object.__setattr__(self, "relation", Relation(self.relation))
-
-    def to_approximate(self, delta: float) -> Budget:
-        """Return the (ε, δ) budget that μ-GDP implies at this δ (exact)."""
-        return Budget(conversions.epsilon_from_mu(self.mu, delta), delta, self.relation)
-
-    def to_zcdp(self) -> ZCDPBudget:
-        """Return the zCDP budget that μ-GDP implies: ρ = μ²/2."""
-        return ZCDPBudget(conversions.rho_from_mu(self.mu), self.relation)
 
 
 @dataclass(frozen=True)
