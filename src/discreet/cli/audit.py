@@ -93,7 +93,8 @@ def audit(
 
     Example: discreet audit gd --minutes 5 --figure gd.svg
     """
-    from discreet.audit import Verdict, report
+    from discreet.audit import Verdict
+    from discreet.audit import result as report
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
@@ -202,7 +203,7 @@ def _attack_all(
 
 def _default_trials(attack: Attack, confidence: float) -> int:
     """Return the number of trials that can refute twice the promised ε, but at most `MOST`."""
-    from discreet.audit.attack import trials_needed
+    from discreet.audit.statistics import trials_needed
 
     needed = trials_needed(attack.epsilon, attack.delta, confidence) or MOST
     return min(MOST, max(USUAL, needed))
@@ -212,9 +213,8 @@ def _forecast(
     attacks: Sequence[Attack], counts: Sequence[int], rates: Sequence[float], confidence: float
 ) -> str:
     """State, before the work, how many trials are planned and what they can show."""
-    from discreet.audit.attack import reachable, trials_needed
-    from discreet.audit.report import round_up
-    from discreet.audit.result import SHARP
+    from discreet.audit.result import round_up
+    from discreet.audit.statistics import SHARP, reachable, trials_needed
 
     strong: list[tuple[int, float]] = []
     weak: list[tuple[int, int, float]] = []
@@ -318,7 +318,8 @@ def _check_figure(figure: Path | None, force: bool) -> None:
 
 def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     """Return the table and the summary: a drawn table for a terminal, else one line per attack."""
-    from discreet.audit import Verdict, report
+    from discreet.audit import Verdict
+    from discreet.audit import result as report
 
     if markdown or not screen.out.is_terminal:
         lines = report.markdown(done) if markdown else report.text(done)
