@@ -1,6 +1,7 @@
 import math
 import re
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
@@ -117,6 +118,28 @@ def test_fields_of_frozen_dataclasses_are_stored_as_plain_numbers():
     assert type(Settings(step=np.float32(0.5)).step) is float
     with pytest.raises(ValueError, match="limit must be"):
         Settings(limit=-1.0)
+
+
+def test_declared_fields_are_checked_by_their_annotations():
+    size = Annotated[float, validate.positive]
+
+    @dataclass(frozen=True)
+    class Settings:
+        step: size = 1
+        limit: size | None = None
+        mode: Literal["a", "b"] = "a"
+        copy: bool = False
+        anything: object = None
+
+        def __post_init__(self):
+            validate.check_declared(self)
+
+    assert type(Settings(step=np.float32(0.5)).step) is float
+    assert Settings(limit=None, anything="x").limit is None
+    for wrong in ({"step": None}, {"step": 0}, {"limit": -1}, {"mode": "c"}, {"copy": None}):
+        (name,) = wrong
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            Settings(**wrong)
 
 
 def test_long_values_are_cut_in_messages():

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable
 
 from discreet.audit import Audit, Verdict, attacks, most_telling, run, subjects
-from discreet.audit.report import HEADINGS, NUMERIC, row
+from discreet.audit.result import HEADINGS, NUMERIC, row
 
 TRIALS = 100_000  # the first row of each solver
 ENOUGH = 40_000  # enough to refute twice the promised ε

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import fields
+from functools import cache, partial
 from numbers import Integral, Real
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,6 +133,34 @@ def check_fields(
         if value is None and optional:
             continue
         object.__setattr__(owner, name, check(name, value, **rules))
+
+
+def check_declared(owner: Any) -> None:
+    """Check fields of a frozen dataclass by their annotations, and store the results.
+
+    ``Annotated[float, check]`` has a function of a name and a value, ``Literal`` lists choices and
+    ``bool`` is a flag; with ``| None``, None is accepted. Other fields are not checked.
+    """
+    kind: Any = type(owner)
+    for name, check, optional in _declared(kind):
+        check_fields(owner, check, name, optional=optional)
+
+
+@cache
+def _declared(kind: Any) -> tuple[tuple[str, Callable[..., Any], bool], ...]:
+    """Return the name, the check and whether None is accepted, of each declared field."""
+    hints = get_type_hints(kind, include_extras=True)
+    found: list[tuple[str, Callable[..., Any], bool]] = []
+    for name in (field.name for field in fields(kind)):
+        optional = NoneType in get_args(hints[name])
+        for part in get_args(hints[name]) if optional else (hints[name],):
+            if get_origin(part) is Annotated:
+                found.append((name, part.__metadata__[0], optional))
+            elif get_origin(part) is Literal:
+                found.append((name, partial(choice, known=get_args(part)), optional))
+            elif part is bool:
+                found.append((name, flag, optional))
+    return tuple(found)
 
 
 def display(value: Any) -> str:

@@ -12,10 +12,11 @@ from dp_accounting.pld import PLDAccountant
 
 from discreet import Centre, Guarantee, LogisticRegression, NotSupported, PrivacyError
 from discreet.accounting.objective_perturbation import ObjectivePerturbation
-from discreet.accounting.recompute import check, recomputed_epsilon
+from discreet.accounting.recompute import recomputed_epsilon
 from discreet.core import Relation
 from discreet.core.mechanisms import Gaussian
 from discreet.solvers import describe, names, resolve
+from discreet_bench.promise import check
 from discreet_bench.synthetic import synthetic_low
 
 X, Y = synthetic_low(1000, 5)

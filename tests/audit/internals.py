@@ -51,7 +51,7 @@ __all__ = [
 
 CALIBRATION = (
     "discreet.exact.perturbed:noise_ratio",
-    "discreet.exact.perturbed:true_epsilon",
+    "discreet.exact.perturbed:Headroom.true_epsilon",
     "discreet.exact.perturbed:ObjectivePerturbation.gaussian",
     "discreet.solvers:ObjPert._calibrate",
     "discreet.solvers:AMP._calibrate",

@@ -9,7 +9,8 @@ import pytest
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.audit import Attack, Verdict, run
-from discreet.audit.attack import MOST_NUMBERS, learn, reachable, trials_needed
+from discreet.audit.attack import MOST_NUMBERS, learn
+from discreet.audit.statistics import reachable, trials_needed
 
 
 def gaussian(mu, epsilon, delta, *, seed=0, **settings):

@@ -196,7 +196,7 @@ def test_a_coin_for_each_canary_is_consistent_with_its_epsilon():
 
 def test_it_can_be_written_down():
     found = audit(Plain(), epsilon=1.0, delta=1e-5, canaries=200, guesses=100)
-    plain = json.loads(found.to_json())
+    plain = json.loads(json.dumps(found.to_dict()))
     assert plain["guesses"] == plain["correct"] == found.guesses == 100
     assert plain["trials"] == 200
     assert plain["verdict"] == "refuted"

@@ -3,10 +3,9 @@ import math
 
 import pytest
 
-from discreet.audit import report
-from discreet.audit.attack import trials_needed
+from discreet.audit import result as report
 from discreet.audit.result import Audit, CurvePoint, Verdict
-from discreet.audit.statistics import sharpness
+from discreet.audit.statistics import sharpness, trials_needed
 
 GOOD = Audit(
     subject="gd",

@@ -39,7 +39,7 @@ from discreet.audit.trials import (
     released_numbers,
     trace_numbers,
 )
-from discreet.core import Account, Budget, Gaussian, Relation
+from discreet.core import Account, Budget, Curator, Gaussian, Relation
 from discreet.estimators import LogisticRegression
 from discreet.objectives import Logistic
 from discreet.preparation import Centre, Radius, Scale
@@ -317,7 +317,7 @@ def fit_of(setting, tables):
     wide = sp.block_diag([sp.csr_array(table) for table, _ in tables], format="csr")
     rows = as_rows(wide, np.concatenate([y for _, y in tables]), fit_intercept=False, row_norm=1.0)
     (stream,) = setting.bits.spawn(1)
-    curator = trials._Sized(rows, Account(setting.budget), Noise(stream), problem.n_rows)
+    curator = Curator(rows, Account(setting.budget), Noise(stream), n_rows=problem.n_rows)
     return solver.solve(problem, curator, setting.budget).weights.reshape(copies, -1)
 
 

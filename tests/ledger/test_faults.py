@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from contextlib import closing
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -43,7 +44,6 @@ def visits(path):
 
 def alter(path, *statements):
     """Change the file by hand, as with the program sqlite3."""
-    sqlite._close_idle()
     with closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             connection.execute(*statement if isinstance(statement, tuple) else (statement,))
@@ -72,7 +72,6 @@ def test_a_removed_a_moved_and_an_altered_event_are_named(path, visits):
     }
     for word, statements in changes.items():
         copy = path.with_name(f"{word}.sqlite")
-        sqlite._close_idle()
         shutil.copy(path, copy)
         alter(copy, *statements)
         found = Ledger(copy).verify()
@@ -83,7 +82,6 @@ def test_a_removed_a_moved_and_an_altered_event_are_named(path, visits):
 
 def forged(path, seq, change):
     """Rewrite an event with a right hash, and the chain after it, as a cheat with time would."""
-    sqlite._close_idle()
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT seq, body FROM ledger_events ORDER BY seq").fetchall()
         previous = None
@@ -172,10 +170,8 @@ def test_a_removed_end_is_found(path, visits, state_folder):
 
 
 def test_a_restored_old_copy_is_refused(path, visits):
-    sqlite._close_idle()
     shutil.copy(path, path.with_name("backup"))
     charge(visits)
-    sqlite._close_idle()
     os.replace(path.with_name("backup"), path)
     with pytest.raises(LedgerError, match=r"old or altered copy.*forget"):
         charge(Ledger(path).open("visits"))
@@ -184,7 +180,6 @@ def test_a_restored_old_copy_is_refused(path, visits):
 def test_a_file_in_the_place_of_another_is_refused(path, visits):
     other = path.with_name("other")
     Ledger(other).create("visits", LIMIT)
-    sqlite._close_idle()
     os.replace(other, path)
     with pytest.raises(LedgerError, match="replaced"):
         charge(visits)
@@ -224,7 +219,6 @@ def test_a_missing_and_an_empty_and_a_foreign_file(path, tmp_path):
 def test_a_truncated_file(path, visits):
     for _ in range(30):
         charge(visits)
-    sqlite._close_idle()
     size = path.stat().st_size
     os.truncate(path, size // 2)
     with pytest.raises(LedgerError, match=r"damaged|not a ledger"):
@@ -240,12 +234,14 @@ def test_a_newer_version(path, visits):
     for ask in (lambda: charge(visits), lambda: Ledger(path).list()):
         with pytest.raises(LedgerError, match="Install a newer discreet"):
             ask()
-    sqlite._close_idle()
     assert path.read_bytes() == before
 
 
 def test_the_clock_set_back_is_noted_and_changes_nothing(path, visits, monkeypatch):
-    monkeypatch.setattr("discreet.ledger.book.now", lambda: "2001-01-01T00:00:00.000000+00:00")
+    class Clock:
+        now = staticmethod(lambda zone: datetime(2001, 1, 1, tzinfo=zone))
+
+    monkeypatch.setattr("discreet.ledger.book.datetime", Clock)
     charge(visits)
     found = Ledger(path).verify()
     assert found.ok
@@ -303,7 +299,6 @@ def test_a_read_only_file():
     path = folder / "visits.sqlite"
     visits = Ledger(path).create("visits", LIMIT)
     charge(visits)
-    sqlite._close_idle()
     path.chmod(0o444)
     folder.chmod(0o555)
     child = os.fork()
@@ -318,7 +313,6 @@ def test_a_read_only_file():
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     folder.chmod(0o755)
     entries = visits.entries
-    sqlite._close_idle()
     shutil.rmtree(folder)
     assert (code, entries) == (7, 1)
 
@@ -347,13 +341,11 @@ def test_a_full_disk(tmp_path):
         assert visits.entries == before
         assert Ledger(small / "visits.sqlite").verify().ok
     finally:
-        sqlite._close_idle()
         libc.umount2(str(small).encode(), 2)
 
 
 def test_a_busy_file_is_waited_for_and_then_an_error(path, visits, monkeypatch):
     monkeypatch.setattr(sqlite, "PATIENCE", 0.1)
-    sqlite._close_idle()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="locked"):
@@ -418,7 +410,6 @@ def test_a_long_ledger_is_opened_and_checked_at_once(path):
             }  # fmt: skip
             body = visits.book.append(transaction, "reserve", "visits", content)
         transaction.point("visits", "", 1, body.seq)
-    sqlite._close_idle()
     begun = time.perf_counter()
     again = Ledger(path).open("visits")
     assert again.affords(FIT)
@@ -439,17 +430,23 @@ def test_overspending_is_refused_whatever_the_handle_believes(path):
             Account(FIT, handle).open("gdp")
 
 
-def test_commits_are_durable_and_idle_connections_do_not_cross_a_fork(path, visits):
-    sqlite._close_idle()
+def test_commits_are_durable_also_after_a_fork(path, visits, monkeypatch):
+    connect, seen = sqlite._connect, set()
+
+    def connected(*arguments):
+        made = connect(*arguments)
+        for setting in ("synchronous", "journal_mode"):
+            seen.add((setting, *made.execute(f"PRAGMA {setting}").fetchone()))
+        return made
+
+    monkeypatch.setattr(sqlite, "_connect", connected)
     charge(visits)
-    ((_, (connection,)),) = sqlite._IDLE.items()
-    assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert seen == {("synchronous", 3), ("journal_mode", "wal")}
     child = os.fork()
     if child == 0:
-        os._exit(len(sqlite._IDLE))
+        charge(visits)
+        os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    charge(visits)
     assert visits.entries == 5
 
 

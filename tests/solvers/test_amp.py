@@ -134,25 +134,21 @@ def test_rules_without_hyper_parameters_by_hand():
     # ε = 1: ε₁ = 0.99, f₁ = 0.887 + 0.019/0.99^0.373 = 0.906071; ε = 0.01: 0.887 + 0.019/0.0099^
     # 0.373 = 0.993 is cut to 0.99; ε = 20: ε₁ = 19.8, f₁ = 1 − 0.99/19.8 = 0.95.
     for epsilon, fraction in ((1.0, 0.906071), (0.01, 0.99), (20.0, 0.95)):
-        split = AMPHF()._split(problem, epsilon, 1e-6)
-        assert split.epsilon3 / split.epsilon1 == pytest.approx(fraction, rel=1e-6)
-        assert split.epsilon1 == pytest.approx(0.99 * epsilon)
-        assert split.delta2 == pytest.approx(1e-8)
-        assert split.epsilon1 + split.epsilon2 <= epsilon
+        output, noise = AMPHF()._fractions(problem, epsilon)
+        assert output == 0.01
+        assert noise == pytest.approx(fraction, rel=1e-6)
     wide = Problem(Logistic(), L2(), 5, 2000, row_norm=1.0)
-    split = AMPHF()._split(wide, 1.0, 1e-6)
-    assert split.epsilon3 / split.epsilon1 == pytest.approx(0.97)
-    split = AMPHF(dimensions="low")._split(wide, 1.0, 1e-6)
-    assert split.epsilon3 / split.epsilon1 == pytest.approx(0.906071)
-    split = AMPHF(dimensions="high")._split(problem, 50.0, 1e-6)
-    assert split.epsilon1 - split.epsilon3 == pytest.approx(0.99)
+    assert AMPHF()._fractions(wide, 1.0)[1] == pytest.approx(0.97)
+    assert AMPHF(dimensions="low")._fractions(wide, 1.0)[1] == pytest.approx(0.906071)
+    noise = AMPHF(dimensions="high")._fractions(problem, 50.0)[1]
+    assert (1 - noise) * 0.99 * 50.0 == pytest.approx(0.99)
 
 
 def test_curvature_beyond_one_is_refused_or_avoided():
     with pytest.raises(ValueError, match=r"below 1; it is 1\.98.*objective_fraction >= 0\.95"):
         run(AMP(calibration="published"), Budget(20.0, 1e-6, "replace_one"))
-    split = AMP()._split(Problem(Logistic(), L2(), 10, 2, row_norm=1.0), 20.0, 1e-6)
-    assert split.epsilon1 - split.epsilon3 == pytest.approx(0.99)
+    output, noise = AMP()._fractions(Problem(Logistic(), L2(), 10, 2, row_norm=1.0), 20.0)
+    assert (1 - noise) * (1 - output) * 20.0 == pytest.approx(0.99)
 
 
 def test_the_default_gradient_bound():

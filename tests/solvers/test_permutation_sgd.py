@@ -29,7 +29,7 @@ def run(solver, budget=BUDGET, loss=LOGISTIC, data=DATA, **more):
 
 
 def passes_of(solver, problem):
-    return solver._plan(problem, BUDGET, 1).passes
+    return solver._plan(problem, BUDGET, 1).descent
 
 
 def brute_force(solver, problem):
@@ -82,7 +82,7 @@ def test_strongly_convex_by_hand():
     # L + λC for L, and C = L/λ here: twice that.
     problem = make_problem(alpha=0.1)
     plan = PermutationSGD("published", passes=10, **STRONG)._plan(problem, BUDGET, 1)
-    assert plan.passes.stability <= 0.0282843 * (1 + 1e-5)
+    assert plan.descent.stability <= 0.0282843 * (1 + 1e-5)
     assert plan.published == pytest.approx(2 * 0.0282843, rel=1e-5)
     plan = PermutationSGD("published", passes=10, radius=3.0, **STRONG)._plan(problem, BUDGET, 1)
     assert plan.published == pytest.approx(2 * (2**0.5 + 0.3) / 100, rel=1e-9)
@@ -95,7 +95,7 @@ def test_a_penalty_contracts_convex_passes_by_hand():
     # are only known not to expand: 2TLη/k = 0.3394113.
     problem = make_problem(100, 0.1)
     short = PermutationSGD("published", passes=2, step_size=0.5)._plan(problem, BUDGET, 1)
-    assert short.passes.stability == pytest.approx(0.05381083, rel=2e-6)
+    assert short.descent.stability == pytest.approx(0.05381083, rel=2e-6)
     assert short.published == pytest.approx(0.05656854, rel=1e-6)
     long = passes_of(PermutationSGD(passes=2, step_size=3.0), problem)
     assert long.stability == pytest.approx(0.3394113, rel=2e-6)

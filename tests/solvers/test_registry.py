@@ -15,7 +15,6 @@ from discreet import solvers
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Logistic, Problem
-from discreet.solvers import registry
 
 from .conftest import solve, table
 
@@ -131,8 +130,8 @@ class _Entry:
 def test_an_entry_point_adds_a_solver(monkeypatch):
     """As the installed example package does, in this process."""
     monkeypatch.syspath_prepend(str(EXAMPLE / "src"))
-    entry = EntryPoint("noisy-descent", "discreet_example:NoisyDescent", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    entry = EntryPoint("noisy-descent", "discreet_example:NoisyDescent", solvers.GROUP)
+    monkeypatch.setattr(solvers, "entry_points", lambda group: [entry])
     assert "noisy-descent" in solvers.names()
     budget = Budget(4.0, 1e-6, "add_remove")
     solution, guarantee, curator = solve(solvers.resolve("noisy-descent"), budget)
@@ -144,22 +143,22 @@ def test_an_entry_point_adds_a_solver(monkeypatch):
 
 
 def test_an_entry_point_that_is_no_solver_is_refused(monkeypatch):
-    monkeypatch.setattr(registry, "entry_points", lambda group: [_Entry("broken")])
+    monkeypatch.setattr(solvers, "entry_points", lambda group: [_Entry("broken")])
     assert "broken" in solvers.names()
     with pytest.raises(TypeError, match=r"some\.module:thing.*subclass"):
         solvers.resolve("broken")
 
 
 def test_an_entry_point_that_cannot_be_imported_is_named(monkeypatch):
-    gone = EntryPoint("gone", "no_such_package:Solver", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [gone])
+    gone = EntryPoint("gone", "no_such_package:Solver", solvers.GROUP)
+    monkeypatch.setattr(solvers, "entry_points", lambda group: [gone])
     with pytest.raises(ImportError, match=r"'gone' is registered as no_such_package:Solver"):
         solvers.describe("gone")
 
 
 def test_a_package_cannot_take_the_name_of_a_solver_of_the_library(monkeypatch):
     taken = [_Entry("agd"), _Entry("auto"), _Entry("sgd-ma")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: taken)
+    monkeypatch.setattr(solvers, "entry_points", lambda group: taken)
     assert isinstance(solvers.resolve("sgd-ma"), solvers.SGD)
     assert isinstance(solvers.resolve("agd"), solvers.AGD)
     assert solvers.names().count("auto") == 1

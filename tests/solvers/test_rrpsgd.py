@@ -48,18 +48,17 @@ def test_published_noise_is_held_to_its_claim():
     few = RRPSGD(calibration="published", max_rounds=400)
     assert few.plan(problem, BUDGET).spends == BUDGET
     many = RRPSGD(calibration="published", max_rounds=10**6)
-    mechanism = many._mechanism(problem, BUDGET, 1)
-    true = mechanism.epsilon(10**6, 1e-6)
+    unsafe = RRPSGD(calibration="published", max_rounds=10**6, unsafe=True).plan(problem, BUDGET)
+    true = unsafe.mechanism.epsilon(10**6, 1e-6)
     assert true > 1
+    assert unsafe.spends.epsilon == pytest.approx(true, rel=1e-6)
     with pytest.raises(PrivacyError, match=f"{true:.4g}"):
         many.plan(problem, BUDGET)
-    unsafe = RRPSGD(calibration="published", max_rounds=10**6, unsafe=True)
-    assert unsafe.plan(problem, BUDGET).spends.epsilon == pytest.approx(true, rel=1e-6)
 
 
 def test_tight_noise_is_enough_and_not_more():
     solver = RRPSGD(max_rounds=5000)
-    mechanism = solver._mechanism(make_problem(), BUDGET, 1)
+    mechanism = solver.plan(make_problem(), BUDGET).mechanism
     assert mechanism == SampledGaussian(
         mechanism.noise_multiplier, 1 / N, BUDGET.relation, "one_row"
     )
@@ -71,7 +70,7 @@ def test_tight_noise_is_enough_and_not_more():
 def test_one_round_against_the_closed_form():
     # One round: with probability 1/n a row is drawn whose gradient moves by at most 2L, so
     # δ(ε) ≤ δ_G(ln(1 + n(e^ε − 1)))/n for the Gaussian mechanism (amplification by sampling).
-    mechanism = RRPSGD(max_rounds=1)._mechanism(make_problem(), BUDGET, 1)
+    mechanism = RRPSGD(max_rounds=1).plan(make_problem(), BUDGET).mechanism
     mu = 2 / mechanism.noise_multiplier
     inner = math.log1p(N * math.expm1(1.0))
     normal = stats.norm
@@ -98,7 +97,7 @@ def test_models_share_one_plan():
     alone, _, _ = run(RRPSGD(max_rounds=1500))
     assert solution.trace[0].noise_scale == pytest.approx(alone.trace[0].noise_scale, rel=1e-6)
     problem = make_problem()
-    mechanism = RRPSGD(max_rounds=500)._mechanism(problem, BUDGET, 1)
+    mechanism = RRPSGD(max_rounds=500).plan(problem, BUDGET).mechanism
     curator = Curator(as_rows(*DATA), Account(BUDGET), Noise(SeededBits(0)), Fraction(1, 3))
     with pytest.raises(BudgetExceeded):
         curator.open_plan(mechanism, 500)
@@ -118,17 +117,19 @@ def test_the_round_is_drawn_as_the_theorem_says():
 def test_default_steps_by_hand():
     # L = √2, β = 2/4 = 0.5, D = √(2 ln 2/β) = 1.665109; σ² = 4L² + 6·(σ_z·L)²
     problem, solver = make_problem(), RRPSGD(max_rounds=10_000)
-    mechanism = SampledGaussian(3.0, 1 / N, BUDGET.relation, "one_row")
+    clip = math.sqrt(2)
     expected = 1.665109 / (math.sqrt(8 + 6 * 18) * 100)
-    assert solver._steps(problem, mechanism) == pytest.approx(np.full(10_000, expected), rel=1e-6)
-    falling = RRPSGD(max_rounds=4, step_size=1.0, schedule="sqrt")._steps(problem, mechanism)
+    assert solver._steps(problem, 10_000, clip, 3.0) == pytest.approx(
+        np.full(10_000, expected), rel=1e-6
+    )
+    falling = RRPSGD(max_rounds=4, step_size=1.0, schedule="sqrt")._steps(problem, 4, clip, 3.0)
     assert falling == pytest.approx([1, 1 / math.sqrt(2), 1 / math.sqrt(3), 0.5])
-    assert RRPSGD()._rounds(make_problem(30)) == 900
-    assert RRPSGD()._rounds(make_problem(10**6)) == MOST_ROUNDS
+    assert RRPSGD().plan(make_problem(30), BUDGET).steps.size == 900
+    assert RRPSGD().plan(make_problem(10**6), BUDGET).steps.size == MOST_ROUNDS
     # 20 million numbers of noise at most, but 200 rounds
     for features, rounds in ((1999, 10_000), (10**6, 200)):
         wide = Problem(Logistic(), L2(0.0), 500, features, row_norm=1.0)
-        assert RRPSGD()._rounds(wide) == rounds
+        assert RRPSGD().plan(wide, BUDGET).steps.size == rounds
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
@@ -152,8 +153,8 @@ def test_gradients_become_small(make, loss):
         solution, _, _ = run(solver, budget, loss, (make(X), y), seed=seed)
         seen.append(squared_gradient(solution.weights))
     problem = make_problem(loss=loss)
-    mechanism = solver._mechanism(problem, budget, 1)
-    steps, beta = solver._steps(problem, mechanism), problem.smoothness
+    plan = solver.plan(problem, budget)
+    mechanism, steps, beta = plan.mechanism, plan.steps, problem.smoothness
     noise = problem.lipschitz**2 * (4 + (D + 1) * mechanism.noise_multiplier**2)
     distance = 2 * float(loss.value(0.0, 1.0)) / beta
     bound = beta * (distance + noise * np.sum(steps**2)) / np.sum(chances(steps, beta))

@@ -29,9 +29,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.attack import FAR, LEARNING_SHARE, Attack, Statistic, learn, most_telling, run
+from discreet.audit.attack import FAR, Attack, Statistic, learn, most_telling, run
 from discreet.audit.cases import attacks
-from discreet.audit.statistics import Event, choose_event
+from discreet.audit.statistics import LEARNING_SHARE, Event, choose_event
 from discreet.core import Curator
 from discreet.rows import Rows
 from discreet.validate import FloatArray

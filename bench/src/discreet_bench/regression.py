@@ -27,10 +27,10 @@ import scipy.sparse as sp
 from sklearn.metrics import r2_score
 
 from discreet import LinearRegression
-from discreet.accounting.recompute import check
 from discreet.validate import FloatArray
 from discreet_bench.auto import Split
 from discreet_bench.least_squares import IHM, AdaSSP
+from discreet_bench.promise import check
 from discreet_bench.records import append, mean_and_deviation, read, replace_block, table, write
 from discreet_bench.tabular import UCI, Tabular, tabular
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from discreet.accounting.recompute import TOLERANCE
 from discreet_bench.lines import METHODS, named, title_of
+from discreet_bench.promise import TOLERANCE
 from discreet_bench.published import PUBLISHED, Published
 from discreet_bench.runs import SHARES, read
 from discreet_bench.statistics import best_settings, final, leaderboard, method_of

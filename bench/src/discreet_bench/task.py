@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.recompute import check, insist, recomputed_epsilon
+from discreet.accounting.recompute import recomputed_epsilon
 from discreet.errors import PrivacyError
 from discreet.tuning import TunedGuarantee
 from discreet_bench import measures
 from discreet_bench.data import Table, scaled_down
 from discreet_bench.problem import Problem, Result, one_of
+from discreet_bench.promise import check, insist
 
 __all__ = ["JOBS", "OVERSPENT", "Splits", "Task", "delta_for", "promise"]
 

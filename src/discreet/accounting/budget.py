@@ -124,11 +124,6 @@ class ZCDPBudget:
     rho: float
     relation: Relation
 
-    def to_approximate(self, delta: float, conversion: conversions.Conversion = "tight") -> Budget:
-        """Return the (ε, δ) budget that ρ-zCDP implies at this δ."""
-        epsilon = conversions.epsilon_from_rho(self.rho, delta, conversion)
-        return Budget(epsilon, delta, self.relation)
-
 
 @dataclass(frozen=True)
 class GDPBudget:
@@ -136,14 +131,6 @@ class GDPBudget:
 
     mu: float
     relation: Relation
-
-    def to_approximate(self, delta: float) -> Budget:
-        """Return the (ε, δ) budget that μ-GDP implies at this δ (exact)."""
-        return Budget(conversions.epsilon_from_mu(self.mu, delta), delta, self.relation)
-
-    def to_zcdp(self) -> ZCDPBudget:
-        """Return the zCDP budget that μ-GDP implies: ρ = μ²/2."""
-        return ZCDPBudget(conversions.rho_from_mu(self.mu), self.relation)
 
 
 @dataclass(frozen=True)

@@ -137,12 +137,22 @@ def _log_delta_from_mu(mu: float, epsilon: float) -> float:
     return math.log(value) - 0.5 * a * a - _HALF_LOG_TWO_PI + error
 
 
-def _delta_from_mu(mu: float, epsilon: float) -> float:
+def delta_from_mu(mu: float, epsilon: float) -> float:
+    """Compute the δ of μ-GDP at ε: Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
+
+    It is 0 if μ is 0, and at least the smallest positive float otherwise. Exact for the Gaussian
+    mechanism, but for rounding, which is added.
+    """
+    mu = number("mu", mu, least=0.0, most=LARGEST, remedy=_MU)
+    epsilon = number("epsilon", epsilon, least=0.0, most=LARGEST, remedy=_SPENT_EPSILON)
     return 0.0 if mu == 0.0 else probability_from_log(_log_delta_from_mu(mu, epsilon))
 
 
-def _epsilon_from_mu(mu: float, delta: float) -> float:
-    if mu == 0.0 or _delta_from_mu(mu, 0.0) <= delta:
+def epsilon_from_mu(mu: float, delta: float) -> float:
+    """Compute the smallest ε of μ-GDP at δ; checked: ``delta_from_mu(mu, result) <= delta``."""
+    mu = number("mu", mu, least=0.0, most=LARGEST, remedy=_MU)
+    delta = number("delta", delta, above=0.0, below=1.0, remedy=_DELTA)
+    if mu == 0.0 or delta_from_mu(mu, 0.0) <= delta:
         return 0.0
     log_delta = math.log(delta)
     # zCDP with ρ = μ²/2 and the published conversion is an upper bound
@@ -154,25 +164,7 @@ def _epsilon_from_mu(mu: float, delta: float) -> float:
     epsilon = high
     if excess(0.0) > 0.0 > excess(high):
         epsilon = float(brentq(excess, 0.0, high, xtol=1e-17 * high, rtol=4.0 * 2.0 * UNIT))
-    return raise_until(epsilon, epsilon, lambda e: _delta_from_mu(mu, e) <= delta)
-
-
-def delta_from_mu(mu: float, epsilon: float) -> float:
-    """Compute the δ of μ-GDP at ε: Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
-
-    It is 0 if μ is 0, and at least the smallest positive float otherwise. Exact for the Gaussian
-    mechanism, but for rounding, which is added.
-    """
-    mu = number("mu", mu, least=0.0, most=LARGEST, remedy=_MU)
-    epsilon = number("epsilon", epsilon, least=0.0, most=LARGEST, remedy=_SPENT_EPSILON)
-    return _delta_from_mu(mu, epsilon)
-
-
-def epsilon_from_mu(mu: float, delta: float) -> float:
-    """Compute the smallest ε of μ-GDP at δ; checked: ``delta_from_mu(mu, result) <= delta``."""
-    mu = number("mu", mu, least=0.0, most=LARGEST, remedy=_MU)
-    delta = number("delta", delta, above=0.0, below=1.0, remedy=_DELTA)
-    return _epsilon_from_mu(mu, delta)
+    return raise_until(epsilon, epsilon, lambda e: delta_from_mu(mu, e) <= delta)
 
 
 @lru_cache(maxsize=512)  # a fit asks a dozen times for the same budget
@@ -200,7 +192,7 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     mu = float(brentq(excess, low, high, xtol=1e-17 * low, rtol=4.0 * 2.0 * UNIT))
     return lower_until(
         mu,
-        lambda m: _delta_from_mu(m, epsilon) <= delta and _epsilon_from_mu(m, delta) <= epsilon,
+        lambda m: delta_from_mu(m, epsilon) <= delta and epsilon_from_mu(m, delta) <= epsilon,
     )
 
 
@@ -285,7 +277,15 @@ def _root_t(increasing: Callable[[float], float], guess: float) -> float:
     return math.exp(float(brentq(at, low, high, xtol=1e-12, rtol=1e-12)))
 
 
-def _delta_from_rho(rho: float, epsilon: float, conversion: Conversion) -> float:
+def delta_from_rho(rho: float, epsilon: float, conversion: Conversion = "tight") -> float:
+    """Bound the δ of ρ-zCDP at ε; published: δ = exp(−(ε − ρ)² / 4ρ).
+
+    It is 0 if ρ is 0, and at least the smallest positive float otherwise. The tight bound holds for
+    every order α; the best is used, and rounding is added.
+    """
+    choice("conversion", conversion, get_args(Conversion), remedy=_CONVERSION)
+    rho = number("rho", rho, least=0.0, most=LARGEST, remedy=_RHO)
+    epsilon = number("epsilon", epsilon, least=0.0, most=LARGEST, remedy=_SPENT_EPSILON)
     if rho == 0.0:
         return 0.0
     excess = epsilon - rho
@@ -303,7 +303,15 @@ def _delta_from_rho(rho: float, epsilon: float, conversion: Conversion) -> float
     return probability_from_log(sum(terms) + SLACK * sum(map(abs, terms)))
 
 
-def _epsilon_from_rho(rho: float, delta: float, conversion: Conversion) -> float:
+def epsilon_from_rho(rho: float, delta: float, conversion: Conversion = "tight") -> float:
+    """Bound the ε of ρ-zCDP at δ; published: ε = ρ + 2 √(ρ ln(1/δ)).
+
+    Checked before it is returned: ``delta_from_rho(rho, result) <= delta``. The tight value never
+    exceeds the published one.
+    """
+    choice("conversion", conversion, get_args(Conversion), remedy=_CONVERSION)
+    rho = number("rho", rho, least=0.0, most=LARGEST, remedy=_RHO)
+    delta = number("delta", delta, above=0.0, below=1.0, remedy=_DELTA)
     if rho == 0.0:
         return 0.0
     log_inverse_delta = -math.log(delta)
@@ -318,31 +326,7 @@ def _epsilon_from_rho(rho: float, delta: float, conversion: Conversion) -> float
         gain = -math.log1p(1.0 / t)
         terms = (rho, rho * t, gain, log_inverse_delta / t, -math.log1p(t) / t)
         epsilon = max(0.0, min(published, sum(terms) + SLACK * sum(map(abs, terms))))
-    return raise_until(epsilon, published, lambda e: _delta_from_rho(rho, e, conversion) <= delta)
-
-
-def delta_from_rho(rho: float, epsilon: float, conversion: Conversion = "tight") -> float:
-    """Bound the δ of ρ-zCDP at ε; published: δ = exp(−(ε − ρ)² / 4ρ).
-
-    It is 0 if ρ is 0, and at least the smallest positive float otherwise. The tight bound holds for
-    every order α; the best is used, and rounding is added.
-    """
-    choice("conversion", conversion, get_args(Conversion), remedy=_CONVERSION)
-    rho = number("rho", rho, least=0.0, most=LARGEST, remedy=_RHO)
-    epsilon = number("epsilon", epsilon, least=0.0, most=LARGEST, remedy=_SPENT_EPSILON)
-    return _delta_from_rho(rho, epsilon, conversion)
-
-
-def epsilon_from_rho(rho: float, delta: float, conversion: Conversion = "tight") -> float:
-    """Bound the ε of ρ-zCDP at δ; published: ε = ρ + 2 √(ρ ln(1/δ)).
-
-    Checked before it is returned: ``delta_from_rho(rho, result) <= delta``. The tight value never
-    exceeds the published one.
-    """
-    choice("conversion", conversion, get_args(Conversion), remedy=_CONVERSION)
-    rho = number("rho", rho, least=0.0, most=LARGEST, remedy=_RHO)
-    delta = number("delta", delta, above=0.0, below=1.0, remedy=_DELTA)
-    return _epsilon_from_rho(rho, delta, conversion)
+    return raise_until(epsilon, published, lambda e: delta_from_rho(rho, e, conversion) <= delta)
 
 
 @lru_cache(maxsize=512)  # a fit asks several times for the same budget
@@ -372,8 +356,8 @@ def rho_from_epsilon(epsilon: float, delta: float, conversion: Conversion = "tig
     return lower_until(
         rho,
         lambda r: (
-            _delta_from_rho(r, epsilon, conversion) <= delta
-            and _epsilon_from_rho(r, delta, conversion) <= epsilon
+            delta_from_rho(r, epsilon, conversion) <= delta
+            and epsilon_from_rho(r, delta, conversion) <= epsilon
         ),
     )
 

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from scipy.optimize import brentq
 
@@ -51,8 +51,9 @@ def profile(
     relation: Relation,
     corners: int,
     output_mu: float = 0.0,
+    releases: int = 1,
 ) -> Profile:
-    """Bound the δ of one release with Gaussian noise at every ε.
+    """Bound the δ of ``releases`` in a row with Gaussian noise at every ε.
 
     ``noise_ratio`` is s = L/σ, the bound on one row's gradient over the noise's standard deviation,
     ``curvature_cost`` is c, and ``corners`` is m, the loss's ``gradient_corners``. The noise on the
@@ -66,22 +67,10 @@ def profile(
     gradients in hulls of m corners; no other assumption on how a row's gradient depends on the
     weights, hence on the noise.
     """
-    return _profile(Fraction(noise_ratio), curvature_cost, relation, corners, output_mu, 1)
-
-
-def _profile(
-    ratio: Fraction,
-    cost: float,
-    relation: Relation,
-    corners: int,
-    output_mu: float,
-    releases: int,
-) -> Profile:
-    """Return the profile of ``releases`` in a row, faster than by `Profile.times`."""
-    square, output = ratio**2, releases * Fraction(output_mu) ** 2
-    counts = _counts(releases, relation, corners)
+    square, output = Fraction(noise_ratio) ** 2, releases * Fraction(output_mu) ** 2
+    counts = _counts(releases, Relation(relation), corners)  # faster than `Profile.times`
     terms = tuple((count, output + j * square) for j, count in enumerate(counts) if count)
-    return Profile(releases * Fraction(cost), terms)
+    return Profile(releases * Fraction(curvature_cost), terms)
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +116,14 @@ def noise_ratio(
     changed = relation.rows_changed
 
     def spent(ratio: float) -> float:
-        own = _profile(Fraction(ratio), curvature_cost, relation, corners, output_mu, releases)
+        own = profile(
+            noise_ratio=ratio,
+            curvature_cost=curvature_cost,
+            relation=relation,
+            corners=corners,
+            output_mu=output_mu,
+            releases=releases,
+        )
         return first.then(own).delta(epsilon)
 
     # The longest corners alone: no ratio above this one can do.
@@ -146,25 +142,6 @@ def noise_ratio(
     return lower_until(float(ratio), lambda at: spent(at) <= delta)
 
 
-def true_epsilon(
-    delta: float,
-    *,
-    noise_ratio: float,
-    curvature_cost: float,
-    relation: Relation,
-    corners: int,
-    output_mu: float = 0.0,
-    releases: int = 1,
-    before: Fraction = Fraction(0),
-) -> float:
-    """Return the smallest ε at which everything together is (ε, δ)-DP, rounded up.
-
-    The parameters are those of `profile` and `noise_ratio`.
-    """
-    own = _profile(Fraction(noise_ratio), curvature_cost, relation, corners, output_mu, releases)
-    return Profile.gaussian(before).then(own).epsilon(delta)
-
-
 def pure_scale(
     epsilon: float, *, lipschitz: float, curvature_cost: float, relation: Relation
 ) -> float:
@@ -181,6 +158,9 @@ def pure_scale(
             "raise the penalty."
         )
     return relation.rows_changed * lipschitz / left * (1 + ROUNDING)
+
+
+_FACTS = ("noise_ratio", "curvature_cost", "corners", "output_mu")
 
 
 @dataclass(frozen=True)
@@ -216,7 +196,7 @@ class ObjectivePerturbation:
             )
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-        numbers = (self.noise_ratio, self.curvature_cost, self.corners, self.output_mu)
+        numbers = [getattr(self, name) for name in _FACTS]
         if self.relation is None and all(number is None for number in numbers):
             return
         if self.relation is None or any(
@@ -228,42 +208,17 @@ class ObjectivePerturbation:
             raise ValueError(f"the profile does not keep ({epsilon:.6g}, {delta:g}).")
 
     @classmethod
-    def gaussian(
-        cls,
-        delta: float,
-        *,
-        noise_ratio: float,
-        curvature_cost: float,
-        corners: int,
-        output_mu: float,
-        relation: Relation,
-    ) -> Self:
-        """Return one with Gaussian noise, and the ε that it has alone at ``delta``."""
-        bound = profile(
-            noise_ratio=noise_ratio,
-            curvature_cost=curvature_cost,
-            corners=corners,
-            output_mu=output_mu,
-            relation=relation,
-        )
-        epsilon = bound.epsilon(delta)
-        return cls(epsilon, delta, noise_ratio, curvature_cost, corners, output_mu, relation)
+    def gaussian(cls, delta: float, **facts: Any) -> Self:
+        """Return one with Gaussian noise, by arguments of `profile`; its ε is that at ``delta``."""
+        return cls(profile(**facts).epsilon(delta), delta, **facts)
 
     @cached_property
     def profile(self) -> Profile:
         """Profile by which one release composes with others."""
-        ratio, cost, corners, mu = (
-            self.noise_ratio, self.curvature_cost, self.corners, self.output_mu
-        )  # fmt: skip
-        if ratio is None or cost is None or corners is None or mu is None or self.relation is None:
+        if self.relation is None:
             raise PrivacyError("Of this release nothing but its own (ε, δ) is known.")
-        return profile(
-            noise_ratio=ratio,
-            curvature_cost=cost,
-            corners=int(corners),
-            output_mu=mu,
-            relation=self.relation,
-        )
+        facts: Any = {name: getattr(self, name) for name in _FACTS}
+        return profile(**facts, relation=self.relation)
 
     @property
     def loss(self) -> PrivacyLoss:

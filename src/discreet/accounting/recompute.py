@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
-from discreet.errors import NotSupported, PrivacyError
+from discreet.errors import NotSupported
 from discreet.validate import FloatArray
 
 Uses = tuple[tuple[Any, int], ...]
@@ -27,10 +27,6 @@ Uses = tuple[tuple[Any, int], ...]
 
 MANY_STEPS = 20_000
 """Number of steps on single rows beyond which losses of one are too small for a grid."""
-
-TOLERANCE = 0.01
-"""Relative excess of the recomputed ε that is accepted: the other accountant rounds upwards on a
-grid that is coarser than ours."""
 
 SAMPLED, TILTED = "sampled_gaussian", "objective_perturbation"
 PURE = ("exponential", "laplace", "laplace_noisy_max", "l2_norm", "permute_and_flip")
@@ -88,33 +84,6 @@ def recomputed_epsilon(guarantee: Any) -> float:
     return _recomputed(
         uses, str(guarantee.measure), str(guarantee.relation), guarantee.delta, guarantee.epsilon
     )
-
-
-def check(guarantee: Any, epsilon: float, delta: float) -> float:
-    """Recompute a guarantee and insist that it keeps within a budget; returns the recomputed ε.
-
-    Raises
-    ------
-    PrivacyError
-        If the guarantee states more than (epsilon, delta), or if recomputing it gives more.
-    """
-    recomputed = recomputed_epsilon(guarantee)
-    insist((guarantee.epsilon, guarantee.delta), recomputed, epsilon, delta)
-    return recomputed
-
-
-def insist(stated: tuple[float, float], recomputed: float, epsilon: float, delta: float) -> None:
-    """Refuse a run that states, or by another accountant has, more than (epsilon, delta)."""
-    if stated[0] > epsilon * (1 + 1e-9) or stated[1] > delta * (1 + 1e-9):
-        raise PrivacyError(
-            f"the run spent (ε = {stated[0]:g}, δ = {stated[1]:g}); the objective allows "
-            f"(ε = {epsilon:g}, δ = {delta:g})."
-        )
-    if not recomputed <= epsilon * (1 + TOLERANCE):
-        raise PrivacyError(
-            f"the run states ε = {stated[0]:g}, but recomputing it gives {recomputed:g}; the "
-            f"objective allows {epsilon:g}."
-        )
 
 
 @lru_cache(maxsize=1024)

@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.conversions import epsilon_from_mu
-from discreet.audit.result import SEEN, SHARP, Audit, CurvePoint, Verdict, roc_curve
+from discreet.audit.result import Audit, CurvePoint, Verdict, roc_curve
 from discreet.audit.statistics import (
+    LEARNING_SHARE,
+    SEEN,
+    SHARP,
     Event,
     choose_event,
     epsilon_bound,
@@ -34,7 +37,6 @@ from discreet.validate import FloatArray, integer, number, positive
 Statistic = Callable[[FloatArray], FloatArray]
 """Map outputs of shape (runs, numbers) to one score per run."""
 
-LEARNING_SHARE = 0.2
 MOST_LEARNING = 400_000
 MOST_TRAINING = 20_000  # runs per table that train the learned statistic
 CHUNK = 50_000
@@ -179,19 +181,6 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
     return math.inf if mu else 0.0
 
 
-def trials_needed(epsilon: float, delta: float, confidence: float) -> int | None:
-    """Return the least number of trials that can refute twice the stated ε; None if none can."""
-    tested = trials_for(epsilon, delta, alpha=1 - confidence, factor=SHARP)
-    # Two tables; 1 % more, because shares and halves of trials are rounded.
-    return None if tested is None else math.ceil(2.02 * tested / (1 - LEARNING_SHARE))
-
-
-def reachable(epsilon: float, delta: float, trials: int, confidence: float) -> float:
-    """Return the smallest true ε that an audit with this many trials would refute."""
-    tested = int((1 - LEARNING_SHARE) * (trials // 2))
-    return sharpness(epsilon, delta, tested, alpha=1 - confidence)
-
-
 @dataclass(frozen=True)
 class _Plan:
     """A statistic and an event for the bound on ε, and another pair for the bound on μ."""
@@ -215,18 +204,23 @@ def _plan(
         half = min(len(learning[0]) // 2, MOST_TRAINING)
         statistics["a learned score of the output"] = learn(learning[0][:half], learning[1][:half])
         choosing = (learning[0][half:], learning[1][half:])
-    best: list[tuple[float, str, Statistic, Event]] = []
-    for delta in (attack.delta, None):
-        found = []
-        for name, statistic in statistics.items():
-            scores = (statistic(choosing[0]), statistic(choosing[1]))
-            event, merit = choose_event(scores, tested, alpha=alpha, delta=delta)
-            found.append((merit, name, statistic, event))
-        best.append(max(found, key=lambda item: item[0]))
-    _, name, statistic, _ = best[0]
-    both = np.concatenate([statistic(choosing[0]), statistic(choosing[1])])
-    thresholds = near_both_ends(both, CURVE_POINTS)
-    return _Plan(name, ((best[0][2], best[0][3]), (best[1][2], best[1][3])), thresholds)
+    scores = {
+        name: (statistic(choosing[0]), statistic(choosing[1]))
+        for name, statistic in statistics.items()
+    }
+
+    def bet(delta: float | None) -> tuple[str, Event]:
+        chosen = {
+            name: choose_event(pair, tested, alpha=alpha, delta=delta)
+            for name, pair in scores.items()
+        }
+        name = max(chosen, key=lambda name: chosen[name][1])
+        return name, chosen[name][0]
+
+    (name, event), (other, other_event) = bet(attack.delta), bet(None)
+    thresholds = near_both_ends(np.concatenate(scores[name]), CURVE_POINTS)
+    bets = ((statistics[name], event), (statistics[other], other_event))
+    return _Plan(name, bets, thresholds)
 
 
 def learn(first: FloatArray, second: FloatArray) -> Statistic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -220,19 +220,9 @@ def attacks(
             f"relation={relation or 'any'}. Its relations and conditions: "
             f"discreet.solvers.describe({subject!r})."
         )
-    return _interleaved(found)
-
-
-def _interleaved(found: list[Attack]) -> list[Attack]:
-    """Sort attacks: the strongest pair of every setting and relation, then the second ones, …."""
-    turns: Counter[tuple[str, str]] = Counter()
-
-    def turn(attack: Attack) -> int:
-        key = (attack.subject, attack.relation)
-        turns[key] += 1
-        return turns[key]
-
-    return sorted(found, key=turn)
+    # First the strongest pair of every setting and relation, then the second ones, and so on.
+    turns: defaultdict[tuple[str, str], Iterator[int]] = defaultdict(count)
+    return sorted(found, key=lambda attack: next(turns[attack.subject, attack.relation]))
 
 
 def attacks_on_estimator(
@@ -280,8 +270,10 @@ def attacks_on_estimator(
             known = worst_people(relation, n_people=20, **cases)
         else:
             known = worst_cases(relation, n_rows=20, **cases)
+        pairs = [pair for pair in known if pair.fit_intercept == intercept]
         classes = getattr(estimator, "classes", None)
-        pairs = [_with_classes(pair, classes) for pair in known if pair.fit_intercept == intercept]
+        if classes is not None:
+            pairs = [_with_labels(pair, np.asarray(classes)[[0, -1]]) for pair in pairs]
     promise, found = (epsilon, delta, str(relation)), []
     for pair in pairs:
         fits = Fits(estimator, pair, None if seed is None else count(seed))
@@ -290,16 +282,10 @@ def attacks_on_estimator(
     return found
 
 
-def _with_classes(pair: Pair, classes: Any) -> Pair:
-    """Return the pair with the first and the last class in place of −1 and 1."""
-    if classes is None:
-        return pair
-    ends = np.asarray(classes)[[0, -1]]
-    (X, y), (other, other_y) = pair.tables
-    return replace(
-        pair,
-        tables=((X, ends[(y + 1).astype(int) // 2]), (other, ends[(other_y + 1).astype(int) // 2])),
-    )
+def _with_labels(pair: Pair, ends: Any) -> Pair:
+    """Return the pair with these labels in place of −1 and 1."""
+    first, second = ((X, ends[(y + 1).astype(int) // 2]) for X, y in pair.tables)
+    return replace(pair, tables=(first, second))
 
 
 def _added(pair: Pair) -> bool:
@@ -333,8 +319,10 @@ def _on_solver(
             recipe.solver, recipe.loss, recipe.alpha, recipe.row_norm, budget, pair, next(bits)
         )
         shared = pair.fit_intercept or budget.pure  # by all copies: an intercept, a norm of noise
-        if recipe.way == "side by side" and shared:
-            setting = replace(setting, solver=_shortened(recipe.solver))
+        iterations = getattr(recipe.solver, "iterations", None)
+        if recipe.way == "side by side" and shared and iterations is not None:
+            few: Any = {"iterations": min(2, iterations)}  # as these fits are run one by one
+            setting = replace(setting, solver=replace(recipe.solver, **few))
         try:
             spends = setting.solver.plan(setting.problem(), budget).spends
         except (NotSupported, PrivacyError):
@@ -351,13 +339,6 @@ def _on_solver(
         promise = (budget.epsilon, budget.delta, str(budget.relation))
         found.append(Attack(subject, pair.name, *promise, draw, _projection(pair), batched=batched))
     return found
-
-
-def _shortened(solver: Any) -> Solver:
-    """Return the solver with at most two iterations, for fits that are run one by one."""
-    if getattr(solver, "iterations", None) is None:
-        return solver
-    return replace(solver, iterations=min(2, solver.iterations))
 
 
 def _projection(pair: Pair) -> dict[str, Statistic]:

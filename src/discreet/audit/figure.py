@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.audit.report import HEADINGS, NUMERIC, bound_text, row, summary
-from discreet.audit.result import Audit, Verdict
-from discreet.page import document
+from discreet.audit.result import HEADINGS, Audit, Verdict, bound_text, row, summary
+from discreet.page import document, table
 from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
@@ -47,11 +46,10 @@ STYLE = """
 body { margin: 0 auto; padding: 1.25rem 1rem 3rem; max-width: 66rem; background: #fff;
   color: #1a1a1a; font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
 svg { display: block; max-width: 100%; height: auto; }
-.wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
   border-bottom: 1px solid #d0d0d0; }
-.number { text-align: right; white-space: nowrap; }
+td:nth-child(n+4):nth-child(-n+9) { text-align: right; white-space: nowrap; }
 """
 CAPTION = (
     "Each panel shows one guarantee. Horizontal axis: false-positive rate of an attacker who "
@@ -106,20 +104,13 @@ def svg(audits: Sequence[Audit]) -> str:
 
 def page(audits: Sequence[Audit], *, title: str = "Audit") -> str:
     """Return the summary, the figure and the table as one HTML page without scripts or links."""
-    classes = ['class="number"' if j in NUMERIC else "" for j in range(len(HEADINGS))]
-
-    def cells(tag: str, texts: Sequence[str]) -> str:
-        pairs = zip(classes, texts, strict=True)
-        return "".join(f"<{tag} {of}>{escape(_clean(text))}</{tag}>" for of, text in pairs)
-
+    rows = [[_clean(cell) for cell in row(audit)] for audit in audits]
     body = f"""<main>
 <h1>{escape(_clean(title))}</h1>
 <p>{escape(summary(audits))}</p>
 <figure>
 {svg(audits)}<figcaption>{escape(CAPTION)}</figcaption></figure>
-<div class="wide"><table><thead><tr>{cells("th", HEADINGS)}</tr></thead><tbody>
-{"".join(f"<tr>{cells('td', row(audit))}</tr>" for audit in audits)}
-</tbody></table></div>
+{table(HEADINGS, rows)}
 </main>"""
     return document(_clean(title), body, style=STYLE)
 

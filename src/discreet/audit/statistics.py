@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +21,16 @@ from scipy.special import betaincinv, ndtr, ndtri
 from scipy.stats import binom
 
 from discreet.accounting.conversions import mu_from_epsilon
-from discreet.audit.result import SHARP
 from discreet.validate import FloatArray, number
+
+SHARP = 2.0
+"""An audit is too weak if it would not have refuted this multiple of the stated ε."""
+
+SEEN = 0.1
+"""An audit is too weak if it certifies less than this share of the stated ε."""
+
+LEARNING_SHARE = 0.2
+"""Share of the runs that select a statistic and an event."""
 
 LUCK, GAUSSIAN_LUCK = 1.3, 2.0
 """Standard deviations by which counts may fall short in a planned audit: 9 in 10 audits have less.
@@ -161,14 +170,18 @@ def _expected_bound(true_epsilon: float, delta: float, trials: float, alpha: flo
     return float(np.max(epsilon_bound(low, high, trials, delta=delta, alpha=alpha)))
 
 
+def _bisected(holds: Callable[[Any], Any], low: Any, high: Any) -> tuple[Any, Any]:
+    """Return ends around the least numbers at which a monotone condition holds, elementwise."""
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        held = holds(middle)
+        low, high = np.where(held, low, middle), np.where(held, middle, high)
+    return low, high
+
+
 def least_true(holds: Callable[[float], bool], low: float, high: float) -> float:
     """Return the least number at which a monotone condition holds; infinite if above ``high``."""
-    if not holds(high):
-        return math.inf
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return float(_bisected(holds, low, high)[1]) if holds(high) else math.inf
 
 
 def sharpness(epsilon: float, delta: float, trials: int, *, alpha: float) -> float:
@@ -193,6 +206,19 @@ def trials_for(epsilon: float, delta: float, *, alpha: float, factor: float) -> 
         math.log(1e12),
     )
     return math.ceil(math.exp(found)) if math.isfinite(found) else None
+
+
+def trials_needed(epsilon: float, delta: float, confidence: float) -> int | None:
+    """Return the least number of trials that can refute twice the stated ε; None if none can."""
+    tested = trials_for(epsilon, delta, alpha=1 - confidence, factor=SHARP)
+    # Two tables; 1 % more, because shares and halves of trials are rounded.
+    return None if tested is None else math.ceil(2.02 * tested / (1 - LEARNING_SHARE))
+
+
+def reachable(epsilon: float, delta: float, trials: int, confidence: float) -> float:
+    """Return the smallest true ε that an audit with this many trials would refute."""
+    tested = int((1 - LEARNING_SHARE) * (trials // 2))
+    return sharpness(epsilon, delta, tested, alpha=1 - confidence)
 
 
 def trials_to_see(
@@ -232,26 +258,8 @@ def one_run_p_value(
     only through the output of one run; exactly r canaries are guessed, r fixed beforehand, and
     which ones may depend on the output.
 
-    Proof. Let T in {−1, 0, 1}^m be the guesses (0: none) and V the number of places where T = S.
-    Multiplying coins and guesses by the same random signs, and permuting both by the same random
-    permutation, changes neither the law of V (S stays uniform) nor the promise (a mixture of
-    (ε, δ)-DP mechanisms is one). So let T = S·Z, with Z independent of S, all orders of Z equally
-    likely, and r of its places not 0. Then V is the number of +1 in Z, and the promise says that Z
-    and Z with the sign of one place changed are (ε, δ)-close. With π_k = P[V = k] that reads
-
-        Σ_j [(j + 1)·π_(j+1) − e^ε·(r − j)·π_j]₊ ≤ m·δ,  j = 0, …, r − 1
-
-    (and the same with the two terms exchanged). Let b be the probabilities of a binomial
-    distribution of r trials with success rate e^ε/(1 + e^ε), for which every bracket is 0, and
-    write π = b·h: the brackets are (j + 1)·b_(j+1)·[h_(j+1) − h_j]₊. Given v, the h that makes
-    P[V ≥ v] largest does not decrease, so it is a constant plus steps up; a step of height d at u
-    costs u·b_u·d and adds (B_max(u,v) − B_v·B_u)·d to P[V ≥ v], where B_u = P[W ≥ u] for W of
-    law b. As b is log-concave, gain over cost is largest at u = v. All of m·δ goes there:
-
-        P[V ≥ v] ≤ β + m·δ·β·(1 − β)/(v·b_v),  β = P[W ≥ v],  and ≤ 1.
-
-    At δ = 0 this is the bound of Steinke, Nasr and Jagielski 2023. For δ > 0 theirs is another
-    one; in the tail where promises are refuted this one is smaller.
+    At δ = 0 this is the bound of Steinke, Nasr and Jagielski 2023; for δ > 0 it is smaller than
+    theirs in the tail where promises are refuted. Proof: docs/proofs/one_run.md.
 
     Arrays of m ≥ r ≥ v ≥ 0 (``canaries``, ``guesses``, ``correct``), ε and δ are broadcast.
     """
@@ -291,17 +299,13 @@ def _bounds(
 ) -> FloatArray:
     """Return `one_run_bound` for several numbers of guesses; p-values increase with ε."""
 
-    def rejected(epsilon: FloatArray) -> NDArray[np.bool_]:
+    def kept(epsilon: FloatArray) -> NDArray[np.bool_]:
         p = one_run_p_value(canaries, guesses, correct, epsilon=epsilon, delta=delta)
-        return p <= 1 - confidence
+        return p > 1 - confidence
 
-    low, high = np.zeros(guesses.size), np.full(guesses.size, LARGEST_EPSILON)
-    any_at_all = rejected(low)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        refuted = rejected(middle)
-        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
-    return np.where(any_at_all, low, 0.0)
+    nothing = np.zeros(guesses.size)
+    low, _ = _bisected(kept, nothing, np.full(guesses.size, LARGEST_EPSILON))
+    return np.where(kept(nothing), 0.0, low)
 
 
 def usual_guesses(canaries: int, epsilon: float, delta: float, confidence: float) -> int:
@@ -370,11 +374,11 @@ def _accuracy(mu: float, shares: FloatArray) -> FloatArray:
 
     Half of the guesses are the highest scores, half the lowest, which is symmetric.
     """
-    low = ndtri(shares / 4) - 1.0  # brackets the threshold t with P[score > t] = share/2
-    low, high = np.minimum(low, -1.0), np.maximum(-low, 1.0) + mu
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        above = 0.5 * (ndtr(mu - middle) + ndtr(-middle)) > shares / 2
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    far = ndtri(shares / 4) - 1.0  # brackets the threshold t with P[score > t] = share/2
+    low, _ = _bisected(
+        lambda t: 0.5 * (ndtr(mu - t) + ndtr(-t)) <= shares / 2,
+        np.minimum(far, -1.0),
+        np.maximum(-far, 1.0) + mu,
+    )
     hits, misses = ndtr(mu - low), ndtr(-low)
     return hits / (hits + misses)

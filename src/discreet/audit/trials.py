@@ -81,15 +81,19 @@ class Setting:
         if copies > 1:
             X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
         labels, intercept = np.tile(y, copies), self.pair.fit_intercept
-        weights, size = None, None
-        if self.pair.groups is not None:  # each copy has people of its own
-            ids = self.pair.groups[world]
-            people = ids + self.pair.n_rows * np.arange(copies)[:, None]
-            own = Units.of(people.reshape(-1), ids.size * copies).weights()
-            size = copies * self.pair.n_rows
-            weights = replace(own, size=size)
         rows = as_rows(X, labels, fit_intercept=intercept, row_norm=self.row_norm)
-        return rows if weights is None else rows.with_weights(weights)
+        if self.pair.groups is None:
+            return rows
+        ids = self.pair.groups[world]  # each copy has people of its own
+        people = ids + self.pair.n_rows * np.arange(copies)[:, None]
+        own = Units.of(people.reshape(-1), ids.size * copies).weights()
+        return rows.with_weights(replace(own, size=copies * self.pair.n_rows))
+
+    def curator(self, kind: Any, rows: Rows, bits: Bits) -> Any:
+        """Return a curator with the public number of rows of one trial, of which one may lack."""
+        problem = self.problem()
+        account = Account(self.solver.plan(problem, self.budget).spends)
+        return kind(rows, account, Noise(bits), n_rows=problem.n_rows)
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,10 @@ class Single:
     def draw(self, world: int, count: int) -> FloatArray:
         """Return the outputs of ``count`` fits on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
-        spends = setting.solver.plan(problem, setting.budget).spends
         rows = setting.rows(world)
         outputs = []
         for stream in setting.bits.spawn(count):
-            curator = _Sized(rows, Account(spends), Noise(stream), problem.n_rows)
+            curator = setting.curator(Curator, rows, stream)
             solution = setting.solver.solve(problem, curator, setting.budget)
             outputs.append(numbers_of(solution) if self.traces else solution.weights)
         return np.array(outputs)
@@ -134,10 +137,10 @@ class SideBySide:
         spends = solver.plan(problem, setting.budget).spends
         rows = setting.rows(world, copies)
         perturbed = isinstance(solver, PERTURBED)
-        kind = _Sized if perturbed else _Recorder
+        kind = Curator if perturbed else _Recorder
         outputs: list[FloatArray] = []
         for stream in setting.bits.spawn(-(-count // copies)):
-            curator = kind(rows, Account(spends), Noise(stream), problem.n_rows)
+            curator = kind(rows, Account(spends), Noise(stream), n_rows=problem.n_rows)
             solution = solver.solve(problem, curator, setting.budget)
             weights = solution.weights.reshape(copies, pair.n_features)
             if not (perturbed or outputs):  # in each call, one copy of the first fit
@@ -149,13 +152,10 @@ class SideBySide:
         """Replay one copy as a single fit; raise `NotSeparable` if it takes another course."""
         setting, size = self.setting, self.setting.pair.n_features
         at = int(np.random.default_rng().integers(len(weights)))
-        problem = setting.problem()
-        spends = setting.solver.plan(problem, setting.budget).spends
-        noise = Noise(SeededBits(0))
-        curator = _Replay(setting.rows(world), Account(spends), noise, problem.n_rows)
+        curator = setting.curator(_Replay, setting.rows(world), SeededBits(0))
         curator.recorded = iter(recorder.recorded)
         curator.part = slice(at * size, (at + 1) * size)
-        alone = setting.solver.solve(problem, curator, setting.budget)
+        alone = setting.solver.solve(setting.problem(), curator, setting.budget)
         if next(curator.recorded, None) is not None:
             raise NotSeparable("A fit of one copy asks fewer questions than a fit of many.")
         _same("the weights", alone.weights, weights[at])
@@ -170,14 +170,13 @@ class Repeats:
     def draw(self, world: int, count: int) -> FloatArray:
         """Return the outputs of ``count`` releases on the table of a world."""
         setting, problem = self.setting, self.setting.problem()
-        spends = setting.solver.plan(problem, setting.budget).spends
         rows = setting.rows(world)
-        curator = _Repeating(rows, Account(spends), Noise(setting.bits), problem.n_rows)
+        curator = setting.curator(_Repeating, rows, setting.bits)
         curator.count = count
         weights = setting.solver.solve(problem, curator, setting.budget).weights
         if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
             raise NotSeparable("The solver does not hand out one release as it is.")
-        again = _Released(rows, Account(spends), Noise(SeededBits(0)), problem.n_rows)
+        again = setting.curator(_Released, rows, SeededBits(0))
         again.exact, again.noisy = curator.exact, curator.noisy[-1]
         alone = setting.solver.solve(problem, again, setting.budget)
         _same("the weights", alone.weights, weights[-1])
@@ -239,41 +238,26 @@ of one objective per copy, with independent noise."""
 
 def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
     """Return a solver and a problem that fit each of several copies as one would be alone."""
-    one = setting.problem()
+    one, solver = setting.problem(), setting.solver
     wide = replace(one, n_features=copies * one.n_features)
-    if not isinstance(setting.solver, PERTURBED):
-        return setting.solver, wide
+    if not isinstance(solver, PERTURBED):
+        return solver, wide
     if setting.budget.pure:
         raise NotSeparable("Copies side by side would share the norm of pure noise.")
     # Their bounds on the norm of all weights need the true number of rows. The penalty on the sum
-    # over rows, n·alpha, stays that of one copy.
+    # over rows, n·alpha, and the bound on the sum's gradient stay those of one copy.
     wide = replace(wide, penalty=L2(setting.alpha / copies), n_rows=copies * one.n_rows)
-    return _with_scaled_bound(setting.solver, copies, one), wide
-
-
-def _with_scaled_bound(solver: Any, copies: int, problem: Problem) -> Solver:
-    """Return a solver of perturbed objectives whose bound on the sum's gradient stays the same.
-
-    The rule of `ObjPert` for its penalty also uses the norm of all noise, which grows with the
-    square root of the number of weights.
-    """
     if not isinstance(solver, ObjPert):
-        return replace(solver, gradient_bound=solver._gradient_bound(problem) / copies)
+        bound = solver._gradient_bound(one) / copies
+        return replace(solver, gradient_bound=bound), wide
     if solver.calibration == "published":
-        return solver
-    reach, bound = solver.noise_reach * math.sqrt(copies), solver.gradient_bound
-    bound = None if bound is None else bound / copies
-    return replace(solver, noise_reach=reach, gradient_bound=bound)
+        return solver, wide
+    # The rule for the penalty uses the norm of all noise, which grows with √(number of weights).
+    reach, asked = solver.noise_reach * math.sqrt(copies), solver.gradient_bound
+    return replace(solver, noise_reach=reach, gradient_bound=asked and asked / copies), wide
 
 
-class _Sized(Curator):
-    """A curator with a given public number of rows, of which one may be missing."""
-
-    def __init__(self, rows: Rows, account: Account, noise: Noise, n_rows: int) -> None:
-        super().__init__(rows, account, noise, n_rows=n_rows)
-
-
-def _only(*allowed: str) -> type[_Sized]:
+def _only(*allowed: str) -> type[Curator]:
     """Return a curator class that raises `NotSeparable` for all questions but those allowed."""
 
     def refused(self: Any, *_: Any, **__: Any) -> Any:
@@ -281,7 +265,7 @@ def _only(*allowed: str) -> type[_Sized]:
 
     public = [name for name in dir(Curator) if not name.startswith("_")]
     others = [name for name in public if name not in allowed and callable(getattr(Curator, name))]
-    return type("_Only", (_Sized,), dict.fromkeys(others, refused))
+    return type("_Only", (Curator,), dict.fromkeys(others, refused))
 
 
 _GradientsOnly: Any = _only("open", "open_plan", "gradient", "sampled_gradient")
@@ -291,8 +275,8 @@ _ReleaseOnly: Any = _only("open", "open_plan", "release")
 class _Recorder(_GradientsOnly):
     """A curator that records the gradients it was asked for, with its answers."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **sizes: Any) -> None:
+        super().__init__(*arguments, **sizes)
         self.recorded: list[tuple[str, FloatArray, dict[str, Any], FloatArray]] = []
 
     def gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:

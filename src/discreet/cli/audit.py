@@ -92,7 +92,8 @@ def audit(
 
     Example: discreet audit gd --minutes 5 --figure gd.svg
     """
-    from discreet.audit import Verdict, report
+    from discreet.audit import Verdict
+    from discreet.audit import result as report
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
@@ -208,9 +209,8 @@ def _forecast(
     attacks: Sequence[Attack], counts: Sequence[int], rates: Sequence[float], confidence: float
 ) -> str:
     """State, before the work, how many trials are planned and what they can show."""
-    from discreet.audit.attack import reachable, trials_needed
-    from discreet.audit.report import round_up
-    from discreet.audit.result import SHARP
+    from discreet.audit.result import round_up
+    from discreet.audit.statistics import SHARP, reachable, trials_needed
 
     strong: list[tuple[int, float]] = []
     weak: list[tuple[int, int, float]] = []
@@ -295,7 +295,8 @@ def _seconds_per_run(attack: Attack, most: float) -> float:
 
 def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     """Return the table and the summary: a drawn table for a terminal, else one line per attack."""
-    from discreet.audit import Verdict, report
+    from discreet.audit import Verdict
+    from discreet.audit import result as report
 
     if markdown or not screen.out.is_terminal:
         lines = report.markdown(done) if markdown else report.text(done)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,9 @@ from discreet.accounting.objective_perturbation import (
     ObjectivePerturbation,
     curvature_cost,
     noise_ratio,
-    true_epsilon,
+    profile,
 )
+from discreet.accounting.profiles import Profile
 from discreet.core import Gaussian, L2Norm
 from discreet.core.noise import Noise, from_grid
 from discreet.errors import NotSupported, PrivacyError
@@ -100,14 +102,14 @@ class Perturbation:
     output: Gaussian | L2Norm | None
     gradient_bound: float | None
 
-    @property
-    def output_mu(self) -> float:
-        """Cost of the noise on the output in Gaussian DP."""
-        return 0.0 if self.output is None else self.output.loss.mu
-
-    def ratio(self, constants: Constants) -> float:
-        """Return the bound on a row's gradient over the scale of b, rounded up."""
-        return math.nextafter(constants.lipschitz / self.scale, math.inf)
+    def facts(self, constants: Constants) -> dict[str, Any]:
+        """Return the arguments of `profile` but for the relation; the ratio is rounded up."""
+        return {
+            "noise_ratio": math.nextafter(constants.lipschitz / self.scale, math.inf),
+            "curvature_cost": constants.cost(self.ridge),
+            "corners": constants.corners,
+            "output_mu": 0.0 if self.output is None else self.output.loss.mu,
+        }
 
 
 @dataclass(frozen=True)
@@ -141,16 +143,9 @@ class Headroom:
 
     def true_epsilon(self, constants: Constants, perturbation: Perturbation) -> float:
         """Return the ε of everything together, at the budget's δ."""
-        return true_epsilon(
-            self.whole.delta,
-            noise_ratio=perturbation.ratio(constants),
-            curvature_cost=constants.cost(perturbation.ridge),
-            relation=self.whole.relation,
-            corners=constants.corners,
-            output_mu=perturbation.output_mu,
-            releases=self.releases,
-            before=self.before,
-        )
+        facts = perturbation.facts(constants)
+        own = profile(**facts, relation=self.whole.relation, releases=self.releases)
+        return Profile.gaussian(self.before).then(own).epsilon(self.whole.delta)
 
 
 @dataclass(frozen=True)
@@ -201,17 +196,10 @@ class PerturbedMinimum:
 
     def mechanism(self, delta: float, relation: Relation) -> ObjectivePerturbation:
         """Return the mechanism of a Gaussian release, with its profile."""
-        constants, perturbation = self.constants, self.perturbation
-        if perturbation.pure:
+        if self.perturbation.pure:
             raise PrivacyError("Pure noise has no profile.")
-        return ObjectivePerturbation.gaussian(
-            delta,
-            noise_ratio=perturbation.ratio(constants),
-            curvature_cost=constants.cost(perturbation.ridge),
-            corners=constants.corners,
-            output_mu=perturbation.output_mu,
-            relation=relation,
-        )
+        facts = self.perturbation.facts(self.constants)
+        return ObjectivePerturbation.gaussian(delta, **facts, relation=relation)
 
     def pure_mechanism(self, epsilon: float, relation: Relation) -> ObjectivePerturbation:
         """Return the mechanism of a pure release, if it is ε-DP."""

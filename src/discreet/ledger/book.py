@@ -9,13 +9,14 @@ import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib.metadata import version
 from typing import Any
 
 from discreet.errors import LedgerError
 from discreet.ledger.sqlite import Mark, MemoryStore, SqliteStore
-from discreet.ledger.store import Event, PostgresStore, Signer, Store, Transaction, now
+from discreet.ledger.store import Event, PostgresStore, Signer, Transaction
 
 _HERE: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
 """Books in the memory of this process, by key."""
@@ -37,12 +38,7 @@ def _who() -> str:
         return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
-@cache
-def _version() -> str:
-    try:
-        return version("discreet")
-    except PackageNotFoundError:
-        return "not installed"
+_version = cache(partial(version, "discreet"))
 
 
 class Book:
@@ -66,7 +62,7 @@ class Book:
         self._signer = None if signing_key is None else Signer(signing_key)
         self._mark: Mark | None = None
         self._identity: str | None = None
-        self.store: Store
+        self.store: MemoryStore | PostgresStore | SqliteStore
         if location is None:
             self.store = MemoryStore(elsewhere=elsewhere)
             if not elsewhere:
@@ -143,7 +139,7 @@ class Book:
             "kind": kind,
             "dataset": dataset,
             "entry": entry,
-            "when": now(),
+            "when": datetime.now(UTC).isoformat(timespec="microseconds"),
             "who": self.who,
             "host": platform.node(),
             "version": _version(),

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
-from discreet.ledger import display, external
+from discreet.ledger import display
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest
+from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest, loss_of
 from discreet.ledger.store import Transaction
 from discreet.log import note
 from discreet.validate import positive
@@ -33,11 +33,12 @@ _USUAL_DELTA = 1e-6
 _NO_LIMIT = "{!r} has no limit, so there is no δ to state it at. Use dataset.epsilon(delta)."
 
 
+@dataclass(frozen=True)
 class Charge:
     """An entry that was reserved before a fit; implements `discreet.core.account.Charge`."""
 
-    def __init__(self, dataset: Dataset, entry: int) -> None:
-        self.dataset, self.entry = dataset, entry
+    dataset: Dataset
+    entry: int
 
     def confirm(self) -> None:
         """Note that the release took place; a failure is a warning, as the entry counts anyway."""
@@ -291,7 +292,7 @@ class Dataset:
         relation, unit
             Of the release; by default those of the data set.
         """
-        loss = external.loss_of(**mechanism) if loss is None else loss
+        loss = loss_of(**mechanism) if loss is None else loss
         relation = self.settings.relation if relation is None else Relation(relation)
         shown = self._as_budget(loss, relation)
         kind = "reserve" if planned else "add"
@@ -393,7 +394,7 @@ class Dataset:
             content: dict[str, Any] = {}
             state = transaction.state(self.name)
             if kind == "return":
-                charged = Loss.from_dict(body["charged"])
+                charged = Loss(**body["charged"])
                 content["totals"] = {
                     block: _totals(transaction, state, self.name, block)
                     .plus(charged, sign=-1)

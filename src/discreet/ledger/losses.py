@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
-from discreet.validate import choice, number
+from discreet.validate import choice, integer, number, positive
 
 _MEASURES = ("pure", "approximate", "zcdp", "gdp")
 _MOST = Fraction(10) ** 50
@@ -27,7 +27,10 @@ _MOST = Fraction(10) ** 50
 
 @dataclass(frozen=True)
 class Loss:
-    """Privacy loss of one release: a measure with its exact total (ε, ρ or μ²), and a δ."""
+    """Privacy loss of one release: a measure with its exact total (ε, ρ or μ²), and a δ.
+
+    ``Loss(**loss.to_dict())`` is the same again.
+    """
 
     measure: Measure
     total: Fraction
@@ -99,13 +102,7 @@ class Loss:
 
     def to_dict(self) -> dict[str, str]:
         """Return the loss as texts of exact numbers."""
-        return {"measure": self.measure, "total": str(self.total), "delta": str(self.delta)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, str]) -> Self:
-        """Read what `to_dict` wrote."""
-        measure: Measure = data["measure"]  # type: ignore[assignment]
-        return cls(measure, Fraction(data["total"]), Fraction(data["delta"]))
+        return {name: str(value) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -180,9 +177,9 @@ class Limits:
     """
 
     budget: Budget
-    gaussian_delta: float
+    gaussian_delta: Fraction
     squared_mu: Fraction
-    zcdp_delta: float
+    zcdp_delta: Fraction
     rho: Fraction
     delta: Fraction
     whole_squared_mu: Fraction
@@ -193,13 +190,13 @@ class Limits:
         """Divide δ: this share for Gaussian DP, half of the rest for ρ, half for entries' own δ."""
         share = number("gaussian_share", gaussian_share, least=0.0, most=1.0)
         of_gaussian = _down(Fraction(budget.delta) * Fraction(share))
-        half = (Fraction(budget.delta) - Fraction(of_gaussian)) / 2 if share < 1 else Fraction(0)
+        half = (Fraction(budget.delta) - of_gaussian) / 2 if share < 1 else Fraction(0)
         of_zcdp = _down(half)
         squared_mu = rho = Fraction(0)
         if of_gaussian:
-            squared_mu = Fraction(conversions.mu_from_epsilon(budget.epsilon, of_gaussian)) ** 2
+            squared_mu = replace(budget, delta=float(of_gaussian)).total("gdp")
         if of_zcdp:
-            rho = Fraction(conversions.rho_from_epsilon(budget.epsilon, of_zcdp))
+            rho = replace(budget, delta=float(of_zcdp)).total("zcdp")
         whole = (Fraction(0), Fraction(0))
         if not budget.pure:
             whole = (budget.total("gdp"), budget.total("zcdp"))
@@ -234,9 +231,8 @@ class Limits:
 
     def to_dict(self) -> dict[str, str]:
         """Return the limit as texts of exact numbers."""
-        numbers = {name: getattr(self, name) for name in _LIMIT_FIELDS}
-        texts = {name: str(Fraction(value)) for name, value in numbers.items()}
-        budget = self.budget
+        texts, budget = {name: str(value) for name, value in vars(self).items()}, self.budget
+        del texts["budget"]
         return texts | {
             "epsilon": repr(budget.epsilon),
             "budget_delta": repr(budget.delta),
@@ -247,27 +243,13 @@ class Limits:
     def from_dict(cls, data: dict[str, str]) -> Self:
         """Read what `to_dict` wrote."""
         budget = Budget(float(data["epsilon"]), float(data["budget_delta"]), data["relation"])
-        exact = {name: Fraction(data[name]) for name in _LIMIT_FIELDS}
-        return cls(
-            budget,
-            float(exact["gaussian_delta"]),
-            exact["squared_mu"],
-            float(exact["zcdp_delta"]),
-            exact["rho"],
-            exact["delta"],
-            exact["whole_squared_mu"],
-            exact["whole_rho"],
-        )
+        return cls(budget, *(Fraction(data[field.name]) for field in fields(cls)[1:]))
 
 
-_LIMIT_FIELDS = (
-    "gaussian_delta", "squared_mu", "zcdp_delta", "rho", "delta", "whole_squared_mu", "whole_rho",
-)  # fmt: skip
-
-
-def _down(exact: Fraction) -> float:
+def _down(exact: Fraction) -> Fraction:
+    """Round down to a double."""
     nearest = float(exact)
-    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
+    return Fraction(nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0))
 
 
 def largest(fits: Callable[[Budget], bool], budget: Budget) -> float:
@@ -358,3 +340,86 @@ class Settings:
                 )
             steps *= self.relation.rows_changed
         return steps
+
+
+def loss_of(
+    *,
+    gaussian: float | None = None,
+    laplace: float | None = None,
+    sensitivity: float = 1.0,
+    rho: float | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    event: Any = None,
+    times: int = 1,
+) -> Loss:
+    """Return the loss of ``times`` releases of another tool, by exactly one description.
+
+    That is the standard deviation of Gaussian noise or the scale of Laplace noise (``sensitivity``
+    is the largest change of the value by one unit, in L2 or L1 norm), ρ of zCDP, (ε, δ), or an
+    event of dp-accounting with noise relative to the sensitivity, which is evaluated at δ if it
+    must be.
+    """
+    descriptions = {
+        "gaussian": gaussian, "laplace": laplace, "rho": rho, "epsilon": epsilon, "event": event,
+    }  # fmt: skip
+    given = [name for name, value in descriptions.items() if value is not None]
+    if len(given) != 1:
+        raise ValueError(
+            f"give exactly one of {', '.join(descriptions)}; got {', '.join(given) or 'none'}."
+        )
+    times = integer("times", times)
+    change = Fraction(positive("sensitivity", sensitivity))
+    delta = number("delta", delta, least=0.0, below=1.0)
+    if gaussian is not None:
+        return Loss("gdp", times * (change / Fraction(positive("gaussian", gaussian))) ** 2)
+    if laplace is not None:
+        return Loss("pure", times * change / Fraction(positive("laplace", laplace)))
+    if rho is not None:
+        return Loss("zcdp", times * Fraction(positive("rho", rho)))
+    if epsilon is not None:
+        measure: Any = "approximate" if delta else "pure"
+        return Loss(
+            measure, times * Fraction(positive("epsilon", epsilon)), times * Fraction(delta)
+        )
+    return _of_event(event, times, delta)
+
+
+def _of_event(event: Any, times: int, delta: float) -> Loss:
+    """Return the loss of an event: by its μ² or ρ if all parts have one, else (ε, δ)."""
+    parts = _flat(event, times)
+    if parts is not None and all(mu is not None for mu, _ in parts):
+        return Loss("gdp", sum((mu for mu, _ in parts if mu is not None), Fraction(0)))
+    if parts is not None:
+        return Loss("zcdp", sum((rho for _, rho in parts), Fraction(0)))
+    if delta <= 0:
+        raise ValueError(
+            "this event is known by (ε, δ) only: give the delta at which to evaluate it, for "
+            "example 1e-9."
+        )
+    from dp_accounting.pld import PLDAccountant
+
+    found = PLDAccountant().compose(event, times).get_epsilon(delta)
+    if not math.isfinite(found) or found <= 0:
+        raise ValueError(f"dp-accounting gives ε = {found} for this event at δ = {delta:g}.")
+    return Loss("approximate", Fraction(found), Fraction(delta))
+
+
+def _flat(event: Any, times: int) -> list[tuple[Fraction | None, Fraction]] | None:
+    """Return (μ², ρ) of each part of an event, or None if a part has neither."""
+    kind = type(event).__name__
+    if kind == "GaussianDpEvent":
+        squared = times / Fraction(positive("noise_multiplier", event.noise_multiplier)) ** 2
+        return [(squared, squared / 2)]
+    if kind == "LaplaceDpEvent":
+        pure = Loss("pure", 1 / Fraction(positive("noise_multiplier", event.noise_multiplier)))
+        mu = pure.squared_mu
+        return [(None if mu is None else times * mu, times * pure.rho)]
+    if kind == "ZCDpEvent" and not getattr(event, "xi", 0):
+        return [(None, times * Fraction(positive("rho", event.rho)))]
+    if kind == "SelfComposedDpEvent":
+        return _flat(event.event, times * event.count)
+    if kind == "ComposedDpEvent":
+        found = [_flat(part, times) for part in event.events]
+        return None if None in found else [one for part in found for one in part or ()]
+    return None

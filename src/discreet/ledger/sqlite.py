@@ -3,7 +3,7 @@
 Writing transactions start with ``BEGIN IMMEDIATE`` and end when the file system reports that the
 write-ahead log is on disk (``synchronous=EXTRA``): one ``fsync`` per charge. A process that is
 killed leaves a log that the next one reads up to the last complete transaction. Every transaction
-has a connection of its own; idle ones are kept for the next, and closed before a fork.
+has a connection of its own: one must not be carried into a forked process.
 """
 
 from __future__ import annotations
@@ -64,22 +64,6 @@ def _transaction(connection: sqlite3.Connection, *, write: bool) -> Iterator[Tra
         raise
 
 
-_IDLE: dict[tuple[str, int, int], list[sqlite3.Connection]] = {}
-"""Idle connections of this process by path, device and inode: a file put in the place of another
-is another key."""
-
-
-def _close_idle() -> None:
-    """Close idle connections: SQLite's must not be carried into a forked process."""
-    while _IDLE:
-        for connection in _IDLE.popitem()[1]:
-            connection.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_close_idle)
-
-
 class SqliteStore:
     """A ledger in a file."""
 
@@ -123,26 +107,14 @@ class SqliteStore:
             raise LedgerError(f"{self.name} is empty: it was truncated. Restore a backup.")
         if write:
             check_folder(os.fspath(self._path.parent))
-        found = self._path.stat()
-        key = (os.fspath(self._path), found.st_dev, found.st_ino)
         try:
-            connection = _take(key) or _connect(self._path, "rw")
-            try:
-                with _transaction(connection, write=write) as transaction:
-                    yield transaction
-            except BaseException:
-                connection.close()
-                raise
+            with (
+                closing(_connect(self._path, "rw")) as connection,
+                _transaction(connection, write=write) as transaction,
+            ):
+                yield transaction
         except sqlite3.Error as error:
             raise _translated(self.name, error) from error
-        _IDLE.setdefault(key, []).append(connection)
-
-
-def _take(key: tuple[str, int, int]) -> sqlite3.Connection | None:
-    try:
-        return _IDLE[key].pop()
-    except (KeyError, IndexError):  # none, or another thread was faster
-        return None
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

@@ -1,8 +1,11 @@
 """Storage of a ledger: its events, the statements that all databases share, and PostgreSQL.
 
-A store begins transactions. A writing transaction excludes all others until it is durable, so what
-it checked still holds when it is committed. Everything that ever happens to a ledger is an event
-that is appended and never changed.
+A store (here, and in `discreet.ledger.sqlite`) has a ``name`` for messages, without a password,
+``create``, and ``begin``, which runs a block as one transaction: it is durable, or if the block
+raises nothing was changed. Every failure of a database is a `LedgerError`. A writing transaction
+excludes all others until it is durable, so what it checked still holds when
+it is committed. Everything that ever happens to a ledger is an event that is appended and never
+changed.
 """
 
 from __future__ import annotations
@@ -11,10 +14,9 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from discreet.errors import LedgerError
@@ -35,22 +37,6 @@ SCHEMA = (
 
 _COLUMNS = "seq, body, hash, signature"
 _PAGE = 1000
-
-
-class Store(Protocol):
-    """A database that holds one ledger."""
-
-    name: str
-    """Path or address without a password, for messages."""
-
-    def create(self, identity: str) -> None:
-        """Make the tables if there are none."""
-
-    def begin(self, *, write: bool = False) -> AbstractContextManager[Transaction]:
-        """Run a block as one transaction; leaving it well means durable, leaving it else nothing.
-
-        Every failure of the database is a `LedgerError`.
-        """
 
 
 class Transaction:
@@ -201,11 +187,6 @@ class Event:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("ascii", "backslashreplace")).hexdigest()
-
-
-def now() -> str:
-    """Return the time as ISO 8601 text, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 class Signer:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from discreet.accounting import conversions
 from discreet.accounting.budget import Relation
+from discreet.accounting.conversions import epsilon_from_mu, epsilon_from_rho, round_up
 from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
 from discreet.ledger.losses import Limits, Loss, Settings, Totals
@@ -139,7 +139,7 @@ class _Check:
             if entry is None or entry["kind"] != "reserve" or entry["dataset"] != name:
                 raise _Wrong(f"it settles {body['entry']}, which is no open reservation.")
             if kind == "return":
-                loss = Loss.from_dict(entry["charged"])
+                loss = Loss(**entry["charged"])
                 blocks = entry["blocks"]
                 self._set(body, {b: self.totals[name, b].plus(loss, sign=-1) for b in blocks})
         elif kind == "moved":
@@ -149,7 +149,7 @@ class _Check:
 
     def _entry(self, body: dict[str, Any]) -> None:
         name, settings = body["dataset"], self.settings[body["dataset"]]
-        loss, charged = Loss.from_dict(body["loss"]), Loss.from_dict(body["charged"])
+        loss, charged = Loss(**body["loss"]), Loss(**body["charged"])
         steps = settings.group(Relation(body["relation"]), body["unit"])
         if steps != body["group"] or loss.grouped(steps) != charged:
             raise _Wrong("its cost does not follow from its loss, relation and unit.")
@@ -177,20 +177,14 @@ class _Check:
 def _check_limits(limits: Limits) -> None:
     """Check that the three filters keep the stated limit."""
     budget = limits.budget
-    parts = Fraction(limits.gaussian_delta) + Fraction(limits.zcdp_delta) + limits.delta
-    if parts > Fraction(budget.delta):
+    if limits.gaussian_delta + limits.zcdp_delta + limits.delta > Fraction(budget.delta):
         raise _Wrong("the parts of its δ exceed δ.")
-    gaussian = (
-        (limits.squared_mu, limits.gaussian_delta),
-        (limits.whole_squared_mu, budget.delta),
-    )
-    concentrated = ((limits.rho, limits.zcdp_delta), (limits.whole_rho, budget.delta))
-    found = [0.0]
-    found += [conversions.epsilon_from_mu(root_up(mu), delta) for mu, delta in gaussian if mu]
-    found += [
-        conversions.epsilon_from_rho(conversions.round_up(rho), delta)
-        for rho, delta in concentrated
-        if rho
-    ]
-    if max(found) > budget.epsilon * (1 + 1e-12):
-        raise _Wrong("its limits allow more than the stated ε.")
+    most = budget.epsilon * (1 + 1e-12)
+    for square, rho, of_gaussian, of_zcdp in (
+        (limits.squared_mu, limits.rho, limits.gaussian_delta, limits.zcdp_delta),
+        (limits.whole_squared_mu, limits.whole_rho, Fraction(budget.delta), Fraction(budget.delta)),
+    ):
+        gaussian = epsilon_from_mu(root_up(square), float(of_gaussian)) if square else 0.0
+        concentrated = epsilon_from_rho(round_up(rho), float(of_zcdp)) if rho else 0.0
+        if max(gaussian, concentrated) > most:
+            raise _Wrong("its limits allow more than the stated ε.")

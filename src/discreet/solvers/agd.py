@@ -4,20 +4,15 @@ Lee & Kifer, "Concentrated Differentially Private Gradient Descent with Adaptive
 Privacy Budget", KDD 2018, Algorithm 2. Each iteration measures a noisy clipped gradient, then
 lets a private selection choose among equally spaced steps along it, zero included. If zero wins,
 the gradient was too noisy: it is measured again with more budget and averaged with what is there.
-
-Differences from the paper and its code, for the sake of the promise: nothing is run that does not
-fit into what is left (the paper spends first and discards); selection noise is positive, as its
-privacy needs (the authors' code subtracts it); and the average of repeated measurements carries all
-the budget that went into it.
-
-Proof: docs/proofs/agd.md.
+Proof, and differences from the paper: docs/proofs/agd.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -35,8 +30,8 @@ from discreet.core import (
 )
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
-from discreet.validate import FloatArray, check_fields, choice, integer, number
+from discreet.solvers.base import Count, PaperSolver, Plan, Recorder, Size, Solution, TraceEntry
+from discreet.validate import FloatArray, integer, number
 
 
 @dataclass(frozen=True)
@@ -54,8 +49,8 @@ class Iteration(TraceEntry):
     gradient_norm: float
 
 
-@dataclass(frozen=True)
-class AGD(Solver):
+@dataclass(frozen=True, kw_only=True)
+class AGD(PaperSolver):
     """DP-AGD: descends along noisy gradients and adapts the budget of each as it goes.
 
     Parameters
@@ -91,20 +86,18 @@ class AGD(Solver):
         Stop after this many iterations even if budget is left.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    splits: int = 60
-    gamma: float = 0.1
-    gradient_clip: float = 3.0
-    objective_clip: float = 3.0
-    n_steps: int = 20
-    max_step: float = 2.0
-    step_growth: float = 0.1
-    adjust_every: int = 10
-    smoothing: float | None = None
-    step_shrink: float | None = None
-    sampling_rate: float | None = None
-    max_iterations: int | None = None
+    splits: Count = 60
+    gamma: Size = 0.1
+    gradient_clip: Size = 3.0
+    objective_clip: Size = 3.0
+    n_steps: Annotated[int, partial(integer, most=10**5)] = 20
+    max_step: Size = 2.0
+    step_growth: Size = 0.1
+    adjust_every: Count = 10
+    smoothing: Annotated[float, partial(number, least=0.0, most=1e6)] | None = None
+    step_shrink: Annotated[float, partial(number, least=1e-6, most=1.0)] | None = None
+    sampling_rate: Annotated[float, partial(number, least=1e-12, most=1.0)] | None = None
+    max_iterations: Count | None = None
 
     name: ClassVar[str] = "agd"
     paper: ClassVar[str] = (
@@ -121,17 +114,9 @@ class AGD(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("zcdp",)
 
     def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, integer, "splits", "adjust_every")
-        check_fields(self, integer, "n_steps", most=10**5)
-        check_fields(self, integer, "max_iterations", optional=True)
-        sizes = ("gamma", "gradient_clip", "objective_clip", "max_step", "step_growth")
-        check_fields(self, number, *sizes, least=1e-6, most=1e6)
-        check_fields(self, number, "smoothing", least=0.0, most=1e6, optional=True)
+        super().__post_init__()
         if self.smoothing:  # a kink rounded off over less is a kink
-            check_fields(self, number, "smoothing", least=1e-6, most=1e6)
-        check_fields(self, number, "step_shrink", least=1e-6, most=1.0, optional=True)
-        check_fields(self, number, "sampling_rate", least=1e-12, most=1.0, optional=True)
+            number("smoothing", self.smoothing, least=1e-6, most=1e6)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse pure budgets, and settings under which not one iteration fits."""

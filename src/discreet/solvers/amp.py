@@ -5,23 +5,14 @@ Optimization", IEEE S&P 2019, Algorithm 1 and section V-A. Perturb the objective
 noise, find a point at which its gradient is at most γ, and add noise that hides the distance from
 there to the minimum.
 
-Differences from the paper:
-
-- the bound γ is fixed in advance and certified; the authors' benchmark doubles it until their
-  optimiser succeeds, which makes it depend on the data;
-- two approximate minima can be 2nγ/Λ apart, not nγ/Λ: ``"published"`` keeps the printed noise and
-  is held to the ε it really has; ``"tight"`` uses the true distance;
-- ``"tight"`` charges the determinants c = k·ln(1 + t/(kΛ)) instead of rβ/Λ, and both parts are
-  composed by the bound on their δ at every ε, with a preparation and with each other.
-
-Proof: docs/proofs/amp.md.
+Proof, and differences from the paper: docs/proofs/amp.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from discreet.accounting import conversions
 from discreet.accounting.objective_perturbation import ridge_for
@@ -30,28 +21,15 @@ from discreet.exact import (
     SMALLEST_BOUND,
     Constants,
     Headroom,
-    Optimizer,
     Perturbation,
-    PerturbedMinimum,
     curvature_of,
 )
 from discreet.objectives import Logistic, Problem
 from discreet.solvers.base import part_of
-from discreet.solvers.objpert import MinimumSolver
-from discreet.validate import check_fields, choice, number
+from discreet.solvers.objpert import MinimumSolver, Share
 
 LARGEST_COST = 0.99
 """ε₁ − ε₃ is kept below 1, as the paper's theorem asks and its section V-A does."""
-
-
-class _Split(NamedTuple):
-    """Algorithm 1, line 1: shares of the objective, of its noise and of the output."""
-
-    epsilon1: float
-    epsilon2: float
-    epsilon3: float
-    delta1: float
-    delta2: float
 
 
 class _ApproximateMinima(MinimumSolver):
@@ -63,39 +41,36 @@ class _ApproximateMinima(MinimumSolver):
     )
     needs_delta: ClassVar[bool] = True
 
-    def _output_condition(self, minimum: PerturbedMinimum) -> str:
-        perturbation = minimum.perturbation
-        curvature = minimum.constants.cost(perturbation.ridge)
-        return (
-            f"of ε, {curvature:.4g} go to curvature; the noise on the output is "
-            f"{perturbation.output_mu:.4g}-GDP and hides the distance to the exact minimum"
-        )
-
-    def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
-        """Divide the (ε, δ) of one model."""
+    def _fractions(self, problem: Problem, epsilon: float) -> tuple[float, float]:
+        """Return f and f₁, the shares of the output and of the noise, for the ε of one model."""
         raise NotImplementedError
 
     def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
-        """Follow lines 2, 3 and 6 of Algorithm 1, for the sum over rows instead of their mean.
+        """Return the perturbation of algorithm 1, for the sum over rows instead of their mean.
 
+        The split of its line 1 is ε₂ = f·ε, δ₂ = f·δ for the output, ε₃ = f₁·ε₁ for the noise.
         ``"tight"``: Λ and the output's noise by the same split, and the least noise for the rest.
         """
         part, loss = part_of(budget, n_models), problem.loss
-        split = self._split(problem, part.epsilon, part.delta)
-        cost, least = split.epsilon1 - split.epsilon3, problem.n_rows * problem.penalty.alpha
+        output_share, noise_share = self._fractions(problem, part.epsilon)
+        keep = (1 - output_share) * (1 - 2.0**-50)  # sums stay below ε and δ
+        epsilon1, delta1 = keep * part.epsilon, keep * part.delta
+        epsilon2, delta2 = output_share * part.epsilon, output_share * part.delta
+        epsilon3 = noise_share * epsilon1
+        cost, least = epsilon1 - epsilon3, problem.n_rows * problem.penalty.alpha
         if self.calibration == "published":
             curvature = 1.0 if type(loss) is Logistic else curvature_of(loss)  # the paper's β = L²
             rank = min(problem.n_parameters, 2 * loss.hessian_rank)
             smoothness = curvature * problem.row_norm_bound**2
             ridge = max(rank * smoothness / cost, least)
             shift = part.relation.rows_changed * problem.lipschitz
-            scale = shift * _gaussian_factor(split.delta1) / split.epsilon3
+            scale = shift * _gaussian_factor(delta1) / epsilon3
             # The printed σ₂ is for nγ/Λ; noise multipliers here are relative to 2nγ/Λ.
-            output = Gaussian(_gaussian_factor(split.delta2) / (2 * split.epsilon2))
+            output = Gaussian(_gaussian_factor(delta2) / (2 * epsilon2))
         else:
             constants = Constants.of(problem)
             ridge = max(ridge_for(cost, rank=constants.rank, trace=constants.trace), least)
-            mu = conversions.mu_from_epsilon(split.epsilon2, split.delta2)
+            mu = conversions.mu_from_epsilon(epsilon2, delta2)
             output = Gaussian(math.nextafter(1 / mu, math.inf))
             scale = Headroom.of(budget, n_models).scale(constants, ridge, output)
         return Perturbation(ridge, scale, False, output, self._gradient_bound(problem))
@@ -110,7 +85,7 @@ class _ApproximateMinima(MinimumSolver):
         return min(published, SMALLEST_BOUND * problem.lipschitz / problem.n_rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AMP(_ApproximateMinima):
     """Releases an approximate minimum of a perturbed objective, with noise that hides its error.
 
@@ -133,40 +108,29 @@ class AMP(_ApproximateMinima):
         released only if a certificate holds there.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    unsafe: bool = False
-    output_fraction: float = 0.01
-    objective_fraction: float = 0.9
-    gradient_bound: float | None = None
-    optimizer: Optimizer | None = None
+    output_fraction: Share = 0.01
+    objective_fraction: Share = 0.9
 
     name: ClassVar[str] = "amp"
     paper: ClassVar[str] = (
         "Iyengar, Near, Song, Thakkar, Thakurta & Wang, IEEE S&P 2019, Algorithm 1"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fractions = ("output_fraction", "objective_fraction")
-        check_fields(self, number, *fractions, least=1e-9, most=1 - 1e-9)
-
-    def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
-        epsilon1 = (1 - self.output_fraction) * epsilon
-        fraction = self.objective_fraction
+    def _fractions(self, problem: Problem, epsilon: float) -> tuple[float, float]:
+        epsilon1, fraction = (1 - self.output_fraction) * epsilon, self.objective_fraction
+        least = 1 - LARGEST_COST / epsilon1
         if self.calibration == "tight":
-            fraction = max(fraction, 1 - LARGEST_COST / epsilon1)
+            fraction = max(fraction, least)
         if not (1 - fraction) * epsilon1 < 1:
             raise ValueError(
                 "The proof needs the part of ε that pays for curvature, (1 - objective_fraction)·"
                 f"(1 - output_fraction)·ε, to be below 1; it is {(1 - fraction) * epsilon1:.4g}. "
-                f"Use objective_fraction >= {1 - LARGEST_COST / epsilon1:.6g}, or "
-                "calibration='tight'."
+                f"Use objective_fraction >= {least:.6g}, or calibration='tight'."
             )
-        return _divide(epsilon, delta, self.output_fraction, fraction)
+        return self.output_fraction, fraction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AMPHF(_ApproximateMinima):
     """Variant of amp without hyper-parameters: the split follows from ε and the dimension.
 
@@ -178,36 +142,20 @@ class AMPHF(_ApproximateMinima):
         Rule of the paper for ε₃; ``"auto"``: high if there are at least as many weights as rows.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    unsafe: bool = False
     dimensions: Literal["auto", "low", "high"] = "auto"
-    gradient_bound: float | None = None
-    optimizer: Optimizer | None = None
 
     name: ClassVar[str] = "amp-hf"
     paper: ClassVar[str] = (
         "Iyengar, Near, Song, Thakkar, Thakurta & Wang, IEEE S&P 2019, section V-A"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, choice, "dimensions", known=("auto", "low", "high"))
-
-    def _split(self, problem: Problem, epsilon: float, delta: float) -> _Split:
+    def _fractions(self, problem: Problem, epsilon: float) -> tuple[float, float]:
         epsilon1 = 0.99 * epsilon
         high = self.dimensions == "high" or (
             self.dimensions == "auto" and problem.n_parameters >= problem.n_rows
         )
         usual = 0.97 if high else min(0.887 + 0.019 / epsilon1**0.373, 0.99)
-        return _divide(epsilon, delta, 0.01, max(usual, 1 - LARGEST_COST / epsilon1))
-
-
-def _divide(epsilon: float, delta: float, output: float, noise: float) -> _Split:
-    """Split by ε₂ = f·ε, δ₂ = f·δ, ε₃ = f₁·ε₁; sums stay below ε and δ."""
-    keep = (1 - output) * (1 - 2.0**-50)
-    epsilon1, epsilon2, epsilon3 = keep * epsilon, output * epsilon, noise * keep * epsilon
-    return _Split(epsilon1, epsilon2, epsilon3, keep * delta, output * delta)
+        return 0.01, max(usual, 1 - LARGEST_COST / epsilon1)
 
 
 def _gaussian_factor(delta: float) -> float:

@@ -10,7 +10,8 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Relation, SelectionMechanism
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
-from discreet.validate import FloatArray
+from discreet.validate import FloatArray, check_declared, integer, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +212,23 @@ class Solver:
     def _solve(self, problem: Problem, curator: Curator, plan: Any, record: Recorder) -> Solution:
         """Run the method as planned: open the curator's budget, ask, and record each iteration."""
         raise NotImplementedError
+
+
+Count = Annotated[int, integer]
+Iterations = Annotated[int, partial(integer, most=10**7)]
+Size = Annotated[float, partial(number, least=1e-6, most=1e6)]
+Length = Annotated[float, partial(number, least=1e-12, most=1e12)]
+"""Settings with bounds: numbers of things and of iterations, clips and factors, steps and norms."""
+
+
+@dataclass(frozen=True)
+class PaperSolver(Solver):
+    """Base of the methods of papers: each has two calibrations, and checks what it declares."""
+
+    calibration: Literal["tight", "published"] = "tight"
+
+    def __post_init__(self) -> None:
+        check_declared(self)
 
 
 def check_row_norm(name: str, problem: Problem) -> None:

@@ -6,16 +6,16 @@ They compute on exact rows, protect nobody, and say so.
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from discreet.core import Budget, Curator, Rows
 from discreet.errors import PrivacyLeakWarning
 from discreet.exact import mean_target, nonprivate_minimum
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
-from discreet.validate import FloatArray, check_fields, integer, number
+from discreet.solvers.base import Iterations, Plan, Recorder, Size, Solution, Solver, TraceEntry
+from discreet.validate import FloatArray, check_declared, number
 
 
 class Baseline(Solver):
@@ -51,7 +51,7 @@ class Baseline(Solver):
         return Solution(weights, record.trace, ())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NonPrivate(Baseline):
     """Finds the minimum of the objective by L-BFGS, without any privacy.
 
@@ -65,18 +65,15 @@ class NonPrivate(Baseline):
         A loss with a kink is rounded off over this width, since L-BFGS needs a gradient.
     """
 
-    _: KW_ONLY
-    tolerance: float = 1e-8
-    max_iterations: int = 2000
-    smoothing: float = 0.01
+    tolerance: Annotated[float, partial(number, least=1e-16, most=1e6)] = 1e-8
+    max_iterations: Iterations = 2000
+    smoothing: Size = 0.01
 
     name: ClassVar[str] = "nonprivate"
     paper: ClassVar[str] = "Liu, Nocedal: On the limited memory BFGS method (1989)"
 
     def __post_init__(self) -> None:
-        check_fields(self, number, "tolerance", least=1e-16, most=1e6)
-        check_fields(self, integer, "max_iterations", most=10**7)
-        check_fields(self, number, "smoothing", least=1e-6, most=1e6)
+        check_declared(self)
 
     def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         loss = problem.loss.smoothed(self.smoothing)

@@ -5,17 +5,13 @@ Talwar, Thakurta & Zhang, "Nearly Optimal Private LASSO", NIPS 2015; Algorithm 5
 weights towards the corner ±C·e_j of the ball that points most against the gradient. Only which
 corner that is is private, so the noise grows with the logarithm of the number of weights.
 
-Differences from the papers: a row whose gradient has an entry beyond the clip is scaled down as a
-whole, not entry by entry, so its gradient keeps its direction; and all rows are used in every step
-(the benchmark's code takes batches of 1,000 rows but scales the noise for all of them).
-
-Proof: docs/proofs/frank_wolfe.md.
+Proof, and differences from the papers: docs/proofs/frank_wolfe.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -23,25 +19,21 @@ import numpy as np
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.accounting.composition import affordable_selection
-from discreet.core import (
-    Budget,
-    Curator,
-    ExponentialMechanism,
-    LaplaceNoisyMax,
-    Relation,
-)
+from discreet.core import Budget, Curator, ExponentialMechanism, LaplaceNoisyMax, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.solvers.base import (
     ChoicePlan,
+    Iterations,
+    PaperSolver,
     Recorder,
+    Size,
     Solution,
-    Solver,
     TraceEntry,
     part_of,
     true_budget,
 )
-from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
+from discreet.validate import FloatArray, integer
 
 MOST_ITERATIONS = 1000
 """The default number of steps does not exceed this, whatever the budget."""
@@ -57,8 +49,8 @@ class CornerStep(TraceEntry):
     epsilon: float
 
 
-@dataclass(frozen=True)
-class FrankWolfe(Solver):
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfe(PaperSolver):
     """Finds sparse weights in an L1 ball, by one private choice of a coordinate per step.
 
     Parameters
@@ -80,12 +72,10 @@ class FrankWolfe(Solver):
         ``"decreasing"``: 2/(t + 2) for t = 0, 1, …, which forgets early corners faster.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
     unsafe: bool = False
-    radius: float = 20.0
-    iterations: int | None = None
-    gradient_clip: float = 1.0
+    radius: Size = 20.0
+    iterations: Iterations | None = None
+    gradient_clip: Size = 1.0
     schedule: Literal["average", "decreasing"] = "average"
 
     name: ClassVar[str] = "frank-wolfe"
@@ -103,12 +93,9 @@ class FrankWolfe(Solver):
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, choice, "schedule", known=("average", "decreasing"))
-        check_fields(self, flag, "unsafe")
-        check_fields(self, number, "radius", "gradient_clip", least=1e-6, most=1e6)
-        least = 2 if self.calibration == "published" else 1
-        check_fields(self, integer, "iterations", least=least, most=10**7, optional=True)
+        super().__post_init__()
+        if self.calibration == "published" and self.iterations is not None:
+            integer("iterations", self.iterations, least=2, most=10**7)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse published constants without δ."""

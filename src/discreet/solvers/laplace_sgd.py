@@ -3,26 +3,33 @@
 Song, Chaudhuri & Sarwate, "Stochastic gradient descent with differentially private updates",
 GlobalSIP 2013. In one pass every row is used once, so the pass costs what one noisy batch costs.
 
-Differences from descriptions of the method: the direction of the noise is uniform on the
-unit sphere (drawn from the ball, it would not have the stated density), every batch has the same
-number of rows, and a row's gradient is clipped instead of assumed to be bounded.
-
-Proof: docs/proofs/laplace_sgd.md.
+Proof, and differences from descriptions of the method: docs/proofs/laplace_sgd.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, L2Norm, Relation
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
-from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
+from discreet.solvers.base import (
+    Count,
+    Length,
+    PaperSolver,
+    Plan,
+    Recorder,
+    Size,
+    Solution,
+    TraceEntry,
+)
+from discreet.validate import FloatArray, integer
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ class _PassesPlan(Plan):
     epsilon: float
 
 
-@dataclass(frozen=True)
-class LaplaceSGD(Solver):
+@dataclass(frozen=True, kw_only=True)
+class LaplaceSGD(PaperSolver):
     """Passes over the rows in batches, with noise of gamma-distributed norm on each gradient.
 
     Parameters
@@ -71,14 +78,12 @@ class LaplaceSGD(Solver):
         Use the mean of the last pass's weights rather than the last ones.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    batch_size: int | None = None
-    passes: int = 1
+    batch_size: Count | None = None
+    passes: Annotated[int, partial(integer, most=10**6)] = 1
     schedule: Literal["sqrt", "strong"] = "sqrt"
-    step_size: float = 3.0
-    gradient_clip: float | None = None
-    radius: float | None = None
+    step_size: Length = 3.0
+    gradient_clip: Size | None = None
+    radius: Size | None = None
     averaging: bool = False
 
     name: ClassVar[str] = "laplace-sgd"
@@ -93,15 +98,6 @@ class LaplaceSGD(Solver):
         "every batch of a pass has the same number of rows",
         "schedule='strong' needs a penalty",
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, choice, "schedule", known=("sqrt", "strong"))
-        check_fields(self, flag, "averaging")
-        check_fields(self, integer, "batch_size", optional=True)
-        check_fields(self, integer, "passes", most=10**6)
-        check_fields(self, number, "step_size", least=1e-12, most=1e12)
-        check_fields(self, number, "gradient_clip", "radius", least=1e-6, most=1e6, optional=True)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse budgets whose parts are too extreme to serve."""
@@ -162,11 +158,12 @@ class LaplaceSGD(Solver):
 
     def _spending(self, budget: Budget, n_models: int) -> tuple[Measure, float]:
         """Return the measure to compose in, and the ε of each pass of each model."""
-        uses = self.passes * n_models
-        choices: list[tuple[float, Measure]] = [(_each("pure", budget.epsilon, uses), "pure")]
+        uses, keep = self.passes * n_models, 1 - 2.0**-40  # costs are rounded up
+        choices: list[tuple[float, Measure]] = [(budget.epsilon / uses * keep, "pure")]
         if self.calibration == "tight" and not budget.pure and uses > 1:
-            choices.append((_each("zcdp", budget.to_zcdp().rho, uses), "zcdp"))
-            choices.append((_each("gdp", budget.to_gdp().mu ** 2, uses), "gdp"))
+            rho, mu = budget.to_zcdp().rho / uses, budget.to_gdp().mu / math.sqrt(uses)
+            choices.append((_inverse(lambda epsilon: L2Norm(epsilon).loss.rho, rho * keep), "zcdp"))
+            choices.append((_inverse(lambda epsilon: L2Norm(epsilon).loss.mu, mu * keep), "gdp"))
         epsilon, measure = max(choices)
         L2Norm(epsilon)  # refuses what is too extreme
         return measure, epsilon
@@ -194,20 +191,12 @@ class LaplaceSGD(Solver):
         return np.minimum(steps, 1 / smoothness if smoothness > 0 else math.inf)
 
 
-def _each(measure: Measure, total: float, uses: int) -> float:
-    """Find the largest ε of which ``uses`` fit into a total, by bisection; costs are rounded up."""
-    share = total / uses * (1 - 2.0**-40)
-    if measure == "pure":
-        return share
-
-    def cost(epsilon: float) -> float:
-        loss = L2Norm(epsilon).loss
-        return loss.rho if measure == "zcdp" else loss.mu**2
-
+def _inverse(cost: Callable[[float], float], most: float) -> float:
+    """Find the largest ε of one pass whose cost is at most ``most``, by bisection."""
     low, high = 1e-9, 1e9
-    if cost(low) > share:
+    if cost(low) > most:
         return 0.0
     for _ in range(100):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if cost(middle) <= share else (low, middle)
+        low, high = (middle, high) if cost(middle) <= most else (low, middle)
     return low

@@ -2,24 +2,17 @@
 
 Chaudhuri, Monteleoni & Sarwate, JMLR 2011 (pure privacy), and Kifer, Smith & Thakurta, "Private
 Convex Empirical Risk Minimization and High-dimensional Regression", COLT 2012 (Gaussian noise).
-
-Differences of ``"tight"`` from the papers:
-
-- the noise comes from the profile of docs/proofs/objective_perturbation.md, which holds for noise
-  that the gradients depend on, instead of tail bounds, and which composes with a preparation and
-  with the other models of a fit;
-- a small part of the budget buys noise that hides the distance of the computed point from the
-  exact minimum, which no computer finds;
-- the penalty follows from the noise: as strong as it takes to keep the weights moderate.
+Proofs, and differences from the papers: docs/proofs/objective_perturbation.md, docs/proofs/amp.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Annotated, ClassVar
 
 from scipy.optimize import brentq
 
@@ -39,8 +32,20 @@ from discreet.exact import (
     curvature_of,
 )
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
-from discreet.validate import check_fields, choice, flag, number
+from discreet.solvers.base import (
+    PaperSolver,
+    Plan,
+    Recorder,
+    Size,
+    Solution,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
+from discreet.validate import number
+
+Share = Annotated[float, partial(number, least=1e-9, most=1 - 1e-9)]
+Scale = Annotated[float, partial(number, least=1e-30, most=1e30)]
 
 LARGEST_SHARE = 0.3
 """The rule for the penalty spends no larger share of the models' ε on curvature."""
@@ -68,13 +73,13 @@ class MinimumPlan(Plan):
     minimum: PerturbedMinimum
 
 
-class MinimumSolver(Solver):
+@dataclass(frozen=True, kw_only=True)
+class MinimumSolver(PaperSolver):
     """Base of the solvers that release a perturbed minimum; they differ in its calibration."""
 
-    calibration: str
-    unsafe: bool
-    gradient_bound: float | None
-    optimizer: Optimizer | None
+    unsafe: bool = False
+    gradient_bound: Scale | None = None
+    optimizer: Annotated[Optimizer, check_optimizer] | None = None
 
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
@@ -87,12 +92,6 @@ class MinimumSolver(Solver):
     takes_outputs: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("profile",)
-
-    def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, flag, "unsafe")
-        check_fields(self, number, "gradient_bound", least=1e-30, most=1e30, optional=True)
-        check_fields(self, check_optimizer, "optimizer", optional=True)
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
@@ -140,10 +139,20 @@ class MinimumSolver(Solver):
         bound = minimum.gradient_bound / problem.n_rows
         ridge, scale = perturbation.ridge, perturbation.scale
         record(Minimum(ridge, scale, bound, minimum.output_scale), weights)
+        facts = perturbation.facts(minimum.constants)
+        hidden = (
+            f"of ε, {facts['curvature_cost']:.4g} go to curvature; the noise on the output is "
+            f"{facts['output_mu']:.4g}-GDP and hides the distance to the exact minimum"
+        )
+        if perturbation.output is None:
+            hidden = (
+                "the released point is the exact minimum: it is as exact as floating point gets, "
+                "and no noise hides what is left"
+            )
         conditions = [
             f"the sum over rows is penalised with λ = {ridge:.6g} and perturbed by noise of scale "
             f"{scale:.6g}; each row's gradient has norm at most {problem.lipschitz:.6g}",
-            self._output_condition(minimum),
+            hidden,
             f"the gradient of the mean at the point found has norm at most {bound:.3g}, certified",
         ]
         if composed:
@@ -153,12 +162,8 @@ class MinimumSolver(Solver):
             ]
         return Solution(weights, record.trace, tuple(conditions))
 
-    def _output_condition(self, minimum: PerturbedMinimum) -> str:
-        """State what hides the distance to the exact minimum."""
-        raise NotImplementedError
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ObjPert(MinimumSolver):
     """Releases the minimum of an objective perturbed by Gaussian noise, or by pure noise for δ = 0.
 
@@ -190,14 +195,9 @@ class ObjPert(MinimumSolver):
         must not print or store what it sees. Only for ``"tight"``.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    unsafe: bool = False
-    noise_reach: float = 15.0
-    ridge: float | None = None
-    output_fraction: float = 1e-3
-    gradient_bound: float | None = None
-    optimizer: Optimizer | None = None
+    noise_reach: Size = 15.0
+    ridge: Scale | None = None
+    output_fraction: Share = 1e-3
 
     name: ClassVar[str] = "objpert"
     paper: ClassVar[str] = (
@@ -207,9 +207,6 @@ class ObjPert(MinimumSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(self, number, "noise_reach", least=1e-6, most=1e6)
-        check_fields(self, number, "output_fraction", least=1e-9, most=1 - 1e-9)
-        check_fields(self, number, "ridge", least=1e-30, most=1e30, optional=True)
         if self.calibration == "published":
             for field in ("gradient_bound", "optimizer"):
                 if getattr(self, field) is not None:
@@ -217,14 +214,6 @@ class ObjPert(MinimumSolver):
                         f"{field} is for calibration='tight': 'published' adds no noise to the "
                         "point found, so it must be the minimum, not any point near it."
                     )
-
-    def _output_condition(self, minimum: PerturbedMinimum) -> str:
-        if self.calibration == "tight":
-            return "noise on the output hides the distance to the exact minimum"
-        return (
-            "the released point is the exact minimum: it is as exact as floating point gets, and "
-            "no noise hides what is left"
-        )
 
     def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
         part = part_of(budget, n_models)

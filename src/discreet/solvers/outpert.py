@@ -10,16 +10,25 @@ The descent and its sensitivity: `discreet.exact.GradientDescent`. Proof: docs/p
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
 from discreet.exact import GradientDescent, check_evaluated, check_step, smoothness_of
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
-from discreet.validate import check_fields, choice, flag, integer, number
+from discreet.solvers.base import (
+    Iterations,
+    Length,
+    PaperSolver,
+    Plan,
+    Recorder,
+    Solution,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
 
 MOST_ITERATIONS = 10_000
 """Cap on the T of the theorems, which grows without bound with ε."""
@@ -43,16 +52,94 @@ class Descent(TraceEntry):
 
 
 @dataclass(frozen=True)
-class _DescentPlan(Plan):
+class DescentPlan(Plan):
     """The descent, its sensitivity, and the paper's where its noise is wanted."""
 
-    descent: GradientDescent
+    descent: Any
     sensitivity: float
     published: float | None
 
 
-@dataclass(frozen=True)
-class OutPert(Solver):
+@dataclass(frozen=True, kw_only=True)
+class DescentSolver(PaperSolver):
+    """Base of the solvers that descend on exact rows and release the end, with noise.
+
+    ``weight_norm`` is D, a public guess of the best weights' norm: else 10, as long weights
+    separate classes, or 1 for regression.
+    """
+
+    unsafe: bool = False
+    weight_norm: Length | None = None
+
+    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
+    needs_smooth_loss: ClassVar[bool] = True
+    needs_convex_loss: ClassVar[bool] = True
+
+    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
+        """Refuse losses whose slopes have no proven error bound, too."""
+        super().check(loss, budget, n_models)
+        check_evaluated(self.name, loss)
+
+    def _held(
+        self, budget: Budget, n_models: int, descent: Any, sensitivity: float, published: float
+    ) -> DescentPlan:
+        """Hold the paper's noise, for its own sensitivity, to its claim, given the true one."""
+        if self.calibration == "tight":
+            return DescentPlan(budget, budget, descent, sensitivity, None)
+        spends = budget
+        if not budget.pure:  # pure noise is never less than the true sensitivity needs
+            multiplier = published * _published_gaussian(budget, n_models)
+            mu = math.sqrt(n_models) * sensitivity / multiplier
+            epsilon = conversions.epsilon_from_mu(mu, budget.delta)
+            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+        return DescentPlan(budget, spends, descent, sensitivity, published)
+
+    @staticmethod
+    def _mechanism(curator: Curator, plan: DescentPlan) -> Gaussian | L2Norm:
+        """Open the curator's budget and return the noise, relative to the true sensitivity."""
+        sensitivity, published = plan.sensitivity, plan.published
+        if plan.budget.pure:
+            epsilon = curator.open("pure")
+            if published is not None:
+                epsilon *= min(1.0, sensitivity / published)
+            return L2Norm(epsilon * (1 - 2.0**-50))
+        total = curator.open("gdp")
+        if published is None:
+            return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))
+        multiplier = published * _published_gaussian(plan.budget, curator.n_models)
+        return Gaussian(multiplier / sensitivity)
+
+    def _noise_to_signal(
+        self, problem: Problem, budget: Budget, lipschitz: float
+    ) -> tuple[float, float]:
+        """Return D and the squared size of the noise that a unit of descent costs, relative to D².
+
+        L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets.
+        """
+        norm = self.weight_norm or (1.0 if problem.loss.task == "regression" else 10.0)
+        size = problem.n_parameters
+        square = size**2 if budget.pure else size * math.log(1 / budget.delta)
+        noise = square * (lipschitz / (problem.n_rows * budget.epsilon * norm)) ** 2
+        return norm, max(noise, 1e-200)  # so that it can be divided by
+
+    def _length(self, problem: Problem, budget: Budget, lipschitz: float) -> float:
+        """Return the sum of step sizes that balances progress and noise for a convex objective.
+
+        Zhang et al. 2017, theorem 3 (T steps of 1/β), with the constant 1 in its Θ(·).
+        """
+        smoothness = smoothness_of(problem)
+        noise = self._noise_to_signal(problem, budget, lipschitz)[1]
+        return (smoothness**2 / noise) ** (1 / 3) / smoothness
+
+
+def _published_gaussian(budget: Budget, n_models: int) -> float:
+    """Return the papers' σ/Δ = √(2 ln(2/δ))/ε, for one of several models."""
+    share = part_of(budget, n_models)
+    return math.sqrt(2 * math.log(2 / share.delta)) / share.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutPert(DescentSolver):
     """Descends on all exact rows and releases the last point, with noise.
 
     Parameters
@@ -73,12 +160,8 @@ class OutPert(Solver):
         D: public guess of the best weights' norm, for choosing T; 10 or (regression) 1 by default.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    unsafe: bool = False
-    iterations: int | None = None
-    step_size: float | None = None
-    weight_norm: float | None = None
+    iterations: Iterations | None = None
+    step_size: Length | None = None
 
     name: ClassVar[str] = "outpert"
     paper: ClassVar[str] = (
@@ -91,40 +174,22 @@ class OutPert(Solver):
         "the loss is one of logistic, huber-hinge and huber",
     )
     takes_weights: ClassVar[bool] = True
-    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
-    needs_smooth_loss: ClassVar[bool] = True
-    needs_convex_loss: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, flag, "unsafe")
-        check_fields(self, integer, "iterations", most=10**7, optional=True)
-        sizes = ("step_size", "weight_norm")
-        check_fields(self, number, *sizes, least=1e-12, most=1e12, optional=True)
-
-    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
-        """Refuse losses whose slopes have no proven error bound, too."""
-        super().check(loss, budget, n_models)
-        check_evaluated(self.name, loss)
-
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _DescentPlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
         """Choose T and η; refuse steps that are too long and published noise that is too small."""
         iterations, step = self._theorems(problem, part_of(budget, n_models))
         descent = GradientDescent(problem, self.iterations or iterations, self.step_size or step)
+        if self.calibration == "published":
+            check_step(descent.step, (1 + ROUNDED) / descent.smoothness)
         sensitivity = descent.sensitivity(budget.relation)
-        if self.calibration == "tight":
-            return _DescentPlan(budget, budget, descent, sensitivity, None)
-        check_step(descent.step, (1 + ROUNDED) / descent.smoothness)
-        published = _published_sensitivity(descent)
-        spends = published_budget(self.name, budget, n_models, sensitivity, published, self.unsafe)
-        return _DescentPlan(budget, spends, descent, sensitivity, published)
+        return self._held(budget, n_models, descent, sensitivity, _published_sensitivity(descent))
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _DescentPlan, record: Recorder
+        self, problem: Problem, curator: Curator, plan: DescentPlan, record: Recorder
     ) -> Solution:
         descent, sensitivity = plan.descent, plan.sensitivity
-        mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)
+        mechanism = self._mechanism(curator, plan)
         weights = curator.release(
             descent.run,
             size=problem.n_parameters,
@@ -148,7 +213,7 @@ class OutPert(Solver):
     def _theorems(self, problem: Problem, budget: Budget) -> tuple[int, float]:
         """Choose T and η by theorem 2 or 3, the one with the smaller error; Θ(·) has constant 1."""
         smoothness = smoothness_of(problem)
-        norm, noise = _noise_to_signal(problem, budget, self.weight_norm, problem.lipschitz)
+        norm, noise = self._noise_to_signal(problem, budget, problem.lipschitz)
         alpha = problem.penalty.alpha
         gain = alpha**2 / noise
         error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
@@ -157,8 +222,7 @@ class OutPert(Solver):
             iterations, step = rate * math.log(gain), 1 / (alpha + smoothness)
         else:
             step = 1 / smoothness
-            length = descent_length(problem, budget, self.weight_norm, problem.lipschitz)
-            iterations = length / step
+            iterations = self._length(problem, budget, problem.lipschitz) / step
         return max(1, min(math.ceil(iterations), MOST_ITERATIONS)), step
 
 
@@ -171,67 +235,3 @@ def _published_sensitivity(descent: GradientDescent) -> float:
         return convex
     strongly = 5 * problem.lipschitz * (alpha + beta) / (problem.n_rows * alpha * beta)
     return min(convex, strongly)
-
-
-def _noise_to_signal(
-    problem: Problem, budget: Budget, weight_norm: float | None, lipschitz: float
-) -> tuple[float, float]:
-    """Return D and the squared size of the noise that a unit of descent costs, relative to D².
-
-    L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets. D is the caller's guess;
-    else 10, as long weights separate classes, or 1 for regression.
-    """
-    norm = weight_norm or (1.0 if problem.loss.task == "regression" else 10.0)
-    size = problem.n_parameters
-    square = size**2 if budget.pure else size * math.log(1 / budget.delta)
-    noise = square * (lipschitz / (problem.n_rows * budget.epsilon * norm)) ** 2
-    return norm, max(noise, 1e-200)  # so that it can be divided by
-
-
-def descent_length(
-    problem: Problem, budget: Budget, weight_norm: float | None, lipschitz: float
-) -> float:
-    """Return the sum of step sizes that balances progress and noise for a convex objective.
-
-    Zhang et al. 2017, theorem 3 (T steps of 1/β), with the constant 1 in its Θ(·): a function of
-    public numbers and of a guess D of the best weights' norm.
-    """
-    smoothness = smoothness_of(problem)
-    _, noise = _noise_to_signal(problem, budget, weight_norm, lipschitz)
-    return (smoothness**2 / noise) ** (1 / 3) / smoothness
-
-
-def _published_gaussian(budget: Budget, n_models: int) -> float:
-    """Return the papers' σ/Δ = √(2 ln(2/δ))/ε, for one of several models."""
-    share = part_of(budget, n_models)
-    return math.sqrt(2 * math.log(2 / share.delta)) / share.epsilon
-
-
-def published_budget(
-    name: str, budget: Budget, n_models: int, sensitivity: float, published: float, unsafe: bool
-) -> Budget:
-    """Hold the papers' noise for a published sensitivity to its claim, given the true one."""
-    if budget.pure:
-        return budget  # `mechanism_for` never has less noise than the true sensitivity needs
-    mu = math.sqrt(n_models) * sensitivity / (published * _published_gaussian(budget, n_models))
-    epsilon = conversions.epsilon_from_mu(mu, budget.delta)
-    return true_budget(name, budget, epsilon, unsafe)
-
-
-def mechanism_for(
-    curator: Curator, budget: Budget, sensitivity: float, published: float | None
-) -> Gaussian | L2Norm:
-    """Open the curator's budget and return the noise, relative to the true sensitivity.
-
-    ``published`` is the paper's sensitivity where its noise is wanted, and None for exactly as
-    much noise as the budget needs. ``budget`` is the one that was asked for.
-    """
-    if budget.pure:
-        epsilon = curator.open("pure")
-        if published is not None:
-            epsilon *= min(1.0, sensitivity / published)
-        return L2Norm(epsilon * (1 - 2.0**-50))
-    total = curator.open("gdp")
-    if published is not None:
-        return Gaussian(published * _published_gaussian(budget, curator.n_models) / sensitivity)
-    return Gaussian(1 / math.sqrt(total) * (1 + 2.0**-50))

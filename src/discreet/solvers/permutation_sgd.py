@@ -11,28 +11,27 @@ docs/proofs/permutation_sgd.md.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Relation
-from discreet.exact import PermutationPasses, check_evaluated, smoothness_of
+from discreet.exact import PermutationPasses, smoothness_of
 from discreet.exact.descents import MOST_UPDATES
-from discreet.objectives import Loss, Problem
+from discreet.objectives import Problem
 from discreet.solvers.base import (
-    Plan,
+    Count,
+    Length,
     Recorder,
     Solution,
-    Solver,
     TraceEntry,
     check_row_norm,
     part_of,
 )
-from discreet.solvers.outpert import descent_length, mechanism_for, published_budget
-from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
+from discreet.solvers.outpert import DescentPlan, DescentSolver
+from discreet.validate import FloatArray, integer, number
 
 
 @dataclass(frozen=True)
@@ -50,16 +49,8 @@ class Passes(TraceEntry):
     noise_scale: float
 
 
-@dataclass(frozen=True)
-class _PassesPlan(Plan):
-    """The passes, and the paper's sensitivity where its noise is wanted."""
-
-    passes: PermutationPasses
-    published: float | None
-
-
-@dataclass(frozen=True)
-class PermutationSGD(Solver):
+@dataclass(frozen=True, kw_only=True)
+class PermutationSGD(DescentSolver):
     """Passes over the exact rows in one random order and releases the last weights, with noise.
 
     Parameters
@@ -93,18 +84,14 @@ class PermutationSGD(Solver):
         Public guess of the best weights' norm, for choosing η; 10 or (regression) 1 by default.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    unsafe: bool = False
     mode: Literal["convex", "strongly-convex"] = "convex"
     schedule: Literal["constant", "decreasing", "sqrt"] = "constant"
-    step_size: float | None = None
-    exponent: float = 0.5
-    passes: int = 10
-    batch_size: int | None = None
-    radius: float | None = None
-    gradient_clip: float | None = None
-    weight_norm: float | None = None
+    step_size: Length | None = None
+    exponent: Annotated[float, partial(number, least=0.0, most=0.999999)] = 0.5
+    passes: Annotated[int, partial(integer, most=10**6)] = 10
+    batch_size: Count | None = None
+    radius: Length | None = None
+    gradient_clip: Length | None = None
 
     name: ClassVar[str] = "permutation-sgd"
     paper: ClassVar[str] = (
@@ -120,20 +107,9 @@ class PermutationSGD(Solver):
         "the loss is one of logistic, huber-hinge, huber and squared",
     )
     takes_blocks: ClassVar[bool] = False
-    composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
-    needs_smooth_loss: ClassVar[bool] = True
-    needs_convex_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, flag, "unsafe")
-        check_fields(self, choice, "mode", known=("convex", "strongly-convex"))
-        check_fields(self, choice, "schedule", known=("constant", "decreasing", "sqrt"))
-        check_fields(self, integer, "passes", most=10**6)
-        check_fields(self, integer, "batch_size", optional=True)
-        sizes = ("step_size", "radius", "gradient_clip", "weight_norm")
-        check_fields(self, number, *sizes, least=1e-12, most=1e12, optional=True)
-        check_fields(self, number, "exponent", least=0.0, most=0.999999)
+        super().__post_init__()
         strong = self.mode == "strongly-convex"
         if self.step_size is not None and (strong or self.schedule != "constant"):
             raise ValueError("step_size is for mode='convex' with schedule='constant' only.")
@@ -142,12 +118,7 @@ class PermutationSGD(Solver):
         if self.radius is not None and not strong:
             raise ValueError("radius is for mode='strongly-convex' only.")
 
-    def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
-        """Refuse losses whose slopes have no proven error bound, too."""
-        super().check(loss, budget, n_models)
-        check_evaluated(self.name, loss)
-
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _PassesPlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
         """Choose the steps; refuse what the proof does not cover and published noise too small."""
         lipschitz = min(problem.lipschitz, self.gradient_clip or math.inf)
         check_row_norm(self.name, problem)
@@ -174,23 +145,19 @@ class PermutationSGD(Solver):
             radius = self.radius or lipschitz / alpha
         step = self.step_size
         if step is None:  # balances progress and noise
-            length = descent_length(problem, part_of(budget, n_models), self.weight_norm, lipschitz)
+            length = self._length(problem, part_of(budget, n_models), lipschitz)
             step = min(length / (self.passes * batches), 1 / smoothness_of(problem))
             step = min(max(step, 1e-12), 1e12)
         steps = self._steps(problem, batches, step)
         passes = PermutationPasses(problem, batch, steps, lipschitz, radius)
-        if self.calibration == "tight":
-            return _PassesPlan(budget, budget, passes, None)
-        published, true = self._published_sensitivity(passes), passes.sensitivity
-        spends = published_budget(self.name, budget, n_models, true, published, self.unsafe)
-        return _PassesPlan(budget, spends, passes, published)
+        published = self._published_sensitivity(passes)
+        return self._held(budget, n_models, passes, passes.sensitivity, published)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
+        self, problem: Problem, curator: Curator, plan: DescentPlan, record: Recorder
     ) -> Solution:
-        passes, steps = plan.passes, plan.passes.steps.ravel()
-        sensitivity = passes.sensitivity
-        mechanism = mechanism_for(curator, plan.budget, sensitivity, plan.published)
+        passes, steps, sensitivity = plan.descent, plan.descent.steps.ravel(), plan.sensitivity
+        mechanism = self._mechanism(curator, plan)
         weights = curator.release(
             partial(passes.run, order=curator.permutation()),
             size=problem.n_parameters,

@@ -3,19 +3,17 @@
 Zhang, Xiao, Yang, Zhang & Winslett, "PrivGene: Differentially Private Model Fitting Using Genetic
 Algorithms", SIGMOD 2013, as compared by Lee & Kifer 2018. Children of the last winners are made in
 public: by crossover (each weight from one of two winners) and mutation (one weight moves by a
-shrinking amount). The rows only decide which child wins.
+shrinking amount). The rows only decide which child wins. A row's change of loss from the last
+winner is clipped to a bound that shrinks with the mutations, so late choices get less noise.
 
-As in the paper's enhanced exponential mechanism, what counts is how far two candidates can differ
-on one row. Here that is enforced: a row's change of loss from the last winner is clipped to a bound
-that shrinks with the mutations, so late choices between near candidates get less noise.
-
-Proof: docs/proofs/privgene.md.
+Proof, and differences from the paper: docs/proofs/privgene.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -23,8 +21,10 @@ from discreet.accounting.budget import Measure
 from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
 from discreet.objectives import Problem
-from discreet.solvers.base import ChoicePlan, Recorder, Solution, Solver, TraceEntry
-from discreet.validate import FloatArray, check_fields, choice, integer, number
+from discreet.solvers.base import ChoicePlan, PaperSolver, Recorder, Solution, TraceEntry
+from discreet.validate import FloatArray, integer, number
+
+_Factor = Annotated[float, partial(number, least=1e-9, most=1e6)]
 
 FEWEST, MOST = 20, 100
 """Bounds on the default number of generations."""
@@ -43,8 +43,8 @@ class Generation(TraceEntry):
     epsilon: float
 
 
-@dataclass(frozen=True)
-class PrivGene(Solver):
+@dataclass(frozen=True, kw_only=True)
+class PrivGene(PaperSolver):
     """Breeds candidates by a genetic algorithm in which a private choice selects the winner.
 
     Parameters
@@ -69,16 +69,14 @@ class PrivGene(Solver):
         does not seed the noise of choices.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
-    generations: int | None = None
-    growth: float = 1.25e-3
-    population: int = 100
-    winners: int = 2
-    mutation: float = 1.0
-    last_mutation: float = 0.1
-    objective_clip: float = 1.0
-    seed: int | None = None
+    generations: Annotated[int, partial(integer, most=10**6)] | None = None
+    growth: _Factor = 1.25e-3
+    population: Annotated[int, partial(integer, least=2, most=10**5)] = 100
+    winners: Annotated[int, partial(integer, most=10**3)] = 2
+    mutation: _Factor = 1.0
+    last_mutation: _Factor = 0.1
+    objective_clip: _Factor = 1.0
+    seed: Annotated[int, partial(integer, least=0, most=2**64 - 1)] | None = None
 
     name: ClassVar[str] = "privgene"
     paper: ClassVar[str] = (
@@ -94,13 +92,7 @@ class PrivGene(Solver):
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, integer, "population", least=2, most=10**5)
-        check_fields(self, integer, "winners", most=10**3)
-        check_fields(self, integer, "generations", most=10**6, optional=True)
-        check_fields(self, integer, "seed", least=0, most=2**64 - 1, optional=True)
-        sizes = ("growth", "mutation", "last_mutation", "objective_clip")
-        check_fields(self, number, *sizes, least=1e-9, most=1e6)
+        super().__post_init__()
         if self.last_mutation > self.mutation:
             raise ValueError(
                 f"last_mutation must be at most mutation={self.mutation!r}; got "

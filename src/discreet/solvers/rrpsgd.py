@@ -4,17 +4,15 @@ Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2
 At a round drawn with probability ∝ 2η − βη², the expected squared gradient norm of a smooth
 objective is small (Ghadimi & Lan 2013), convex or not.
 
-Differences from the paper: the paper plans n² rounds, here their number is a setting and
-the noise is calibrated for it; rows' gradients are clipped instead of assumed to be bounded.
-
-Proof: docs/proofs/rrpsgd.md.
+Proof, and differences from the paper: docs/proofs/rrpsgd.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -23,8 +21,19 @@ from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.exact import smoothness_of
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, part_of, true_budget
-from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
+from discreet.solvers.base import (
+    Length,
+    PaperSolver,
+    Plan,
+    Recorder,
+    Solution,
+    TraceEntry,
+    part_of,
+    true_budget,
+)
+from discreet.validate import FloatArray, integer, number
+
+_Bound = Annotated[float, partial(number, least=1e-9, most=1e9)]
 
 MOST_ROUNDS = 200_000
 """Rounds planned by default at most."""
@@ -47,13 +56,15 @@ class Rounds(TraceEntry):
 
 @dataclass(frozen=True)
 class _RoundPlan(Plan):
-    """The noise of one round."""
+    """The noise of one round, the bound on a row's gradient, and the step of each round."""
 
     mechanism: SampledGaussian
+    clip: float
+    steps: FloatArray
 
 
-@dataclass(frozen=True)
-class RRPSGD(Solver):
+@dataclass(frozen=True, kw_only=True)
+class RRPSGD(PaperSolver):
     """Takes noisy steps on single random rows and stops at a random round.
 
     Parameters
@@ -79,14 +90,12 @@ class RRPSGD(Solver):
         L, the bound on a row's gradient norm. By default what the loss and ``data_norm`` imply.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
     unsafe: bool = False
-    max_rounds: int | None = None
-    step_size: float | None = None
+    max_rounds: Annotated[int, partial(integer, most=10**8)] | None = None
+    step_size: Length | None = None
     schedule: Literal["constant", "sqrt"] = "constant"
-    distance: float | None = None
-    gradient_clip: float | None = None
+    distance: _Bound | None = None
+    gradient_clip: _Bound | None = None
 
     name: ClassVar[str] = "rrpsgd"
     paper: ClassVar[str] = (
@@ -103,14 +112,6 @@ class RRPSGD(Solver):
     needs_delta: ClassVar[bool] = True
     needs_smooth_loss: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, flag, "unsafe")
-        check_fields(self, choice, "schedule", known=("constant", "sqrt"))
-        check_fields(self, integer, "max_rounds", most=10**8, optional=True)
-        check_fields(self, number, "step_size", least=1e-12, most=1e12, optional=True)
-        check_fields(self, number, "distance", "gradient_clip", least=1e-9, most=1e9, optional=True)
-
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _RoundPlan:
         """Refuse steps that are too long, and published noise that breaks its promise."""
         if self.calibration == "published" and part_of(budget, n_models).epsilon > 1:
@@ -123,7 +124,7 @@ class RRPSGD(Solver):
                 f"solver={self.name!r} needs the smoothness of the objective. Pass data_norm, for "
                 "example data_norm=1.0: longer rows are scaled down to it."
             )
-        clip = self._clip(problem)
+        clip = min(problem.lipschitz, self.gradient_clip or math.inf)
         if not 1e-9 <= clip <= 1e9:
             raise ValueError(
                 f"a bound on the norm of a row's gradient between 1e-9 and 1e9 is needed; it is "
@@ -134,19 +135,28 @@ class RRPSGD(Solver):
             raise ValueError(
                 f"step_size must be below 2/β = {2 / smoothness:g}; got {self.step_size:g}."
             )
-        mechanism, spends = self._mechanism(problem, budget, n_models), budget
+        affordable = max(200, MOST_NUMBERS // problem.n_parameters)
+        rounds = self.max_rounds or min(problem.n_rows**2, MOST_ROUNDS, affordable)
+        rate, uses, spends = 1 / problem.n_rows, rounds * n_models, budget
         if self.calibration == "published":
-            epsilon = mechanism.epsilon(self._rounds(problem) * n_models, budget.delta)
+            share = part_of(budget, n_models)
+            logs = math.log(3 * problem.n_rows / share.delta) * math.log(2 / share.delta)
+            multiplier = 2 * math.sqrt(logs) / share.epsilon
+        else:
+            multiplier = noise_multiplier_for(budget, rate, uses, sampling="one_row")
+        mechanism = SampledGaussian(multiplier, rate, budget.relation, sampling="one_row")
+        if self.calibration == "published":
+            epsilon = mechanism.epsilon(uses, budget.delta)
             spends = true_budget(self.name, budget, epsilon, self.unsafe)
-        return _RoundPlan(budget, spends, mechanism)
+        steps = self._steps(problem, rounds, clip, multiplier)
+        return _RoundPlan(budget, spends, mechanism, clip, steps)
 
     def _solve(
         self, problem: Problem, curator: Curator, plan: _RoundPlan, record: Recorder
     ) -> Solution:
         """Draw a round and run up to it."""
-        mechanism, planned, clip = plan.mechanism, self._rounds(problem), self._clip(problem)
-        curator.open_plan(mechanism, planned)
-        steps = self._steps(problem, mechanism)
+        mechanism, clip, steps = plan.mechanism, plan.clip, plan.steps
+        curator.open_plan(mechanism, steps.size)
         stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))
         weights: FloatArray = np.zeros(problem.n_parameters)
         for part in np.array_split(steps[:stop], min(ENTRIES, stop)):
@@ -164,38 +174,16 @@ class RRPSGD(Solver):
         conditions = (
             f"each row's gradient is clipped to norm {clip:g}",
             f"every round uses one row, drawn uniformly from bits that nobody knows; the noise is "
-            f"calibrated for all {planned} rounds that could have been run",
+            f"calibrated for all {steps.size} rounds that could have been run",
             "the round to stop at was drawn without looking at the rows",
         )
         return Solution(weights, record.trace, conditions)
 
-    def _rounds(self, problem: Problem) -> int:
-        if self.max_rounds is not None:
-            return self.max_rounds
-        affordable = max(200, MOST_NUMBERS // problem.n_parameters)
-        return min(problem.n_rows**2, MOST_ROUNDS, affordable)
-
-    def _clip(self, problem: Problem) -> float:
-        return min(problem.lipschitz, self.gradient_clip or math.inf)
-
-    def _mechanism(self, problem: Problem, budget: Budget, n_models: int) -> SampledGaussian:
-        """Return the noise of one round, in units of the clip."""
-        rate = 1 / problem.n_rows
-        if self.calibration == "published":
-            share = part_of(budget, n_models)
-            logs = math.log(3 * problem.n_rows / share.delta) * math.log(2 / share.delta)
-            multiplier = 2 * math.sqrt(logs) / share.epsilon
-        else:
-            uses = self._rounds(problem) * n_models
-            multiplier = noise_multiplier_for(budget, rate, uses, sampling="one_row")
-        return SampledGaussian(multiplier, rate, budget.relation, sampling="one_row")
-
-    def _steps(self, problem: Problem, mechanism: SampledGaussian) -> FloatArray:
+    def _steps(self, problem: Problem, rounds: int, clip: float, multiplier: float) -> FloatArray:
         """Return the step size of each round that could be run."""
-        rounds, smoothness, step = self._rounds(problem), smoothness_of(problem), self.step_size
+        smoothness, step = smoothness_of(problem), self.step_size
         if step is None:
-            variance = 4 + problem.n_parameters * mechanism.noise_multiplier**2
-            deviation = self._clip(problem) * math.sqrt(variance)
+            deviation = clip * math.sqrt(4 + problem.n_parameters * multiplier**2)
             distance = self.distance or 1.0
             if self.distance is None and problem.loss.task == "classification":
                 # D_F = √(2(F(0) − min F)/β) is at most √(2φ(0)/β), as losses are not negative

@@ -2,27 +2,15 @@
 
 In each of T iterations every row is in the batch independently with probability q = batch_size/n,
 gradients of its rows are clipped and summed, and Gaussian noise is added. Three papers prescribe
-the noise differently (``published``); with ``calibration="tight"`` they are one method:
+the noise differently (``published``); with ``calibration="tight"`` they are one method.
 
-- ``"iyengar"``: Iyengar et al., IEEE S&P 2019, Algorithm 2: noise of variance
-  16 L² T ln(1/δ) / (n² ε²) on the mean gradient of a batch. That this is (ε, δ)-DP holds for some T
-  and batch sizes only, so the true ε is computed and a false claim refused. The paper samples with
-  replacement; here batches are Poisson samples, which the analysis behind the constant assumes.
-- ``"abadi"``: Abadi et al., CCS 2016: noise calibrated by Rényi divergences of Poisson-sampled
-  Gaussian steps (the moments accountant), at real orders chosen from the target, because a fixed
-  list of small orders fails for small ε.
-- ``"bassily"``: Bassily, Smith & Thakurta, FOCS 2014: each step is an (ε', δ')-DP Gaussian release
-  on a sample, which sampling makes (2qε', qδ')-DP, and advanced composition adds up T of them. With
-  ε' = ε/(2√(2T ln(2/δ)))/(2q) and δ' = δ/(2T). Both the amplification and the classical Gaussian
-  noise √(2 ln(1.25/δ'))/ε' need ε' < 1. Batches have √n rows by default.
-
-Proof: docs/proofs/sgd.md.
+Proof, and the constants of the papers: docs/proofs/sgd.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -31,9 +19,19 @@ from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_fo
 from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, part_of, true_budget
+from discreet.solvers.base import (
+    Count,
+    Iterations,
+    PaperSolver,
+    Plan,
+    Recorder,
+    Size,
+    Solution,
+    part_of,
+    true_budget,
+)
 from discreet.solvers.gd import GradientStep
-from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
+from discreet.validate import FloatArray
 
 LONGEST = {"classification": 4.0, "regression": 1.0}
 """Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
@@ -55,8 +53,8 @@ class BatchPlan(Plan):
     mechanism: SampledGaussian
 
 
-@dataclass(frozen=True)
-class SGD(Solver):
+@dataclass(frozen=True, kw_only=True)
+class SGD(PaperSolver):
     """Gradient descent on noisy batches of secretly sampled rows.
 
     Parameters
@@ -83,17 +81,15 @@ class SGD(Solver):
         Project the weights on the ball of this radius after each step.
     """
 
-    calibration: Literal["tight", "published"] = "tight"
-    _: KW_ONLY
     published: Literal["iyengar", "abadi", "bassily"] = "iyengar"
     unsafe: bool = False
-    batch_size: int | None = None
-    iterations: int | None = None
-    step_size: float | None = None
+    batch_size: Count | None = None
+    iterations: Iterations | None = None
+    step_size: Size | None = None
     schedule: Literal["constant", "sqrt", "strong"] = "constant"
-    gradient_clip: float = 1.0
+    gradient_clip: Size = 1.0
     averaging: bool = True
-    radius: float | None = None
+    radius: Size | None = None
 
     name: ClassVar[str] = "sgd"
     paper: ClassVar[str] = (
@@ -113,16 +109,6 @@ class SGD(Solver):
     needs_delta: ClassVar[bool] = True
     takes_units: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, choice, "calibration", known=("tight", "published"))
-        check_fields(self, choice, "published", known=("iyengar", "abadi", "bassily"))
-        check_fields(self, choice, "schedule", known=("constant", "sqrt", "strong"))
-        check_fields(self, flag, "unsafe", "averaging")
-        check_fields(self, integer, "batch_size", optional=True)
-        check_fields(self, integer, "iterations", most=10**7, optional=True)
-        check_fields(self, number, "gradient_clip", least=1e-6, most=1e6)
-        check_fields(self, number, "step_size", "radius", least=1e-6, most=1e6, optional=True)
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> BatchPlan:
         """Choose batch size, iterations, step and noise; hold published noise to its claim."""

@@ -23,7 +23,6 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, PrivacyLoss
 from discreet.core.bits import Bits
 from discreet.core.quantiles import precise_context
-from discreet.validate import FloatArray
 
 _FEWEST, _MOST = 1.05, 1000.0
 """Range of the expected number of runs."""
@@ -240,45 +239,11 @@ def largest_rho(law: Law, budget: Budget) -> float:
 
 
 def recomputed_epsilon(mechanism: BestOfMany, delta: float) -> float:
-    """Recompute the ε of a selection at this δ on dense grids of orders.
+    """Recompute the ε of a selection at this δ with dp-accounting, on a grid of Rényi orders.
 
-    Shares no code with the calibration: each bound is written out, and the best of many orders is
-    taken where the calibration solves for the optimum. The result is therefore never below the
-    optimum, and slightly above the calibrated ε.
+    The best of the grid is slightly above the optimum, which the calibration solves for.
     """
-    rho, mean = mechanism.rho, mechanism.expected_runs
-    orders = 1 + np.geomspace(1e-3, 1e7, 6000)
-    extra: FloatArray | float
-    if math.isinf(mechanism.shape):
-        extra = mean * _deltas(rho, np.log1p(1 / (orders - 1)))
-    else:
-        eta, gamma = mechanism.shape, _gamma(mechanism.shape, mean)
-        extra = (1 + eta) * np.min((1 - 1 / orders) * orders * rho - np.log(gamma) / orders)
-        extra = min(float(extra), (1 + eta) * math.log(1 / gamma))  # the order 1
-    renyi = orders * rho + extra + math.log(mean) / (orders - 1)
-    epsilons = renyi + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
-    return max(0.0, float(epsilons.min()))
+    from dp_accounting.rdp import RdpAccountant
 
-
-def _deltas(rho: float, epsilons: FloatArray) -> FloatArray:
-    """Return δ of ρ-zCDP at each ε: the least e^((a−1)(aρ−ε))·(1−1/a)^a/(a−1) over orders a."""
-    a = 1 + np.geomspace(1e-4, 1e7, 4000)
-    fixed = (a - 1) * a * rho + a * np.log1p(-1 / a) - np.log(a - 1)
-    logs = np.array([np.min(fixed - (a - 1) * epsilon) for epsilon in epsilons])
-    deltas: FloatArray = np.exp(np.minimum(logs, 0.0))
-    return deltas
-
-
-def _gamma(shape: float, mean: float) -> float:
-    """Return γ of the truncated negative binomial distribution of this mean, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(200):
-        gamma = (low + high) / 2
-        if shape == 0:
-            found = (1 / gamma - 1) / math.log(1 / gamma)
-        else:
-            found = shape * (1 - gamma) / (gamma * (1 - gamma**shape))
-        low, high = (gamma, high) if found > mean else (low, gamma)
-        if high - low < 1e-15:
-            break
-    return (low + high) / 2
+    accountant = RdpAccountant(orders=1 + np.geomspace(1e-2, 1e6, 400))
+    return float(accountant.compose(mechanism.event()).get_epsilon(delta))

@@ -13,9 +13,9 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from discreet.accounting.recompute import TOLERANCE
 from discreet_bench.experiment import Experiment
 from discreet_bench.lines import honest, kind_of, named, order_of, title_of
+from discreet_bench.promise import TOLERANCE
 from discreet_bench.report.charts import charts
 from discreet_bench.runs import COSTS, MEASURES, RELATIONS, SHARES, title_of_column
 from discreet_bench.statistics import PROBLEM, final, leaderboard, method_of

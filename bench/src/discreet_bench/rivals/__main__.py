@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from discreet import LogisticRegression
-from discreet.accounting.recompute import check
 from discreet_bench.auto import Split
+from discreet_bench.promise import check
 from discreet_bench.records import (
     append,
     mean_and_deviation,

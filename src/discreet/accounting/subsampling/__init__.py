@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
+from scipy.optimize import brentq
+
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, PrivacyLoss, Relation
 from discreet.accounting.subsampling.compose import compose, estimate
@@ -34,10 +36,8 @@ SMALLEST_COMPOSED = 0.04
 """Pairs with a smaller σ are accounted without sampling, which hardly matters there."""
 SMALLEST_RATE = 1e-12
 _DELTA: dict[str, Any] = {"least": 1e-100, "below": 1.0}
-SMALLEST_DELTA = 1e-40
-"""δ is not looked for below this."""
-AIM = 3e-4
-"""Relative distance below the goal that the search aims at; it stops within three times that."""
+PRECISION = 5e-4
+"""Relative precision of a noise multiplier that is searched for."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class SampledGaussian:
 
     Privacy
     -------
-    `epsilon` and `delta` bound any number of adaptive uses, each on a fresh sample that nobody can
-    predict. `loss` is the cost of one use without the gain of sampling: rows_changed /
+    `epsilon` bounds any number of adaptive uses, each on a fresh sample that nobody can predict.
+    `loss` is the cost of one use without the gain of sampling: rows_changed /
     noise_multiplier is the μ of Gaussian DP. Proof: docs/proofs/subsampling.md.
     """
 
@@ -104,12 +104,6 @@ class SampledGaussian:
         sigma, relation = self.noise_multiplier, self.relation
         return _epsilon(sigma, self.rate, relation, self.sampling, count, delta, method)
 
-    def delta(self, count: int, epsilon: float) -> float:
-        """Bound the δ of ``count`` uses at ``epsilon``."""
-        count, epsilon = integer("count", count), number("epsilon", epsilon, least=0.0)
-        sigma, relation = self.noise_multiplier, self.relation
-        return _delta(sigma, self.rate, relation, self.sampling, count, epsilon)
-
 
 @lru_cache(maxsize=1024)
 def noise_multiplier_for(
@@ -151,23 +145,40 @@ def noise_multiplier_for(
         pair = pairs_of(math.exp(log_sigma), rate, relation, sampling)[0]
         return estimate(pair, count, delta, points=512).epsilon
 
-    def nearly(log_sigma: float) -> float:
-        return _pair_epsilon(math.exp(log_sigma), rate, relation, sampling, 0, count, delta)
-
     if method == "rdp":
         high += 1.0  # its conversion wastes some
         while spent(high) > goal:
             high += 1.0
-    smallest = math.log(SMALLEST_COMPOSED)
-    guess = high
+    smallest, top = math.log(SMALLEST_COMPOSED), high
     if rate < 1 and high > smallest:
-        guess = _bisect(guessed, goal, smallest, high)
-        slope = math.log(max(1e-9, guessed(guess)) / max(1e-9, guessed(guess - 0.05))) / 0.05
-        if method == "tight":
-            guess = _least(nearly, goal, guess, smallest, high, min(-0.5, max(-20.0, slope)))
-    if guess <= smallest + 0.01 or method == "rdp" or spent(guess) > goal:
-        guess = _least(spent, goal, guess, low, high)
-    return math.exp(guess)
+        top = _crossing(guessed, goal, smallest, high, 0.02)
+    # Composition is slow: look near the estimate first.
+    bottom, reach = top, 0.1
+    while top < high and spent(top) > goal:
+        bottom, top, reach = top, min(high, top + reach), 4 * reach
+    while bottom > low and spent(bottom) <= goal:
+        top, bottom, reach = bottom, max(low, bottom - reach), 4 * reach
+    return math.exp(_crossing(spent, goal, bottom, top, PRECISION))
+
+
+def _crossing(
+    spent: Callable[[float], float], goal: float, low: float, high: float, width: float
+) -> float:
+    """Find where a decreasing function falls to ``goal``, to ``width``.
+
+    The result fits, or it is ``high``, which is taken to fit. That the function decreases is not
+    relied upon for that.
+    """
+
+    def excess(x: float) -> float:
+        return min(50.0, math.log(max(spent(x), 1e-300) / goal))
+
+    if not excess(low) > 0 > excess(high):
+        return low if excess(low) <= 0 else high
+    x = float(brentq(excess, low, high, xtol=width))
+    while x < high and spent(x) > goal:
+        x = min(high, x + width)
+    return x
 
 
 @lru_cache(maxsize=4096)
@@ -182,7 +193,7 @@ def _epsilon(
 ) -> float:
     if method == "rdp" and sampling != "poisson":
         raise NotSupported("method='rdp' is for sampling='poisson' only. Use method='tight'.")
-    mu = _plain_mu(sigma, relation, count)
+    mu = relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)  # if samples are known
     if method == "rdp" and rate == 1:
         return conversions.epsilon_from_rho(conversions.rho_from_mu(mu), delta)
     plain = conversions.epsilon_from_mu(mu, delta)
@@ -219,33 +230,6 @@ def _pair_epsilon(
     return epsilon
 
 
-@lru_cache(maxsize=1024)
-def _delta(
-    sigma: float, rate: float, relation: Relation, sampling: Sampling, count: int, epsilon: float
-) -> float:
-    plain = conversions.delta_from_mu(_plain_mu(sigma, relation, count), epsilon)
-    if rate == 1 or own_sigma(sigma, sampling) < SMALLEST_COMPOSED:
-        return plain
-    if plain <= SMALLEST_DELTA:
-        return plain
-
-    def spent(log_delta: float) -> float:
-        # Where ε is 0, any smaller value serves the search as well.
-        found = _epsilon(sigma, rate, relation, sampling, count, math.exp(log_delta), "tight")
-        return max(found, 1e-9)
-
-    high = math.log(min(plain, 0.5))
-    if spent(high) > max(epsilon, 1e-9):
-        return plain
-    low = math.log(SMALLEST_DELTA)
-    return math.exp(_least(spent, max(epsilon, 1e-9), 0.5 * (low + high), low, high, -0.05))
-
-
-def _plain_mu(sigma: float, relation: Relation, count: int) -> float:
-    """Return the μ of all steps if samples are known, rounded up."""
-    return relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)
-
-
 def _check_sampling(sampling: str, relation: Relation) -> None:
     if sampling not in ("poisson", "one_row"):
         raise ValueError(f"sampling must be 'poisson' or 'one_row'; got {sampling!r}.")
@@ -254,17 +238,6 @@ def _check_sampling(sampling: str, relation: Relation) -> None:
             "A sample of exactly one row is accounted for relation='replace_one' only; got "
             f"{str(relation)!r}. Use sampling='poisson'."
         )
-
-
-def _bisect(spent: Callable[[float], float], goal: float, low: float, high: float) -> float:
-    """Find where a decreasing function crosses ``goal``, to 0.01; ``high`` if it does not."""
-    while high - low > 0.01:
-        middle = 0.5 * (low + high)
-        if spent(middle) <= goal:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _first_fit(value: Callable[[float], float], goal: float, high: float) -> float:
@@ -281,43 +254,3 @@ def _first_fit(value: Callable[[float], float], goal: float, high: float) -> flo
         else:
             low = middle
     return high
-
-
-def _least(
-    spent: Callable[[float], float],
-    goal: float,
-    guess: float,
-    low: float,
-    high: float,
-    slope: float = -1.0,
-) -> float:
-    """Find a number x in [low, high] with spent(x) ≤ goal, the least up to about 1e-3.
-
-    ``spent`` is a decreasing function (that it is one is not relied upon for the result to fit) and
-    ``slope`` a guess at d ln(spent)/dx. ``high`` is taken to fit: it is the last resort.
-    """
-    failing, fitting = (low, math.inf), (high, -math.inf)
-    x, last = min(max(guess, low), high), None
-    for _ in range(40):
-        value = spent(x)
-        gap = math.log(value / goal) if 0 < value < math.inf else math.copysign(50.0, value - goal)
-        if value <= goal:
-            fitting = (x, gap)
-            if gap > -3 * AIM or x == low:
-                break
-        else:
-            failing = (x, gap)
-        if fitting[0] - failing[0] < AIM:
-            break
-        if last is not None and x != last[0] and abs(gap) < 40 and abs(last[1]) < 40:
-            slope = min(-0.05, (gap - last[1]) / (x - last[0]))
-        last = (x, gap)
-        width = fitting[0] - failing[0]
-        target = x - max(-2.0, min(2.0, gap + AIM)) / slope
-        if math.isinf(failing[1]):
-            x = max(target, low)
-        elif failing[0] + 0.02 * width < target < fitting[0] - 0.02 * width:
-            x = target
-        else:
-            x = 0.5 * (failing[0] + fitting[0])
-    return fitting[0]

@@ -53,7 +53,7 @@ class Estimate:
 def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Estimate:
     """Estimate the ε of ``count`` steps at ``delta``, and where it is decided."""
     mass = max(TAIL_SHARE * delta / count, 1e-280)
-    ends = np.array([pair.low(max(mass, 1e-18)), pair.high(mass)])
+    ends = pair.ends(max(mass, 1e-18), mass)
     low, high = (float(value) for value in pair.loss(ends))
     if pair.mirrored:
         low = -high
@@ -66,7 +66,10 @@ def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Esti
         return sums
 
     def bounds(thetas: FloatArray) -> FloatArray:
-        return _converted(moments(thetas), thetas, delta)
+        """Convert Rényi divergences of order θ + 1 to ε (Canonne et al. 2020)."""
+        orders = thetas + 1
+        found: FloatArray = moments(thetas) - math.log(delta) - np.log(orders)
+        return found / thetas + np.log1p(-1 / orders)
 
     thetas = np.geomspace(1e-2, 1e10, 73)
     for _ in range(2):
@@ -86,12 +89,6 @@ def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Esti
     goal = math.log(TAIL_SHARE * delta)
     quantile = float(np.min((moments(beyond) - goal) / beyond))
     return Estimate(theta, float(values.min()), count * mean, spread, quantile, low, high)
-
-
-def _converted(moments: FloatArray, thetas: FloatArray, delta: float) -> FloatArray:
-    """Convert Rényi divergences moments/θ of order θ + 1 to ε (Canonne et al. 2020)."""
-    orders = thetas + 1
-    return (moments - math.log(delta) - np.log(orders)) / thetas + np.log1p(-1 / orders)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +246,7 @@ def discretise(pair: Pair, interval: float, low: float, high: float) -> Discrete
     errors = np.append(p_errors, 0.0)
     errors[1:] += p_errors
     if not pair.mirrored:
-        below = _below(pair, float(x[0]))
+        below = sum(w * float(ndtr((x[0] - mean) / pair.sigma)) for w, mean in pair.first)
         masses[0] += below
         errors[0] += 2.0**-45 * below
         return DiscreteLoss(interval, first, masses, errors, infinite)
@@ -272,10 +269,6 @@ def discretise(pair: Pair, interval: float, low: float, high: float) -> Discrete
     whole[cut] += float(whole[:cut].sum())
     all_errors[cut] += float(all_errors[:cut].sum())
     return DiscreteLoss(interval, start, whole[cut:], all_errors[cut:], infinite)
-
-
-def _below(pair: Pair, x: float) -> float:
-    return sum(weight * float(ndtr((x - mean) / pair.sigma)) for weight, mean in pair.first)
 
 
 def _upper_share(

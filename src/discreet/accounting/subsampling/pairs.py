@@ -90,19 +90,14 @@ class Pair:
         z = abs(x) / self.sigma + 1 / self.sigma
         return min(1.0, max(0.0, p - q) + UNIT * (64 + 8 * z * z) * (p + q))
 
-    def high(self, mass: float) -> float:
-        """Return a point above which P has at most about ``mass``."""
-        return max(
-            mean + self.sigma * float(-ndtri(min(0.5, mass / (2 * weight))))
-            for weight, mean in self.first
-        )
+    def ends(self, below: float, above: float) -> FloatArray:
+        """Return points below and above which P has at most about these masses."""
 
-    def low(self, mass: float) -> float:
-        """Return a point below which P has at most about ``mass``."""
-        return min(
-            mean - self.sigma * float(-ndtri(min(0.5, mass / (2 * weight))))
-            for weight, mean in self.first
-        )
+        def distance(mass: float, weight: float) -> float:
+            return self.sigma * float(-ndtri(min(0.5, mass / (2 * weight))))
+
+        low = min(mean - distance(below, weight) for weight, mean in self.first)
+        return np.array([low, max(mean + distance(above, weight) for weight, mean in self.first)])
 
     def sampled_losses(self, low: float, high: float, points: int) -> tuple[FloatArray, FloatArray]:
         """Estimate losses and logarithms of their masses under P on a plain grid."""
@@ -182,12 +177,8 @@ def _replaced(sigma: float, rate: float) -> Pair:
         found = np.where(large, log_factor + log_sinh + math.log(2), plain)
         return sigma**2 * (0.5 * loss + np.copysign(found, loss))
 
-    return Pair(
-        sigma,
-        ((1 - rate, 0.0), (rate, 1.0)),
-        ((1 - rate, 0.0), (rate, -1.0)),
-        position,
-    )
+    first, second = ((1 - rate, 0.0), (rate, 1.0)), ((1 - rate, 0.0), (rate, -1.0))
+    return Pair(sigma, first, second, position)
 
 
 def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
@@ -197,25 +188,23 @@ def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
     functions, analytic around the line, its relative error is below 1e-12 at the spacing used, and
     1e-9 is added. Conversion: Canonne, Kamath & Steinke 2020, Proposition 12.
     """
-    return max(_pair_epsilon(pair, count, delta) for pair in pairs)
+    return max(_best_order(pair, count, delta) for pair in pairs)
 
 
-def _pair_epsilon(pair: Pair, count: int, delta: float) -> float:
+def _best_order(pair: Pair, count: int, delta: float) -> float:
+    def bound(theta: float) -> float:
+        order, moment = theta + 1, count * log_moment(pair, theta)
+        return (moment - math.log(delta) - math.log(order)) / theta + math.log1p(-1 / order)
+
     largest = max(1.0, LARGEST_SHIFT * min(pair.sigma, pair.sigma**2))
     thetas = np.geomspace(1e-2, largest, max(13, math.ceil(6 * math.log10(largest / 1e-2))))
     best = math.inf
     for _ in range(3):
-        values = [_bound(pair, float(theta), count, delta) for theta in thetas]
+        values = [bound(float(theta)) for theta in thetas]
         at = int(np.argmin(values))
         best = min(best, values[at])
         thetas = np.geomspace(thetas[max(at - 1, 0)], thetas[min(at + 1, len(values) - 1)], 9)
     return max(0.0, best)
-
-
-def _bound(pair: Pair, theta: float, count: int, delta: float) -> float:
-    order = theta + 1
-    moment = count * log_moment(pair, theta)
-    return (moment - math.log(delta) - math.log(order)) / theta + math.log1p(-1 / order)
 
 
 def log_moment(pair: Pair, theta: float) -> float:
