@@ -74,14 +74,18 @@ START_PRECISION = 10.0
 """Smallest and largest share of the model's μ² for the balance of two classes; in between, that
 at which the noise in a class's frequency is about a twentieth."""
 
-ITERATIONS = (24, 50)
-DAMPING = 10.0
-WHITE_STEP = 0.5
+ITERATIONS, MOST_ITERATIONS = (12, 24), 50
+DAMPING = 8.0
+WHITE_STEP = 0.6
 STEP = 10.0
-"""Descent takes as few iterations T, within these limits, as keep its steps stable, and has
-momentum 1 − 10/T. Steps are at most 0.5 per weight on whitened rows, where no direction has much
-more curvature than others; on other rows, of which nothing is known, at most 10. Both times √(K/2)
-with K classes, whose curvature is less between most of them. Noise does not depend on T."""
+"""Descent takes as few iterations T, within these limits (the second is the least for several
+classes), as keep its steps stable, and has momentum 1 − 8/T. Steps are at most 0.6 per weight on
+whitened rows, where no direction has much more curvature than others; on other rows, of which
+nothing is known, at most 10. Both times √(K/2) with K classes, whose curvature is less between most
+of them. Noise does not depend on T."""
+
+QUASI_ITERATIONS = 30
+"""Most iterations of descent by L-BFGS, where noise does not limit the path."""
 
 WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
@@ -237,9 +241,13 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         width, slowness = table.n_features + int(table.fit_intercept), max(1.0, loss.n_outputs / 2)
         converged = CONVERGED_PATH * width * slowness
         path = min(reach / clip_by_rule(reach, converged), converged)
-        longest = math.sqrt(slowness) * (WHITE_STEP * width if white else STEP)
-        count = math.ceil(np.clip(path / longest, *ITERATIONS))
-        solver = replace(solver, iterations=count, momentum=1 - DAMPING / count)
+        if path == converged and loss.smooth:
+            solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
+        else:
+            longest = math.sqrt(slowness) * (WHITE_STEP * width if white else STEP)
+            least = ITERATIONS[loss.n_outputs > 1]
+            count = math.ceil(np.clip(path / longest, least, MOST_ITERATIONS))
+            solver = replace(solver, iterations=count, momentum=1 - DAMPING / count)
     return Choice((*table.given, *steps), solver)
 
 

@@ -31,8 +31,15 @@ from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_fo
 from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, part_of, true_budget
-from discreet.solvers.gd import GradientStep
+from discreet.solvers.base import (
+    GradientStep,
+    Plan,
+    Recorder,
+    Solution,
+    Solver,
+    part_of,
+    true_budget,
+)
 from discreet.validate import FloatArray, check_fields, choice, flag, integer, number
 
 LONGEST = {"classification": 4.0, "regression": 1.0}
