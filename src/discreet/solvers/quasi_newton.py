@@ -22,7 +22,7 @@ from discreet.validate import FloatArray
 
 __all__ = ["minimise"]
 
-FIRST_STEP, LONGEST_STEP = 0.7, 4.0
+FIRST_STEP, LONGEST_STEP = 0.5, 4.0
 """In units in which usual curvatures are about 1: the first step, and the longest, over the norm of
 the gradient. Whitened rows have curvatures of up to 1.4, or twice that."""
 
@@ -39,7 +39,7 @@ GROWTH = 2.0
 """A step is taken back if the gradient's norm has grown by this factor and by four times its noise;
 later ones are halved."""
 
-EXPLAINED, TOLERANCE = 1.2, 0.05
+EXPLAINED, TOLERANCE = 1.2, 0.02
 """Descent ends where the squared norm of the gradient is at most the first times what noise
 explains, plus the second times that of the mean gradient of n rows where the expected one is 0:
 the rows themselves do not determine the weights any further."""
