@@ -20,8 +20,10 @@ from discreet import (
     solvers,
 )
 from discreet.accounting.composition import delta_with_gaussian
+from discreet.core import Budget
 from discreet.estimators.classifiers import label_codes
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
+from discreet.rows import Rows
 from discreet.solvers.gd import GD
 from discreet.solvers.objpert import ObjPert
 
@@ -392,3 +394,52 @@ def test_a_sparse_table_stays_sparse():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.1 * 8 * 3000 * 4000
+
+
+RICH = {"epsilon": 1.0, "delta": 1e-6, "classes": [0, 1]}
+
+
+def large(n=60_000):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, 3)) * [1.0, 1e6, 1e-3] + [1.0, 0.0, 0.002]
+    return X, (X[:, 0] - 1 + X[:, 1] / 1e6 + rng.logistic(size=n) > 0).astype(int)
+
+
+def test_a_large_table_is_prepared_by_a_sample(monkeypatch):
+    """Steps see a third of the rows, the model all; the guarantee is that of all rows."""
+    X, y = large()
+    sizes = {}
+
+    def counted(name, ask):
+        def asked(rows, *arguments, **settings):
+            sizes.setdefault(name, set()).add((rows.n_rows, rows.public_size))
+            return ask(rows, *arguments, **settings)
+
+        monkeypatch.setattr(Rows, name, asked)
+
+    for name in ("exponent_counts", "norm_counts", "row_sum", "outer_sum", "gradient_sum"):
+        counted(name, getattr(Rows, name))
+    model = LogisticRegression(**RICH).fit(X, y)
+    assert sizes.pop("gradient_sum") == {(60_000, 60_000)}
+    seen = set().union(*sizes.values())
+    assert len(seen) == 1  # one sample serves all steps
+    ((rows, public),) = seen
+    assert public == 60_000
+    assert abs(rows - 20_000) < 700  # six deviations of a Poisson sample
+    spent = sum(use.count * use.mechanism.loss.mu**2 for use in model.guarantee_.mechanisms)
+    assert spent <= Budget(1.0, 1e-6, "add_remove").to_gdp().mu ** 2 * (1 + 1e-9)
+    assert 0.99 < model.guarantee_.recompute() <= 1.0 + 1e-6
+    # means are over the rows of the sample, not over all of them
+    prepared = pipeline.unclipped_map(model.preparation_, 3)
+    rows = X @ prepared.linear.T - prepared.offset
+    assert np.sqrt((rows**2).sum(axis=1).mean()) == pytest.approx(10 / 3, rel=0.2)
+    assert np.abs(rows.mean(axis=0)).max() < 0.1
+    assert model.score(X, y) > 0.72
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_neither_weights_nor_copies_are_sampled(kind, monkeypatch):
+    X, y = large()
+    monkeypatch.setattr(Rows, "sample", None)
+    LogisticRegression(**RICH).fit(kind(X), y, groups=np.arange(60_000) // 2)
+    LogisticRegression(preparation=[Radius(), Centre(), Scale()], **RICH).fit(kind(X), y)

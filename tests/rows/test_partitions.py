@@ -111,10 +111,21 @@ def test_targets_columns_and_certified_gradients():
     assert parts.perturbed_gradient(*question)[1] == np.inf
 
 
+def test_a_sample_of_partitions_is_that_of_the_rows():
+    whole, parts = kept(np.asarray, False)
+    for rate in (0.0, 0.3, 1.0):
+        one, two = (rows.sample(rate, np.random.default_rng(5)) for rows in (whole, parts))
+        assert two.public_size == whole.public_size
+        assert sum(two.answers("n_rows")) == one.n_rows
+        want = one.gradient_sum(weights_of(one), Logistic(), 0.7)
+        got = two.gradient_sum(weights_of(one), Logistic(), 0.7)
+        np.testing.assert_allclose(got.values, want.values, rtol=1e-12, atol=1e-12)
+        assert got.error == want.error
+
+
 def test_what_needs_single_rows_is_refused():
     _, parts = kept(np.asarray, False)
     calls = [parts.check_batches, lambda: parts.take(np.arange(3)), lambda: parts.batch_error(1, 1)]
-    calls += [lambda: parts.sample(0.5, np.random.default_rng(0))]
     for call in [*calls, lambda: parts.descend(0, 0)]:
         with pytest.raises(NotSupported, match="'agd'"):
             call()

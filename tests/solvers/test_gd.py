@@ -331,3 +331,70 @@ def test_rare_classes_are_learnt_with_little_budget():
             )
         rates.append(np.mean(scores))
     assert rates[0] < 0.85 < 0.9 < rates[1]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("n_models", [1, 3])
+def test_quasi_newton_spends_all_and_no_more(relation, n_models):
+    """The last gradient is bought again with what is left: one use of another noise."""
+    budget = Budget(20.0, 1e-6, relation)
+    solver = GD(30, quasi_newton=True, start_share=0.01)
+    solution, guarantee, curator = run(solver, budget, data=make_rows(20_000), n_models=n_models)
+    used = [(use.count, use.mechanism.noise_multiplier) for use in guarantee.mechanisms]
+    total = sum(count / multiplier**2 for count, multiplier in used)
+    assert total <= budget.to_gdp().mu ** 2 * (1 + 1e-12)
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+    (first, _), (gradients, noise), *last = used  # models may stop at different times
+    assert first == sum(count for count, _ in last) == n_models
+    assert gradients < 12 * n_models
+    assert all(rest < noise / 3 for _, rest in last)
+    text = solution.conditions[-1]
+    assert any(f"on the last one once more, of {rest:.6g} times" in text for _, rest in last)
+    assert 19.8 < guarantee.recompute() <= 20.0 * (1 + 1e-6)
+
+
+def test_quasi_newton_stops_where_noise_explains_the_gradient():
+    """Noise that hides everything ends descent at once; with a clear signal it takes a few."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30_000, 40)) * (10 / 3 / math.sqrt(40))
+    signal = X, np.where(X @ np.linspace(-2, 2, 40) + rng.logistic(size=30_000) > 0, 1.0, -1.0)
+    solver, budgets = GD(30, quasi_newton=True), [Budget(e, 1e-6, "add_remove") for e in (1e-3, 2)]
+    counts = [len(run(solver, budget, data=signal)[0].trace) for budget in budgets]
+    assert counts[0] <= 2 < counts[1] < 12  # 40 squares are above 1.2 times their mean by chance
+    few, guarantee, curator = run(GD(3, quasi_newton=True), RICH, data=signal)
+    assert len(few.trace) == guarantee.mechanisms[0].count == 3
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Softmax(3)], ids=repr)
+def test_quasi_newton_reaches_the_optimum(loss):
+    """The objective is within what 3000 rows determine: a tenth of p/(2·n) for each output."""
+    task = "classes" if loss.n_outputs > 1 else "classification"
+    X, y = make_rows(task=task)
+    full = np.column_stack([X, np.ones(len(X))])
+
+    def objective(w):
+        margins = full @ w.reshape(loss.n_outputs, -1).T
+        values = loss.value(margins if loss.n_outputs > 1 else margins[:, 0], y)
+        return values.mean() + 0.005 * w @ w
+
+    solver = GD(30, quasi_newton=True, gradient_clip=100.0)
+    solution, _, _ = run(solver, RICH, loss, (X, y), alpha=0.01)
+    best = minimize(objective, np.zeros(solution.weights.size), method="BFGS", tol=1e-10).fun
+    assert objective(solution.weights) < best + 0.1 * solution.weights.size / (2 * len(X))
+    assert len(solution.trace) < 20
+
+
+def test_quasi_newton_takes_steps_back_that_make_the_gradient_grow():
+    """Rows ten times as long as the first step is for: it is halved until descent is stable."""
+    X, y = make_rows(5000)
+    solution, _, _ = run(GD(30, quasi_newton=True, gradient_clip=1e3), RICH, data=(10 * X, y))
+    norms = [entry.gradient_norm for entry in solution.trace]
+    assert min(norms) < 0.05 * norms[0]
+    held, _, _ = run(GD(30, quasi_newton=True), alpha=1e6)
+    assert np.linalg.norm(held.weights) < 1e-3
+
+
+def test_quasi_newton_needs_a_smooth_loss():
+    with pytest.raises(NotSupported, match="quasi_newton=True needs a smooth loss"):
+        run(GD(quasi_newton=True), loss=Hinge())

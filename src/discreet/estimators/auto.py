@@ -74,14 +74,18 @@ START_PRECISION = 10.0
 """Smallest and largest share of the model's μ² for the balance of two classes; in between, that
 at which the noise in a class's frequency is about a twentieth."""
 
-ITERATIONS = (24, 50)
-DAMPING = 10.0
-WHITE_STEP = 0.5
+ITERATIONS, MOST_ITERATIONS = (12, 24), 50
+DAMPING = (8.0, 10.0)
+WHITE_STEP = (0.6, 0.5)
 STEP = 10.0
 """Descent takes as few iterations T, within these limits, as keep its steps stable, and has
-momentum 1 − 10/T. Steps are at most 0.5 per weight on whitened rows, where no direction has much
-more curvature than others; on other rows, of which nothing is known, at most 10. Both times √(K/2)
-with K classes, whose curvature is less between most of them. Noise does not depend on T."""
+momentum 1 − 8/T. Steps are at most 0.6 per weight on whitened rows, where no direction has much
+more curvature than others; on other rows, of which nothing is known, at most 10. The second of two
+numbers is for K > 2 classes. Their steps are √(K/2) times as long, as curvature is less between
+most of them. Noise does not depend on T."""
+
+QUASI_ITERATIONS = 30
+"""Most iterations of descent by L-BFGS, where noise does not limit the path."""
 
 WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
@@ -89,6 +93,12 @@ would hide nearly all of their weights if all were measured at once."""
 
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
+
+SAMPLE_ROWS, SAMPLE_NOISE, SAMPLE_PRECISION = 20_000, 0.15, 600.0
+LARGEST_RATE, LARGEST_SAMPLE = 0.5, 2**26
+"""The preparation sees a sample of the rows if half of them are enough: this many, noise of the
+whitening of this share of the mean eigenvalue, and a signal of this times √(k·d), at which looks
+at the columns need no more than their smallest share. A sample has at most this many entries."""
 
 NARROW = 1024
 """Largest number of weights for Newton's steps: the moment has about half its square."""
@@ -104,10 +114,11 @@ n·μ/(k·C): noise then moves a usual row's prediction by about a tenth of the 
 
 
 class Choice(NamedTuple):
-    """A preparation of the rows, and a solver for the prepared rows."""
+    """A preparation, which sees a sample of the rows at ``rate``, and a solver for all of them."""
 
     steps: tuple[Step, ...]
     solver: Solver
+    rate: float = 1.0
 
 
 def choose(
@@ -237,10 +248,18 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         width, slowness = table.n_features + int(table.fit_intercept), max(1.0, loss.n_outputs / 2)
         converged = CONVERGED_PATH * width * slowness
         path = min(reach / clip_by_rule(reach, converged), converged)
-        longest = math.sqrt(slowness) * (WHITE_STEP * width if white else STEP)
-        count = math.ceil(np.clip(path / longest, *ITERATIONS))
-        solver = replace(solver, iterations=count, momentum=1 - DAMPING / count)
-    return Choice((*table.given, *steps), solver)
+        if path == converged and loss.smooth:
+            solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
+        else:
+            several = loss.n_outputs > 1
+            longest = math.sqrt(slowness) * (WHITE_STEP[several] * width if white else STEP)
+            count = math.ceil(np.clip(path / longest, ITERATIONS[several], MOST_ITERATIONS))
+            solver = replace(solver, iterations=count, momentum=1 - DAMPING[several] / count)
+    needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
+    needed = max(needed, noise / SAMPLE_NOISE, SAMPLE_ROWS / max(table.n_rows, 1))
+    most = LARGEST_SAMPLE / (table.n_features * max(table.n_rows, 1))
+    rate = min(needed, most) if needed <= LARGEST_RATE else 1.0
+    return Choice((*table.given, *steps), solver, rate)
 
 
 def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | None) -> Choice:

@@ -114,7 +114,7 @@ class _Method:
 
     ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured, and one for
     the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
-    those that ``expansion`` makes of them.
+    those that ``expansion`` makes of them. Steps see a sample of the rows at ``rate``.
     """
 
     steps: tuple[Step, ...]
@@ -125,6 +125,7 @@ class _Method:
     inference: tuple[Inference, ...] = ()
     expansion: Expansion | None = None
     width: int = 0
+    rate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -295,6 +296,7 @@ class PrivateLinearModel(BaseEstimator):
                 regression=settings.loss.task == "regression",
             )
         steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
+        rate = 1.0
         if settings.method is None:
             choice = _choose(
                 n_rows=people.size,
@@ -307,7 +309,7 @@ class PrivateLinearModel(BaseEstimator):
                 fit_intercept=self.fit_intercept,
                 n_known=plan.known,
             )
-            steps = choice.steps
+            steps, rate = choice.steps, 1.0 if self.inference else choice.rate
             if self.inference:
                 steps = whitened(steps, people.size, plan.width, settings.budget)
             steps = check_steps(steps, self.data_norm)
@@ -320,7 +322,7 @@ class PrivateLinearModel(BaseEstimator):
             method = self._divide(settings.budget, steps, settings.method.solver)
         if not people.even or by_class is not None or self.inference:
             method = self._measured(method, settings, plan, people, by_class, n_models)
-        return replace(method, expansion=plan.expansion, width=plan.width)
+        return replace(method, expansion=plan.expansion, width=plan.width, rate=rate)
 
     def _measured(
         self,
@@ -608,6 +610,7 @@ class PrivateLinearModel(BaseEstimator):
             problem=problem,
             weights=None if people.units is None else people.units.weights(),
             expansion=method.expansion,
+            rate=method.rate,
         )
         if people.even and by_class is None:
             return rows, fitted, problem, noises

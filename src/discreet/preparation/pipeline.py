@@ -136,6 +136,7 @@ def transform(
     problem: Problem,
     weights: RowWeights | None = None,
     expansion: Expansion | None = None,
+    rate: float = 1.0,
 ) -> tuple[Rows, tuple[FittedStep, ...]]:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
@@ -147,7 +148,12 @@ def transform(
     ``account`` has each step's share reserved. ``data_norm`` is a public bound on the norm of a row
     before the preparation; the problem may have one after it. Every step sees the rows with their
     ``weights``. ``expansion`` makes features of the columns, after `Bounds` and before the other
-    steps.
+    steps. With a ``rate`` below 1, steps after `Bounds` see a Poisson sample of rows without
+    weights, drawn once, if there is no ``copy``. The first of them must be one that takes rows of
+    any norm, such as `Radius`.
+
+    *Privacy.* Nothing is claimed for the sample: a row is in it at most once, so every answer has
+    the sensitivity that it has on all rows. Proof: docs/proofs/preparation.md.
     """
     table: Any = X
     base: Rows | None = None
@@ -157,13 +163,19 @@ def transform(
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
     made = expansion is None
+    whole: Rows | None = None  # all rows, where steps see a sample of them
+    size: int | None = None
+    sampled = rate < 1 and not copy and weights is None
     for part, step in enumerate(steps):
         if expansion is not None and not made and not isinstance(step, Bounds):
             table, made = _expanded(expansion, table, problem.n_features), True
             rows_now = partial(rows_of, table, targets)
         bound = norms.clip if norms and step.bounded else None
         rows = rows_now(fit_intercept=False, row_norm=bound)
-        curator = Curator(rows, account, noises[part])
+        if sampled and whole is None and not isinstance(step, Bounds):
+            whole, generator = rows, Curator(rows, account, noises[part]).generator()
+            rows, size = rows.sample(rate, generator), round(rate * rows.public_size)
+        curator = Curator(rows, account, noises[part], n_rows=size)
         curator.open_reserved(part)
         released, norms = step.fit(curator, mechanisms[part], norms)
         fitted.append(released)
@@ -183,6 +195,9 @@ def transform(
             rows_now = partial(base.transformed, affine)
     if expansion is not None and not made:
         rows_now = partial(rows_of, _expanded(expansion, table, problem.n_features), targets)
+    if whole is not None and affine is not None:
+        base = whole.with_units(affine.units) if affine.units.ndim else whole
+        rows_now = partial(base.with_row_norm(affine.row_norm).transformed, affine)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
     return rows, tuple(fitted)
 

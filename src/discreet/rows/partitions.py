@@ -16,9 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.core.rows import Counts
 from discreet.errors import NotSupported, PrivacyError
+from discreet.rows.bounds import UNIT_ROUNDOFF
 from discreet.rows.curvature import perturbed_gradient
 from discreet.rows.data import SOLVERS_OF_SUMS
 from discreet.rows.rows import Rows, as_rows
@@ -113,6 +115,17 @@ class Derive:
     def __call__(self, part: Partition) -> Partition:
         reply = self.ask(part)
         return Partition(part.id, reply.ticket, reply.value)
+
+
+@dataclass(frozen=True)
+class Take:
+    """Make a partition of the named rows of each, by its id, with the ticket as its version."""
+
+    ticket: str
+    index: Sequence[NDArray[np.intp]]
+
+    def __call__(self, part: Partition) -> Partition:
+        return Partition(part.id, self.ticket, part.rows.take(self.index[part.id]))
 
 
 def _pairwise(values: Sequence[FloatArray]) -> FloatArray:
@@ -225,7 +238,6 @@ class PartitionedRows:
     batch_error = _refused("Batches of rows")
     descend = _refused("Descent by batches")
     take = _refused("A choice of rows")
-    sample = _refused("A sample")
     take_units = _refused("A choice of units")
 
     @property
@@ -239,6 +251,18 @@ class PartitionedRows:
     @property
     def grouped(self) -> bool:
         return any(self.answers("grouped"))
+
+    def sample(self, rate: float, generator: np.random.Generator) -> PartitionedRows:
+        """Draw the Poisson sample that `Rows.sample` draws of the same rows in one table."""
+        if self.grouped:
+            raise NotSupported(
+                f"A sample of units in partitions is not supported. {SOLVERS_OF_SUMS}"
+            )
+        ends = np.cumsum(self.answers("n_rows"))
+        drawn = generator.random(ends[-1]) + UNIT_ROUNDOFF <= rate
+        index = [np.flatnonzero(part) for part in np.split(drawn, ends[:-1])]
+        task = Take(secrets.token_hex(8), index)
+        return self.derive(task, task.ticket)
 
     def release(self) -> None:
         """Let the engine forget these partitions."""

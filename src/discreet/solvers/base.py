@@ -30,6 +30,14 @@ class TraceEntry:
 
 
 @dataclass(frozen=True)
+class GradientStep(TraceEntry):
+    """Step size and norm of the noisy mean gradient, penalty included, of one iteration."""
+
+    step: float
+    gradient_norm: float
+
+
+@dataclass(frozen=True)
 class Progress:
     """State of a running solver after an iteration, for a callback: all of it is paid for."""
 

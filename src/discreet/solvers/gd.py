@@ -6,6 +6,8 @@ Momentum and averaging work on noisy gradients only and cost nothing. Song, Chau
 2013 and Bassily, Smith & Thakurta 2014 have noisy gradients, with rows or batches drawn at random
 and the accounting of their time; the heavy ball is Polyak's.
 
+Where noise hardly matters, `discreet.solvers.quasi_newton` needs fewer gradients.
+
 Proof: docs/proofs/gd.md.
 """
 
@@ -19,11 +21,13 @@ import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian
+from discreet.errors import NotSupported
 from discreet.objectives import Logistic, Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.solvers import quasi_newton
+from discreet.solvers.base import GradientStep, Plan, Recorder, Solution, Solver
 from discreet.validate import FloatArray, check_fields, flag, integer, number
 
-__all__ = ["GD", "GradientStep"]
+__all__ = ["GD"]
 
 NOISE_REACH = 0.3
 """The default path, over n·μ/(k·C): noise then moves margins of rows of norm 10/3 by about 1."""
@@ -51,14 +55,6 @@ CURVATURE = 0.5
 
 SPREAD = 1.5
 """Variance of scores over that of rows of norm 10/3: some rows are longer."""
-
-
-@dataclass(frozen=True)
-class GradientStep(TraceEntry):
-    """Step size and norm of the noisy mean gradient, penalty included, of one iteration."""
-
-    step: float
-    gradient_norm: float
 
 
 @dataclass(frozen=True)
@@ -97,6 +93,12 @@ class GD(Solver):
     shrink : bool
         Whether to shrink the weights towards where they started, by as much as noise of a known
         size explains of their norm. For rows as the default step needs them.
+    quasi_newton : bool
+        Whether to take the steps of L-BFGS, at most T of them, and to end where the noisy gradient
+        is no longer than noise and sampling explain: then what is left of the budget buys the last
+        gradient again, without another pass over the rows. For rows as the default step needs
+        them, a smooth loss and a budget at which noise hardly matters; ``step_size``, ``momentum``
+        and ``averaging`` are not used.
     """
 
     iterations: int = 50
@@ -107,10 +109,12 @@ class GD(Solver):
     start_share: float = 0.0
     gradient_clip: float | None = None
     shrink: bool = False
+    quasi_newton: bool = False
 
     name: ClassVar[str] = "gd"
     paper: ClassVar[str] = (
-        "Bassily, Smith, Thakurta 2014; Song, Chaudhuri, Sarwate 2013; heavy ball: Polyak 1964"
+        "Bassily, Smith, Thakurta 2014; Song, Chaudhuri, Sarwate 2013; heavy ball: Polyak 1964; "
+        "L-BFGS: Liu, Nocedal 1989"
     )
     demands: ClassVar[tuple[str, ...]] = ("each row's gradient is clipped (gradient_clip)",)
     needs_delta: ClassVar[bool] = True
@@ -127,11 +131,16 @@ class GD(Solver):
         check_fields(self, number, "averaging", least=0.0, most=1.0)
         check_fields(self, number, "start_share", least=0.0, most=0.9)
         check_fields(self, number, "gradient_clip", least=1e-6, most=1e6, optional=True)
-        check_fields(self, flag, "shrink")
+        check_fields(self, flag, "shrink", "quasi_newton")
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse pure budgets, and those so extreme that the noise cannot be drawn exactly."""
         super().check(loss, budget, n_models)
+        if self.quasi_newton and not loss.smooth:
+            raise NotSupported(
+                f"quasi_newton=True needs a smooth loss; {loss.name!r} is not. Use "
+                "quasi_newton=False."
+            )
         total = budget.to_gdp().mu ** 2 / n_models
         Gaussian.sharing((1 - self.start_share) * total, self.iterations)
         if self.start_share:
@@ -153,29 +162,35 @@ class GD(Solver):
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
-        mechanism = Gaussian.sharing(total, self.iterations)
         mu, changed = math.sqrt(total), curator.relation.rows_changed
-        clip = self._clip(problem, mu, changed)
+        clip, start = self._clip(problem, mu, changed), weights
         step, deviation = self._step(problem, mu, changed * clip)
-        steps = self._steps(problem, step)
-        averaged = max(1, round(self.averaging * self.iterations))
-        start, velocity, ends = weights, np.zeros_like(weights), np.zeros_like(weights)
-        for t in range(1, self.iterations + 1):
-            noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
-            gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
-            velocity = self.momentum * velocity + gradient
-            weights = weights - steps * (1 - self.momentum) * velocity
-            if t > self.iterations - averaged:
-                ends += weights
-            record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
+        if self.quasi_newton:
+            settings = (total, self.iterations, clip, start, record)
+            weights, noise = quasi_newton.minimise(problem, curator, *settings)
+        else:
+            mechanism = Gaussian.sharing(total, self.iterations)
+            steps = self._steps(problem, step)
+            averaged = max(1, round(self.averaging * self.iterations))
+            velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
+            for t in range(1, self.iterations + 1):
+                noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
+                gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
+                velocity = self.momentum * velocity + gradient
+                weights = weights - steps * (1 - self.momentum) * velocity
+                if t > self.iterations - averaged:
+                    ends += weights
+                record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
+            weights = ends / averaged
+            noise = (
+                f"Gaussian noise on each of {self.iterations} sums over all rows, of "
+                f"{mechanism.noise_multiplier:.6g}"
+            )
         conditions = (
             *balance,
             f"each row's gradient is clipped to norm {clip:g}",
-            f"Gaussian noise on each of {self.iterations} sums over all rows, of "
-            f"{mechanism.noise_multiplier:.6g} times what one row can move it by, composed exactly "
-            "in Gaussian DP",
+            f"{noise} times what one row can move it by, composed exactly in Gaussian DP",
         )
-        weights = ends / averaged
         if self.shrink:
             kept = _kept(problem, weights - start, deviation)
             weights, deviation = start + kept * (weights - start), deviation * math.sqrt(kept.min())

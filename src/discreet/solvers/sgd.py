@@ -21,6 +21,7 @@ from discreet.errors import NotSupported
 from discreet.objectives import Problem
 from discreet.solvers.base import (
     Count,
+    GradientStep,
     Iterations,
     PaperSolver,
     Plan,
@@ -30,7 +31,6 @@ from discreet.solvers.base import (
     part_of,
     true_budget,
 )
-from discreet.solvers.gd import GradientStep
 from discreet.validate import FloatArray
 
 LONGEST = {"classification": 4.0, "regression": 1.0}

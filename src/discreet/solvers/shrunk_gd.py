@@ -31,8 +31,8 @@ from discreet.accounting import conversions
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution
-from discreet.solvers.gd import CLIPS, CONVERGED_PATH, GD, GradientStep
+from discreet.solvers.base import GradientStep, Plan, Recorder, Solution
+from discreet.solvers.gd import CLIPS, CONVERGED_PATH, GD
 from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["Shrinkage", "ShrunkGD", "ShrunkStep", "worth_measuring"]

@@ -1,0 +1,127 @@
+"""L-BFGS on noisy gradients, for `GD` at budgets where noise hardly matters.
+
+Differences of noisy gradients show the curvature along the steps (Liu & Nocedal 1989), so few steps
+are needed where rows are well prepared. Descent ends once the gradient is no longer than its noise
+and the sampling of the rows explain; what is left of the budget then buys the last gradient again,
+without another pass over the rows. All decisions are made by released and public numbers.
+
+Proof: docs/proofs/gd.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from discreet.core import Curator, Gaussian
+from discreet.objectives import Problem
+from discreet.solvers.base import GradientStep, Recorder
+from discreet.validate import FloatArray
+
+__all__ = ["minimise"]
+
+FIRST_STEP, LONGEST_STEP = 0.5, 4.0
+"""In units in which usual curvatures are about 1: the first step, and the longest, over the norm of
+the gradient. Whitened rows have curvatures of up to 1.4, or twice that."""
+
+SCALES = (0.1, 3.0)
+"""Limits of the scale of L-BFGS, one over the curvature along the last step, in these units."""
+
+PAIRS = 10
+"""Number of last steps whose curvature is used."""
+
+CLEAR, LEAST_CURVATURE = 2.0, 0.05
+"""A step's curvature is used if it is above this many deviations of its noise, and above this."""
+
+GROWTH = 2.0
+"""A step is taken back if the gradient's norm has grown by this factor and by four times its noise;
+later ones are halved."""
+
+EXPLAINED, TOLERANCE = 1.2, 0.02
+"""Descent ends where the squared norm of the gradient is at most the first times what noise
+explains, plus the second times that of the mean gradient of n rows where the expected one is 0:
+the rows themselves do not determine the weights any further."""
+
+USUAL_GRADIENT = 5 / 3
+"""Norm of the gradient of a usual row, of norm 10/3, at a slope of 1/2."""
+
+INTERCEPT_SCALE = 4.0
+"""One over the curvature of the logistic loss along an intercept, at most."""
+
+
+def minimise(
+    problem: Problem,
+    curator: Curator,
+    total: float,
+    iterations: int,
+    clip: float,
+    start: FloatArray,
+    record: Recorder,
+) -> tuple[FloatArray, str]:
+    """Spend the total μ² on at most this many gradients; return weights, and the noise as text."""
+    mechanism, left = Gaussian.sharing(total, iterations), iterations
+    scales, weights, factor = _scales(problem), start, 1.0
+    width = problem.n_parameters * max(1.0, problem.loss.n_outputs / 2) / problem.loss.n_outputs
+    sampling = TOLERANCE * USUAL_GRADIENT**2 * width / problem.n_rows
+    pairs: list[tuple[FloatArray, FloatArray]] = []
+    at, seen, least = weights, np.zeros_like(weights), math.inf  # where the gradient was least
+    text = f"Gaussian noise on each of {{}} sums over all rows, of {mechanism.noise_multiplier:.6g}"
+    while left:
+        left -= 1
+        noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
+        penalty = problem.penalty.gradient(weights)
+        gradient = scales * (noisy.values / problem.n_rows + penalty)
+        noise = scales * noisy.noise_scale / problem.n_rows
+        norm, unsure = float(np.linalg.norm(gradient)), float(np.linalg.norm(noise))
+        if norm > max(GROWTH * least, least + 4 * unsure):
+            weights, gradient, norm, factor, pairs = at, seen, least, factor / 2, []
+        else:
+            step, change = (weights - at) / scales, gradient - seen
+            product = float(step @ change)
+            clear = CLEAR * math.sqrt(2) * float(np.linalg.norm(step * noise))
+            if product > max(clear, LEAST_CURVATURE * float(step @ step)):
+                pairs = [*pairs, (step, change)][-PAIRS:]
+            at, seen, least = weights, gradient, norm
+        ends = norm**2 <= EXPLAINED * unsure**2 + sampling
+        if ends and left:
+            rest = Gaussian.sharing(total * left / iterations)
+            noisy = curator.refine(noisy, mechanism=rest)
+            gradient = scales * (noisy.values / problem.n_rows + penalty)
+            text += f", on the last one once more, of {rest.noise_multiplier:.6g}"
+        moved = factor * _direction(gradient, pairs)
+        moved *= min(1.0, LONGEST_STEP * factor * norm / max(float(np.linalg.norm(moved)), 1e-300))
+        weights = weights - scales * moved
+        size = float(np.linalg.norm(moved)) / max(norm, 1e-300)
+        record(GradientStep(size * width, float(np.linalg.norm(gradient / scales))), weights)
+        if ends:
+            break
+    return weights, text.format(iterations - left)
+
+
+def _scales(problem: Problem) -> FloatArray:
+    """Return roots of usual inverse curvatures along the weights: weights over them are alike."""
+    outputs, alpha = problem.loss.n_outputs, problem.penalty.alpha
+    width = problem.n_parameters // outputs
+    inverse = np.full((outputs, width), width * max(1.0, outputs / 2))
+    if problem.fit_intercept:
+        inverse[:, -1] = np.minimum(inverse[:, -1], INTERCEPT_SCALE)
+    scales: FloatArray = np.sqrt(1 / (1 / inverse + alpha)).ravel()
+    return scales
+
+
+def _direction(gradient: FloatArray, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    """Return the step of L-BFGS: an inverse Hessian, by steps and changes, times the gradient."""
+    found, shares = gradient.copy(), []
+    for step, change in reversed(pairs):
+        shares.append(float(step @ found) / float(step @ change))
+        found -= shares[-1] * change
+    scale = FIRST_STEP
+    if pairs:
+        step, change = pairs[-1]
+        scale = min(max(float(step @ change) / float(change @ change), SCALES[0]), SCALES[1])
+    found *= scale
+    for (step, change), share in zip(pairs, reversed(shares), strict=True):
+        found += step * (share - float(change @ found) / float(step @ change))
+    return found
