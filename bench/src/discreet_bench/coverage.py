@@ -8,6 +8,7 @@ from the library's own fits on generated rows; noise is not seeded.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 import warnings
@@ -38,9 +39,10 @@ WIDTHS = {0.5: 0.28, 1.0: 0.04, 2.0: 0.035, 5.0: 0.032}
 """μ of BinAgg's simulation, and the mean width that is to be reached."""
 
 ROWS, COLUMNS, EPSILONS = (2_000, 20_000, 200_000), (3, 20, 100), (0.3, 1.0, 3.0)
-REPETITIONS, LEAST = {2_000: 200, 20_000: 120, 200_000: 60}, 5
-SHARES = {3: 1.0, 20: 0.5, 100: 0.1}
-"""Repetitions by rows, the least, and the share of them by columns."""
+REPETITIONS, FIRST = {2_000: 150, 20_000: 120, 200_000: 60}, 3
+SHARES = {3: 1.0, 20: 0.3, 100: 0.1}
+"""Repetitions by rows, and the share of them by columns: each has one interval per coefficient. A
+cell ends after the first few if these have none."""
 FALSE_ALARM = 1e-6
 
 
@@ -86,23 +88,27 @@ def epsilon_of(mu: float, delta: float) -> float:
 def measured(
     table: str, setting: str, count: int, run: Callable[[np.random.Generator], Outcome]
 ) -> Cell:
-    """Run a simulation ``count`` times."""
+    """Run a simulation ``count`` times, or `FIRST` times if these give no interval."""
     started, level = time.perf_counter(), norm.ppf(0.975)
-    outcomes = [run(np.random.default_rng([count, seed, 1])) for seed in range(count)]
+    outcomes: list[Outcome] = []
+    for seed in range(count):
+        outcomes.append(run(np.random.default_rng([count, seed, 1])))
+        if seed + 1 == FIRST and not any(np.isfinite(each.z).any() for each in outcomes):
+            break
     z = np.array([each.z for each in outcomes])
     widths = np.array([each.widths for each in outcomes])
     known = np.isfinite(z)
     return Cell(
         table=table,
         setting=setting,
-        repetitions=count,
+        repetitions=len(outcomes),
         given=int(known.sum()),
         coverage=float(np.mean(np.abs(z[known]) < level)) if known.any() else float("nan"),
         width=float(np.mean(widths[known])) if known.any() else float("nan"),
         plain=float(np.mean([each.plain for each in outcomes])),
         noise=float(np.nanmean([each.noise for each in outcomes])) if known.any() else float("nan"),
         refused=float(1 - known.mean()),
-        seconds=(time.perf_counter() - started) / count,
+        seconds=(time.perf_counter() - started) / len(outcomes),
     )
 
 
@@ -256,16 +262,14 @@ def simulated(name: str, n: int, d: int, epsilon: float, kind: str, count: int) 
     return measured(name, f"n = {n:,}, d = {d}, ε = {epsilon:g}, {kind}", count, run)
 
 
-def grid(name: str, sizes: Sequence[int], counts: dict[int, int]) -> Iterator[Cell]:
+def grid(
+    name: str, sizes: Sequence[int], widths: Sequence[int], counts: dict[int, int]
+) -> Iterator[Cell]:
     """Run the cells of a family."""
-    for n in sizes:
-        for d in COLUMNS:
-            for epsilon in EPSILONS:
-                for kind in (*FAMILIES[name], *(("units",) if d == COLUMNS[0] else ())):
-                    # cells that public numbers refuse are refused in every repetition
-                    few = simulated(name, n, d, epsilon, kind, 3)
-                    count = max(round(counts[n] * SHARES[d]), LEAST)  # each has d intervals
-                    yield simulated(name, n, d, epsilon, kind, count) if few.given else few
+    for n, d in itertools.product(sizes, widths):
+        count = max(round(counts[n] * SHARES[d]), FIRST)
+        for epsilon, kind in itertools.product(EPSILONS, (*FAMILIES[name], "units")):
+            yield simulated(name, n, d, epsilon, kind, count)
 
 
 def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
@@ -321,6 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m discreet_bench.coverage", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repetitions, small tables only")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="sizes of the grid")
+    parser.add_argument("--columns", type=int, nargs="+", default=COLUMNS, help="of the grid")
     parser.add_argument("--only", choices=["binagg", "grid", "p-values"], help="one part")
     parser.add_argument("--family", choices=list(FAMILIES), nargs="+", default=list(FAMILIES))
     parser.add_argument("--repetitions", type=int, help="of each cell, instead of the usual number")
@@ -334,7 +339,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         counts = dict.fromkeys(ROWS, given.repetitions)
     parts: dict[str, Callable[[], Iterator[Cell]]] = {
         "binagg": lambda: (binagg(mu, count or 1000) for mu in WIDTHS),
-        "grid": lambda: (cell for name in given.family for cell in grid(name, sizes, counts)),
+        "grid": lambda: (
+            cell for name in given.family for cell in grid(name, sizes, given.columns, counts)
+        ),
         "p-values": lambda: (p_values(name, count or 2000) for name in given.family),
     }
     cells: list[Cell] = []
@@ -343,8 +350,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for cell in part():
                 cells.append(cell)
                 print(
-                    f"{cell.table}: {cell.setting}: coverage {cell.coverage:.3f}, width "
-                    f"{cell.width / cell.plain:.2f}, refused {cell.refused:.0%}",
+                    f"{cell.table}: {cell.setting}: {cell.repetitions} runs, coverage "
+                    f"{cell.coverage:.3f}, width {cell.width / cell.plain:.2f}, refused "
+                    f"{cell.refused:.0%}",
                     flush=True,
                 )
                 given.output.write_text(json.dumps([asdict(each) for each in cells], indent=1))

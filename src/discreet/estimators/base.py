@@ -35,6 +35,7 @@ from discreet.estimators.inputs import Rule, check_size, check_table, check_targ
 from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.inference import Covariance, Evidence, Inference, Summary
+from discreet.inference.measure import expected_error
 from discreet.inference.rule import check_inference, pilot, reserved, whitened
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
@@ -308,10 +309,13 @@ class PrivateLinearModel(BaseEstimator):
                 n_known=plan.known,
             )
             steps = choice.steps
+            solver = choice.solver
             if self.inference:
+                size = plan.width + int(self.fit_intercept)
+                error = expected_error(people.size, size, settings.budget)
                 steps = whitened(steps, people.size, plan.width, settings.budget)
+                solver = pilot(solver, settings.loss, error)
             steps = check_steps(steps, self.data_norm)
-            solver = pilot(choice.solver) if self.inference else choice.solver
             method = self._divide(settings.budget, steps, solver)
         elif plan.bounds is None:
             method = settings.method

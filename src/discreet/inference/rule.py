@@ -9,7 +9,14 @@ from typing import Any
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.inference.measure import HOPELESS_ERROR, SHARE, Inference, expected_error
+from discreet.inference.measure import (
+    HOPELESS_ERROR,
+    SHARE,
+    SURE_ERROR,
+    Inference,
+    expected_error,
+)
+from discreet.objectives import Loss
 from discreet.preparation import Step, Whiten
 from discreet.solvers import GD, Newton, Solver
 
@@ -20,9 +27,10 @@ WHITEN_NOISE = 2.0
 """Share of a `Whiten` that is added, while its noise is below this many mean eigenvalues."""
 
 PILOT_ITERATIONS, PILOT_MOMENTUM = 16, 0.375
-PILOT_NEWTON = 5
-"""Steps of descent and of Newton's method to the first weights. Fewer of descent would be too long:
-weights beyond the minimum, where the curvature is small, are a bad start."""
+PILOT_NEWTON, PILOT_LINEAR = 5, 1
+"""Steps of descent and of Newton's method to the first weights: the fewest are for losses of one
+curvature, where second moments are known well. Fewer of descent would be too long: weights beyond
+the minimum, where the curvature is small, are a bad start."""
 
 
 def check_inference(solver: Solver, expansion: Any) -> None:
@@ -53,12 +61,16 @@ def reserved(
     return (Inference(share),) * n_models
 
 
-def pilot(solver: Solver) -> Solver:
-    """Return a solver chosen by rule with few iterations: Newton's steps of inference go on."""
+def pilot(solver: Solver, loss: Loss, error: float) -> Solver:
+    """Return a solver chosen by rule with few iterations: Newton's steps of inference go on.
+
+    ``error`` is what is expected of a Hessian (`expected_error`).
+    """
     if isinstance(solver, GD) and solver.iterations > PILOT_ITERATIONS:
         return replace(solver, iterations=PILOT_ITERATIONS, momentum=PILOT_MOMENTUM)
     if isinstance(solver, Newton) and solver.iterations is None:
-        return replace(solver, iterations=PILOT_NEWTON)
+        even = error < SURE_ERROR and not loss.curves_unevenly
+        return replace(solver, iterations=PILOT_LINEAR if even else PILOT_NEWTON)
     return solver
 
 
