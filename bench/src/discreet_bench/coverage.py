@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import kstest, norm
+from sklearn.base import clone
 
 from discreet import (
     GammaRegressor,
@@ -30,6 +31,7 @@ from discreet import (
     QuantileRegressor,
 )
 from discreet.core import Budget
+from discreet.inference.selection import RULES
 
 __all__ = ["Cell", "binagg", "main", "p_values", "simulated"]
 
@@ -43,6 +45,10 @@ REPETITIONS, FIRST = {2_000: 150, 20_000: 120, 200_000: 60}, 3
 SHARES = {3: 1.0, 20: 0.3, 100: 0.1}
 """Repetitions by rows, and the share of them by columns: each has one interval per coefficient. A
 cell ends after the first few if these have none."""
+NULL_ROWS = {"poisson": 10_000, "gamma": 5_000}
+"""Rows of a table for p-values, instead of 2,000: where nearly all fits have intervals."""
+MANY = 100_000
+"""Of tables with more rows, columns are drawn once for a cell, and targets for each repetition."""
 FALSE_ALARM = 1e-6
 
 
@@ -241,21 +247,21 @@ FAMILIES: dict[str, dict[str, Family]] = {
 def simulated(name: str, n: int, d: int, epsilon: float, kind: str, count: int) -> Cell:
     """Run a cell of the grid: ``kind`` is usual, rare, or units of one to five rows."""
     family = FAMILIES[name]["usual" if kind == "units" else kind]
+    drawn: list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]] = []
 
     def run(rng: np.random.Generator) -> Outcome:
-        X, slopes = rows(rng, n, d, family.size)
-        scores = X @ slopes + family.intercept
+        if not drawn or n < MANY:
+            X, slopes = rows(rng, n, d, family.size)
+            scores = X @ slopes + family.intercept
+            V = np.column_stack([X, np.ones(n)])
+            drawn[:] = [(X, slopes, scores, plain_widths(V, family.information(scores)))]
+        X, slopes, scores, plain = drawn[0]
         y = family.draw(rng, scores)
         groups = None
         if kind == "units":  # people of 1 to 5 rows each
             groups = np.repeat(np.arange(n), rng.integers(1, 6, n))[:n]
-        V = np.column_stack([X, np.ones(n)])
         truth = np.append(slopes, family.intercept + family.shift)
-        found = outcome(
-            family.model(epsilon).fit(X, y, groups=groups),
-            truth,
-            plain_widths(V, family.information(scores)),
-        )
+        found = outcome(family.model(epsilon).fit(X, y, groups=groups), truth, plain)
         kept = slice(None) if family.known_intercept else slice(d)
         return Outcome(*(part[kept] for part in astuple(found)))
 
@@ -275,9 +281,9 @@ def grid(
 def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
     """Test that p-values of a coefficient that is 0 are uniform; ``noise`` is the test's p."""
     family, rng, found = FAMILIES[name]["usual"], np.random.default_rng(12), []
-    started = time.perf_counter()
+    started, n = time.perf_counter(), NULL_ROWS.get(name, 2_000)
     for _ in range(count):
-        X, slopes = rows(rng, 2000, 3, family.size)
+        X, slopes = rows(rng, n, 3, family.size)
         y = family.draw(rng, X @ slopes + family.intercept)
         model = family.model(epsilon).fit(X, y)
         if model.covariances_:
@@ -287,7 +293,7 @@ def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
     p = p[np.isfinite(p)]
     return Cell(
         table="p-values under the null",
-        setting=f"{name}, n = 2,000, d = 3, ε = {epsilon:g}",
+        setting=f"{name}, n = {n:,}, d = 3, ε = {epsilon:g}",
         repetitions=count,
         given=p.size,
         coverage=float(np.mean(p > 0.05)),
@@ -297,6 +303,31 @@ def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
         refused=1 - p.size / count,
         seconds=(time.perf_counter() - started) / count,
     )
+
+
+def selection(name: str, epsilon: float, count: int, n: int = 20_000, d: int = 20) -> str:
+    """Return a row of a table: by rule, zeros that are found, others that are kept, and the error.
+
+    A quarter of the slopes are 0.3 and −0.15 in turn, the others are 0. Errors are those of scores,
+    as root mean squares over that of the model before the selection; the last is a default fit's.
+    """
+    family, shares, errors = FAMILIES[name]["usual"], [], []
+    slopes = np.where(np.arange(d) % 4, 0.0, np.where(np.arange(d) % 8, -0.15, 0.3))
+    for seed in range(count):
+        rng = np.random.default_rng([n, seed, 2])
+        X, _ = rows(rng, n, d)
+        y = family.draw(rng, X @ slopes + family.intercept)
+        full = family.model(epsilon).fit(X, y)
+        some = [full.select_coefficients(rule) for rule in RULES]
+        zero = np.array([np.ravel(model.coef_) == 0 for model in some])
+        shares.append(np.append(zero[:, slopes == 0].mean(1), 1 - zero[:, slopes != 0].mean(1)))
+        default = clone(full).set_params(inference=False).fit(X, y)
+        fits = [np.ravel(model.coef_) for model in (full, *some, default)]
+        errors.append([np.mean((X @ (fit - slopes)) ** 2) for fit in fits])
+    root = np.sqrt(np.mean(errors, axis=0))
+    cells = [f"{share:.0%}" for share in np.mean(shares, axis=0)]
+    cells += [f"{error:.2f}" for error in root[1:] / root[0]]
+    return f"| {name} | {epsilon:g} | {' | '.join(cells)} |"
 
 
 def markdown(cells: Sequence[Cell]) -> str:
@@ -326,7 +357,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="few repetitions, small tables only")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="sizes of the grid")
     parser.add_argument("--columns", type=int, nargs="+", default=COLUMNS, help="of the grid")
-    parser.add_argument("--only", choices=["binagg", "grid", "p-values"], help="one part")
+    kinds = ["binagg", "grid", "p-values", "selection"]
+    parser.add_argument("--only", choices=kinds, help="one part")
     parser.add_argument("--family", choices=list(FAMILIES), nargs="+", default=list(FAMILIES))
     parser.add_argument("--repetitions", type=int, help="of each cell, instead of the usual number")
     parser.add_argument("--output", type=Path, default=Path("coverage.json"))
@@ -357,6 +389,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 )
                 given.output.write_text(json.dumps([asdict(each) for each in cells], indent=1))
     print(markdown(cells))
+    if given.only in (None, "selection"):
+        for name, epsilon in itertools.product(given.family, EPSILONS[1:]):
+            print(selection(name, epsilon, count or 50), flush=True)
 
 
 if __name__ == "__main__":

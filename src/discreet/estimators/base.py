@@ -748,6 +748,24 @@ class PrivateLinearModel(BaseEstimator):
         """Standard errors of the coefficients, intercept first; NaN where there are none."""
         return effects.standard_errors(self)
 
+    def select_coefficients(self, rule: str = "universal", *, level: float = 0.1) -> Self:
+        """Return a copy of the model in which coefficients that could be noise are 0.
+
+        For models with ``inference=True``, by their known standard errors: nothing is spent. The
+        copy has no intervals, as it was selected by the same numbers; docs/inference.md says what
+        it does to the others.
+
+        Parameters
+        ----------
+        rule : {"universal", "fdr"}
+            Keep coefficients above √(2·log d) standard errors, for d columns; or those whose
+            p-values Benjamini and Hochberg's method finds at a false discovery rate.
+        level : float
+            The false discovery rate.
+        """
+        copied: Self = effects.selected(self, rule, level)
+        return copied
+
     def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
         """Draw the coefficients with their intervals: a forest plot of released numbers."""
         return effects.plot_coefficients(self, level, names)
