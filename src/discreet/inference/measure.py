@@ -46,8 +46,8 @@ FIRST_SCORE = 0.15
 NEAR = 0.1
 """If all of the share would buy a Hessian of a smaller error than this, at usual curvature, there
 is one Hessian, at the fitted weights, and one score beside the first, which takes this share of
-what is left. A second Hessian follows if that moves the weights by more than this (in units as
-below), or if the first one has twice the error that it should have."""
+what is left. If the first moves the weights by more than this (in units as below), or the Hessian
+has twice the error that it should have, another Hessian and three scores follow."""
 
 DISPERSION_SHARE = 0.05
 DISPERSION_NOISE = 0.06
@@ -197,12 +197,18 @@ class _Usual:
     slope: float = 0.35
 
     @classmethod
-    def of_logs(cls, loss: Loss, slope: float, margin: float) -> _Usual:
-        """Return both for logarithms of means: usual slopes are known, and a usual margin."""
-        margin = min(margin, 0.0)  # targets are at most 1
-        curvature = float(loss.second_derivative(margin, math.exp(margin)))
-        curvature = _within(curvature / (loss.curvature_bound or 1.0), (LEAST_CURVATURE, 1.0))
-        return cls(curvature, min(slope / loss.slope_bound, 1.0))
+    def at(cls, loss: Loss, weights: FloatArray, *, intercept: bool) -> _Usual:
+        """Return them with the curvature at weights of rows that are normal and spread alike.
+
+        Targets are 1 for classes, else means with a logarithm for a link.
+        """
+        slopes, constant = (weights[:-1], weights[-1]) if intercept else (weights, 0.0)
+        points, shares = np.polynomial.hermite_e.hermegauss(9)
+        margins = np.clip(constant + float(np.linalg.norm(slopes)) * points, -50.0, 50.0)
+        targets = np.exp(margins) if loss.task == "regression" else np.ones(margins.size)
+        curvature = loss.second_derivative(margins, targets) @ shares / shares.sum()
+        bound = loss.curvature_bound or 1.0
+        return cls(curvature=_within(float(curvature) / bound, (LEAST_CURVATURE, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -231,10 +237,11 @@ class _Stage:
         if loss.of_residuals:
             unit = rows.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
             left -= median
-        elif loss.dispersion is None:
+        else:
+            usual = _Usual.at(loss, weights, intercept=problem.fit_intercept)
+        if not loss.of_residuals and loss.dispersion is None:
             slope = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
-            margin = float(weights[-1]) if problem.fit_intercept else 0.0
-            usual, left = _Usual.of_logs(loss, slope, margin), left - median
+            usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
         scored = loss.scored(unit)
         known = usual.slope**2 * n_rows * mu * math.sqrt(DISPERSION_SHARE)
         stated = loss.dispersion is not None and not self.weighted
@@ -378,14 +385,18 @@ class _Walk:
         self.weights, self.left = self.path.next(self.hessian), self.left - share
 
     def short(self, share: float) -> None:
-        """Take two steps, where much is known; the second with a Hessian of its own if need be."""
-        start = self.weights
+        """Take two steps, where much is known; more, with another Hessian, if that was too far."""
+        start, steps = self.weights, 1
         self.measure(share)
         self.step(FIRST_SCORE * self.left)
         moved = float(np.linalg.norm(self.weights - start))
-        if self.bent and (moved > NEAR * self.path.unit or self.hessian.error > 2 * HESSIAN_ERROR):
-            self.measure(min(share, 0.5 * self.left))
-        self.step(self.left)
+        if moved > NEAR * self.path.unit or self.hessian.error > 2 * HESSIAN_ERROR:
+            steps = SCORES[0]
+            if self.bent:
+                self.measure(min(share, 0.5 * self.left))
+        each = self.left / steps
+        for _ in range(steps):
+            self.step(each)
 
     def long(self, share: float) -> None:
         """Take all steps; the Hessian at the fitted weights is known, but in least squares."""
@@ -464,7 +475,8 @@ class _Hessian:
         bias = (vectors * (half * usual * hidden / values**4)) @ vectors.T
         # what noise alone makes of the part of a combination in directions that are not known
         floor = (vectors * (half * blind.shape[1] / values**2)) @ vectors.T
-        apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in path.points[1:][-3:]]))
+        ends = path.points[2:] or path.points[1:]
+        apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in ends]))
         reason = _FAR if apart > LONGEST_STEP * path.unit else ""
         both = np.outer(scales, scales)
         return Evidence(
