@@ -22,8 +22,19 @@ from discreet import (
     QuantileRegressor,
 )
 from discreet.core import Budget
-from discreet.inference.measure import MOST_NOISE, SHARE, _Hessian, _Path, expected_error
-from discreet.inference.rule import pilot, reserved
+from discreet.inference.measure import (
+    HESSIAN_ERROR,
+    MOST_NOISE,
+    NEAR,
+    SHARE,
+    _Hessian,
+    _Path,
+    _Walk,
+    expected_error,
+)
+from discreet.inference.rule import PILOT_NEWTON, pilot, reserved
+from discreet.objectives import Logistic, Poisson, Squared
+from discreet.preparation import Whiten
 from discreet.solvers import GD, Newton
 
 FALSE_ALARM = 1e-6
@@ -182,11 +193,62 @@ def test_the_rule_sees_public_numbers_only():
 
 
 def test_a_pilot_has_few_iterations_unless_the_caller_chose_them():
-    assert pilot(GD(shrink=True)).iterations < GD().iterations
-    assert pilot(GD(shrink=True)).shrink
-    assert pilot(GD(3)) == GD(3)
-    assert pilot(Newton(30)) == Newton(30)
-    assert pilot(Newton()).iterations < 10
+    def chosen(solver, loss, error=0.01, size=5, white=True):
+        return pilot(solver, loss, [Whiten()] if white else [], size, error)
+
+    for error in (0.01, 1.0):
+        assert chosen(GD(shrink=True), Logistic(), error).iterations < GD().iterations
+        assert chosen(GD(shrink=True), Logistic(), error).shrink
+        assert chosen(GD(3), Logistic(), error) == GD(3)
+        assert chosen(Newton(30), Squared(), error) == Newton(30)
+        assert chosen(Newton(), Poisson(), error).iterations == PILOT_NEWTON
+    assert chosen(Newton(), Squared()).iterations < chosen(Newton(), Squared(), 1.0).iterations
+    least = chosen(GD(shrink=True), Logistic())
+    assert least.step_size == pytest.approx(3.5)
+    others = [{"error": 1.0}, {"size": 100}, {"white": False}]
+    for settings in others:
+        longer = chosen(GD(shrink=True), Logistic(), **settings)
+        assert longer.iterations > least.iterations
+        assert longer.step_size is None
+
+
+class Answers:
+    """Exact scores and Hessians of a quadratic function around ``truth``, and what they cost."""
+
+    def __init__(self, truth, curvature=1.0, deviation=0.0):
+        self.truth, self.curvature, self.deviation, self.asked = truth, curvature, deviation, []
+
+    def score(self, weights, share):
+        self.asked.append(("score", share))
+        return self.curvature * (weights - self.truth), 0.0
+
+    def hessian(self, weights, share):
+        self.asked.append(("hessian", share))
+        return _Hessian.of(self.curvature * np.eye(weights.size), self.deviation)
+
+
+def walked(how, distance=0.01, *, bent=True, **settings):
+    truth = np.array([distance, 0.0])
+    answers = Answers(truth, **settings)
+    walk = _Walk(answers, np.zeros(2), _Path([], [], 1.0), 0.9, bent)
+    if how == "long" and bent:
+        walk.measure(0.06)
+    getattr(walk, how)(0.2)
+    assert walk.weights == pytest.approx(truth)
+    assert sum(share for _, share in answers.asked) == pytest.approx(0.9)
+    assert walk.left == pytest.approx(0.0, abs=1e-12)
+    assert all(share > 0 for _, share in answers.asked)
+    return [kind[0] for kind, _ in answers.asked]
+
+
+def test_walks_spend_what_is_left_and_ask_for_few_hessians():
+    assert walked("short") == ["h", "s", "s"]
+    assert walked("short", distance=2 * NEAR) == ["h", "s", "h", *"sss"]
+    assert walked("short", distance=2 * NEAR, bent=False) == ["h", "s", *"sss"]
+    noisy = 2.1 * HESSIAN_ERROR / np.sqrt(4)
+    assert walked("short", deviation=noisy) == ["h", "s", "h", *"sss"]
+    assert walked("long") == ["h", *"sss", "h", *"ss"]
+    assert walked("long", bent=False) == ["h", *"sssss"]
 
 
 def evidence(values, deviation, drawn=1.0):

@@ -8,6 +8,7 @@ from the library's own fits on generated rows; noise is not seeded.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 import warnings
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import kstest, norm
+from sklearn.base import clone
 
 from discreet import (
     GammaRegressor,
@@ -29,6 +31,7 @@ from discreet import (
     QuantileRegressor,
 )
 from discreet.core import Budget
+from discreet.inference.selection import RULES
 
 __all__ = ["Cell", "binagg", "main", "p_values", "simulated"]
 
@@ -38,9 +41,14 @@ WIDTHS = {0.5: 0.28, 1.0: 0.04, 2.0: 0.035, 5.0: 0.032}
 """μ of BinAgg's simulation, and the mean width that is to be reached."""
 
 ROWS, COLUMNS, EPSILONS = (2_000, 20_000, 200_000), (3, 20, 100), (0.3, 1.0, 3.0)
-REPETITIONS, LEAST = {2_000: 200, 20_000: 120, 200_000: 60}, 5
-SHARES = {3: 1.0, 20: 0.5, 100: 0.1}
-"""Repetitions by rows, the least, and the share of them by columns."""
+REPETITIONS, FIRST = {2_000: 150, 20_000: 120, 200_000: 60}, 3
+SHARES = {3: 1.0, 20: 0.3, 100: 0.1}
+"""Repetitions by rows, and the share of them by columns: each has one interval per coefficient. A
+cell ends after the first few if these have none."""
+NULL_ROWS = {"poisson": 10_000, "gamma": 5_000}
+"""Rows of a table for p-values, instead of 2,000: where nearly all fits have intervals."""
+MANY = 100_000
+"""Of tables with more rows, columns are drawn once for a cell, and targets for each repetition."""
 FALSE_ALARM = 1e-6
 
 
@@ -86,23 +94,27 @@ def epsilon_of(mu: float, delta: float) -> float:
 def measured(
     table: str, setting: str, count: int, run: Callable[[np.random.Generator], Outcome]
 ) -> Cell:
-    """Run a simulation ``count`` times."""
+    """Run a simulation ``count`` times, or `FIRST` times if these give no interval."""
     started, level = time.perf_counter(), norm.ppf(0.975)
-    outcomes = [run(np.random.default_rng([count, seed, 1])) for seed in range(count)]
+    outcomes: list[Outcome] = []
+    for seed in range(count):
+        outcomes.append(run(np.random.default_rng([count, seed, 1])))
+        if seed + 1 == FIRST and not any(np.isfinite(each.z).any() for each in outcomes):
+            break
     z = np.array([each.z for each in outcomes])
     widths = np.array([each.widths for each in outcomes])
     known = np.isfinite(z)
     return Cell(
         table=table,
         setting=setting,
-        repetitions=count,
+        repetitions=len(outcomes),
         given=int(known.sum()),
         coverage=float(np.mean(np.abs(z[known]) < level)) if known.any() else float("nan"),
         width=float(np.mean(widths[known])) if known.any() else float("nan"),
         plain=float(np.mean([each.plain for each in outcomes])),
         noise=float(np.nanmean([each.noise for each in outcomes])) if known.any() else float("nan"),
         refused=float(1 - known.mean()),
-        seconds=(time.perf_counter() - started) / count,
+        seconds=(time.perf_counter() - started) / len(outcomes),
     )
 
 
@@ -235,45 +247,43 @@ FAMILIES: dict[str, dict[str, Family]] = {
 def simulated(name: str, n: int, d: int, epsilon: float, kind: str, count: int) -> Cell:
     """Run a cell of the grid: ``kind`` is usual, rare, or units of one to five rows."""
     family = FAMILIES[name]["usual" if kind == "units" else kind]
+    drawn: list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]] = []
 
     def run(rng: np.random.Generator) -> Outcome:
-        X, slopes = rows(rng, n, d, family.size)
-        scores = X @ slopes + family.intercept
+        if not drawn or n < MANY:
+            X, slopes = rows(rng, n, d, family.size)
+            scores = X @ slopes + family.intercept
+            V = np.column_stack([X, np.ones(n)])
+            drawn[:] = [(X, slopes, scores, plain_widths(V, family.information(scores)))]
+        X, slopes, scores, plain = drawn[0]
         y = family.draw(rng, scores)
         groups = None
         if kind == "units":  # people of 1 to 5 rows each
             groups = np.repeat(np.arange(n), rng.integers(1, 6, n))[:n]
-        V = np.column_stack([X, np.ones(n)])
         truth = np.append(slopes, family.intercept + family.shift)
-        found = outcome(
-            family.model(epsilon).fit(X, y, groups=groups),
-            truth,
-            plain_widths(V, family.information(scores)),
-        )
+        found = outcome(family.model(epsilon).fit(X, y, groups=groups), truth, plain)
         kept = slice(None) if family.known_intercept else slice(d)
         return Outcome(*(part[kept] for part in astuple(found)))
 
     return measured(name, f"n = {n:,}, d = {d}, ε = {epsilon:g}, {kind}", count, run)
 
 
-def grid(name: str, sizes: Sequence[int], counts: dict[int, int]) -> Iterator[Cell]:
+def grid(
+    name: str, sizes: Sequence[int], widths: Sequence[int], counts: dict[int, int]
+) -> Iterator[Cell]:
     """Run the cells of a family."""
-    for n in sizes:
-        for d in COLUMNS:
-            for epsilon in EPSILONS:
-                for kind in (*FAMILIES[name], *(("units",) if d == COLUMNS[0] else ())):
-                    # cells that public numbers refuse are refused in every repetition
-                    few = simulated(name, n, d, epsilon, kind, 3)
-                    count = max(round(counts[n] * SHARES[d]), LEAST)  # each has d intervals
-                    yield simulated(name, n, d, epsilon, kind, count) if few.given else few
+    for n, d in itertools.product(sizes, widths):
+        count = max(round(counts[n] * SHARES[d]), FIRST)
+        for epsilon, kind in itertools.product(EPSILONS, (*FAMILIES[name], "units")):
+            yield simulated(name, n, d, epsilon, kind, count)
 
 
 def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
     """Test that p-values of a coefficient that is 0 are uniform; ``noise`` is the test's p."""
     family, rng, found = FAMILIES[name]["usual"], np.random.default_rng(12), []
-    started = time.perf_counter()
+    started, n = time.perf_counter(), NULL_ROWS.get(name, 2_000)
     for _ in range(count):
-        X, slopes = rows(rng, 2000, 3, family.size)
+        X, slopes = rows(rng, n, 3, family.size)
         y = family.draw(rng, X @ slopes + family.intercept)
         model = family.model(epsilon).fit(X, y)
         if model.covariances_:
@@ -283,7 +293,7 @@ def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
     p = p[np.isfinite(p)]
     return Cell(
         table="p-values under the null",
-        setting=f"{name}, n = 2,000, d = 3, ε = {epsilon:g}",
+        setting=f"{name}, n = {n:,}, d = 3, ε = {epsilon:g}",
         repetitions=count,
         given=p.size,
         coverage=float(np.mean(p > 0.05)),
@@ -293,6 +303,31 @@ def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
         refused=1 - p.size / count,
         seconds=(time.perf_counter() - started) / count,
     )
+
+
+def selection(name: str, epsilon: float, count: int, n: int = 20_000, d: int = 20) -> str:
+    """Return a row of a table: by rule, zeros that are found, others that are kept, and the error.
+
+    A quarter of the slopes are 0.3 and −0.15 in turn, the others are 0. Errors are those of scores,
+    as root mean squares over that of the model before the selection; the last is a default fit's.
+    """
+    family, shares, errors = FAMILIES[name]["usual"], [], []
+    slopes = np.where(np.arange(d) % 4, 0.0, np.where(np.arange(d) % 8, -0.15, 0.3))
+    for seed in range(count):
+        rng = np.random.default_rng([n, seed, 2])
+        X, _ = rows(rng, n, d)
+        y = family.draw(rng, X @ slopes + family.intercept)
+        full = family.model(epsilon).fit(X, y)
+        some = [full.select_coefficients(rule) for rule in RULES]
+        zero = np.array([np.ravel(model.coef_) == 0 for model in some])
+        shares.append(np.append(zero[:, slopes == 0].mean(1), 1 - zero[:, slopes != 0].mean(1)))
+        default = clone(full).set_params(inference=False).fit(X, y)
+        fits = [np.ravel(model.coef_) for model in (full, *some, default)]
+        errors.append([np.mean((X @ (fit - slopes)) ** 2) for fit in fits])
+    root = np.sqrt(np.mean(errors, axis=0))
+    cells = [f"{share:.0%}" for share in np.mean(shares, axis=0)]
+    cells += [f"{error:.2f}" for error in root[1:] / root[0]]
+    return f"| {name} | {epsilon:g} | {' | '.join(cells)} |"
 
 
 def markdown(cells: Sequence[Cell]) -> str:
@@ -321,7 +356,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m discreet_bench.coverage", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repetitions, small tables only")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="sizes of the grid")
-    parser.add_argument("--only", choices=["binagg", "grid", "p-values"], help="one part")
+    parser.add_argument("--columns", type=int, nargs="+", default=COLUMNS, help="of the grid")
+    kinds = ["binagg", "grid", "p-values", "selection"]
+    parser.add_argument("--only", choices=kinds, help="one part")
     parser.add_argument("--family", choices=list(FAMILIES), nargs="+", default=list(FAMILIES))
     parser.add_argument("--repetitions", type=int, help="of each cell, instead of the usual number")
     parser.add_argument("--output", type=Path, default=Path("coverage.json"))
@@ -334,7 +371,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         counts = dict.fromkeys(ROWS, given.repetitions)
     parts: dict[str, Callable[[], Iterator[Cell]]] = {
         "binagg": lambda: (binagg(mu, count or 1000) for mu in WIDTHS),
-        "grid": lambda: (cell for name in given.family for cell in grid(name, sizes, counts)),
+        "grid": lambda: (
+            cell for name in given.family for cell in grid(name, sizes, given.columns, counts)
+        ),
         "p-values": lambda: (p_values(name, count or 2000) for name in given.family),
     }
     cells: list[Cell] = []
@@ -343,12 +382,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for cell in part():
                 cells.append(cell)
                 print(
-                    f"{cell.table}: {cell.setting}: coverage {cell.coverage:.3f}, width "
-                    f"{cell.width / cell.plain:.2f}, refused {cell.refused:.0%}",
+                    f"{cell.table}: {cell.setting}: {cell.repetitions} runs, coverage "
+                    f"{cell.coverage:.3f}, width {cell.width / cell.plain:.2f}, refused "
+                    f"{cell.refused:.0%}",
                     flush=True,
                 )
                 given.output.write_text(json.dumps([asdict(each) for each in cells], indent=1))
     print(markdown(cells))
+    if given.only in (None, "selection"):
+        for name, epsilon in itertools.product(given.family, EPSILONS[1:]):
+            print(selection(name, epsilon, count or 50), flush=True)
 
 
 if __name__ == "__main__":

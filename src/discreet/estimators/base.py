@@ -35,6 +35,7 @@ from discreet.estimators.inputs import Rule, check_size, check_table, check_targ
 from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.inference import Covariance, Evidence, Inference, Summary
+from discreet.inference.measure import expected_error
 from discreet.inference.rule import check_inference, pilot, reserved, whitened
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
@@ -310,10 +311,13 @@ class PrivateLinearModel(BaseEstimator):
                 n_known=plan.known,
             )
             steps, rate = choice.steps, 1.0 if self.inference else choice.rate
+            solver = choice.solver
             if self.inference:
+                size = plan.width + int(self.fit_intercept)
+                error = expected_error(people.size, size, settings.budget)
                 steps = whitened(steps, people.size, plan.width, settings.budget)
+                solver = pilot(solver, settings.loss, steps, size, error)
             steps = check_steps(steps, self.data_norm)
-            solver = pilot(choice.solver) if self.inference else choice.solver
             method = self._divide(settings.budget, steps, solver)
         elif plan.bounds is None:
             method = settings.method
@@ -746,6 +750,24 @@ class PrivateLinearModel(BaseEstimator):
     def standard_errors_(self) -> FloatArray:
         """Standard errors of the coefficients, intercept first; NaN where there are none."""
         return effects.standard_errors(self)
+
+    def select_coefficients(self, rule: str = "universal", *, level: float = 0.1) -> Self:
+        """Return a copy of the model in which coefficients that could be noise are 0.
+
+        For models with ``inference=True``, by their known standard errors: nothing is spent. The
+        copy has no intervals, as it was selected by the same numbers; docs/inference.md says what
+        it does to the others.
+
+        Parameters
+        ----------
+        rule : {"universal", "fdr"}
+            Keep coefficients above √(2·log d) standard errors, for d columns; or those whose
+            p-values Benjamini and Hochberg's method finds at a false discovery rate.
+        level : float
+            The false discovery rate.
+        """
+        copied: Self = effects.selected(self, rule, level)
+        return copied
 
     def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
         """Draw the coefficients with their intervals: a forest plot of released numbers."""

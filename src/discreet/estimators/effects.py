@@ -11,6 +11,7 @@ that over the rows, and a figure leaves out where rows are too few to be noticed
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import NotSupported
 from discreet.inference import Coefficients, Intervals, Summary, score_intervals
+from discreet.inference.selection import selected as choose_coefficients
 from discreet.inference.summary import forest_plot
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
@@ -406,6 +408,27 @@ def cov_params(model: Any) -> FloatArray:
     else:
         whole = [each.total[np.ix_(order, order)] for each in model.covariances_]
     return whole[0] if len(whole) == 1 else np.stack(whole)
+
+
+def selected(model: Any, rule: str, level: float) -> Any:
+    """Return a copy of a model without what is not selected; see `select_coefficients`."""
+    models = _models(model)
+    if not model.covariances_ or not np.isfinite([each.errors for each in models]).any():
+        raise NotSupported(f"there are no standard errors to select by: {models[0].reason}.")
+    values = np.column_stack([np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)])
+    size = values.shape[1] if model.fit_intercept else values.shape[1] - 1
+    copied, found = copy.copy(model), []
+    for row, covariance in zip(values, model.covariances_, strict=True):
+        settings: Any = {"intercept": model.fit_intercept}
+        row[:size], left = choose_coefficients(row[:size], covariance, rule, level, **settings)
+        found.append(left)
+    carried = unclipped_map(model.preparation_, values.shape[1] - 1).adjoint(np.eye(len(values.T)))
+    prepared = np.linalg.solve(carried.T, values.T).T
+    copied.prepared_coef_, copied.prepared_intercept_ = prepared[:, :-1], prepared[:, -1]
+    copied.coef_ = values[:, :-1].reshape(model.coef_.shape)
+    copied.intercept_ = values[:, -1] if np.ndim(model.intercept_) else float(values[0, -1])
+    copied.covariances_ = tuple(found)
+    return copied
 
 
 def plot_coefficients(model: Any, level: float, names: Sequence[str] | None) -> Figure:

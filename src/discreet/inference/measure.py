@@ -12,7 +12,7 @@ family. docs/inference.md describes the method, docs/proofs/inference.md has the
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian
-from discreet.objectives import Problem, Scored, Squared
+from discreet.objectives import Loss, Problem, Scored, Squared
 from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["Evidence", "Inference", "expected_error"]
@@ -35,11 +35,19 @@ MEDIAN_SHARES = (0.002, 0.05)
 """Of the share: what buys the median norm, and that of slopes, is (this/(n·μ))², within limits."""
 
 FIRST_SHARE = 0.06
-"""Of the share: what buys the first Hessian, at the fitted weights."""
+"""Of the share: what buys a Hessian at the fitted weights, where a second one follows anyway."""
 
 SCORES = (3, 2)
 """Numbers of scores that are measured before and after the second Hessian, at the same cost each.
 All but the first enter the estimate."""
+
+SURE_ERROR = 0.07
+FIRST_SCORE = 0.15
+NEAR = 0.1
+"""If all of the share would buy a Hessian of a smaller error than this, at usual curvature, there
+is one Hessian, at the fitted weights, and one score beside the first, which takes this share of
+what is left. If the first moves the weights by more than this (in units as below), or the Hessian
+has twice the error that it should have, another Hessian and three scores follow."""
 
 DISPERSION_SHARE = 0.05
 DISPERSION_NOISE = 0.06
@@ -188,6 +196,20 @@ class _Usual:
     curvature: float = 0.5
     slope: float = 0.35
 
+    @classmethod
+    def at(cls, loss: Loss, weights: FloatArray, *, intercept: bool) -> _Usual:
+        """Return them with the curvature at weights of rows that are normal and spread alike.
+
+        Targets are 1 for classes, else means with a logarithm for a link.
+        """
+        slopes, constant = (weights[:-1], weights[-1]) if intercept else (weights, 0.0)
+        points, shares = np.polynomial.hermite_e.hermegauss(9)
+        margins = np.clip(constant + float(np.linalg.norm(slopes)) * points, -50.0, 50.0)
+        targets = np.exp(margins) if loss.task == "regression" else np.ones(margins.size)
+        curvature = loss.second_derivative(margins, targets) @ shares / shares.sum()
+        bound = loss.curvature_bound or 1.0
+        return cls(curvature=_within(float(curvature) / bound, (LEAST_CURVATURE, 1.0)))
+
 
 @dataclass(frozen=True)
 class _Stage:
@@ -210,12 +232,14 @@ class _Stage:
         if problem.fit_intercept:
             scales[-1] = 1.0
         weights = pilot / scales  # rows are longer, weights shorter
-        left = 1.0 - median - FIRST_SHARE
+        left = 1.0 - median
         loss, unit, usual = problem.loss, 1.0, _Usual()
         if loss.of_residuals:
             unit = rows.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
             left -= median
-        elif loss.dispersion is None:
+        else:
+            usual = _Usual.at(loss, weights, intercept=problem.fit_intercept)
+        if not loss.of_residuals and loss.dispersion is None:
             slope = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
             usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
         scored = loss.scored(unit)
@@ -223,39 +247,37 @@ class _Stage:
         stated = loss.dispersion is not None and not self.weighted
         measured = not stated or known * DISPERSION_NOISE > 1.0
         left -= DISPERSION_SHARE if measured else 0.0
-        asked = _Asked(rows, scored, n_rows, CLIP_FACTORS[0] * math.sqrt(pilot.size))
-        bent = not loss.of_residuals or scored.slopes is not scored.curvature  # H moves with them
-        if bent:
-            hessian = asked.hessian(weights, FIRST_SHARE * total)
-            usual = replace(usual, curvature=asked.curvature(hessian))
-        share, factor = self._clip(mu, left, pilot.size, usual)
-        if not stated:
-            factor = min(factor, math.sqrt(known * MOST_DOUBT))
-        asked = replace(asked, clip=math.sqrt(pilot.size) * max(CLIP_FACTORS[0], factor))
-        each = (left - share) / sum(SCORES) * total
-        if not bent:
-            hessian = asked.hessian(weights, (FIRST_SHARE + share) * total)
-        path = _Path([], [], unit)
-        for _ in range(SCORES[0]):
-            deviation = path.add(weights, *asked.score(weights, each))
-            weights = path.next(hessian)
-        hessian = asked.hessian(weights, share * total) if bent else hessian
-        for _ in range(SCORES[1]):
-            deviation = path.add(weights, *asked.score(weights, each))
-            weights = path.next(hessian)
+        most = CLIP_FACTORS[1] if stated else math.sqrt(known * MOST_DOUBT)
+        asked = _Asked(rows, scored, n_rows, CLIP_FACTORS[0] * math.sqrt(pilot.size), total)
+        bent = not loss.of_residuals or scored.slopes is not scored.curvature
+        walk = _Walk(asked, weights, _Path([], [], unit), left, bent)
+        sure = self._error(mu, pilot.size, usual) < SURE_ERROR
+        if bent and not sure:
+            walk.measure(FIRST_SHARE)
+            usual = replace(usual, curvature=asked.curvature(walk.hessian))
+        share, factor = self._clip(mu, walk.left, pilot.size, usual)
+        factor = max(CLIP_FACTORS[0], min(factor, most))
+        walk.asked = asked = replace(asked, clip=math.sqrt(pilot.size) * factor)
+        (walk.short if sure else walk.long)(share)
+        hessian, path = walk.hessian, walk.path
         dispersion, doubt = loss.dispersion or 1.0, 0.0
         if measured:
-            squares, noise = asked.squares(weights, DISPERSION_SHARE * total)
+            squares, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
             found = squares / max(float(np.trace(hessian.matrix)), 1e-300)
             dispersion = min(found, dispersion) if stated else found
             doubt = STUDENT / 4 * (noise / squares) ** 2
         sampling = (1 + doubt) * dispersion / n_rows
-        return hessian.evidence(path, deviation, dispersion, sampling, scales)
+        return hessian.evidence(path, walk.deviation, dispersion, sampling, scales)
+
+    def _error(self, mu: float, size: int, usual: _Usual) -> float:
+        """Return the relative error of a Hessian that takes all of the share."""
+        apart = math.sqrt(self.curator.relation.rows_changed)
+        return _hessian_error(self.problem.n_rows, size, mu / apart, usual.curvature)
 
     def _clip(self, mu: float, left: float, size: int, usual: _Usual) -> tuple[float, float]:
-        """Return the share of the second Hessian, and the clip of norms over √p."""
+        """Return the share of the last Hessian, and the clip of norms over √p."""
         changed, n_rows = self.curator.relation.rows_changed, self.problem.n_rows
-        error = _hessian_error(n_rows, size, mu / math.sqrt(changed), usual.curvature)
+        error = self._error(mu, size, usual)
         share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
         noise = changed * math.sqrt(size) / (usual.slope * math.sqrt(n_rows * (left - share)) * mu)
         by_hessian = HESSIAN_ERROR * math.sqrt(share) / error * CLIP_FACTORS[0] ** 2
@@ -280,11 +302,10 @@ class _Path:
     scores: list[FloatArray]
     unit: float
 
-    def add(self, point: FloatArray, score: FloatArray, deviation: float) -> float:
-        """Add a point and its score; return the deviation of the score's noise."""
+    def add(self, point: FloatArray, score: FloatArray) -> None:
+        """Add a point and its score."""
         self.points.append(point)
         self.scores.append(score)
-        return deviation
 
     def next(self, hessian: _Hessian) -> FloatArray:
         """Return the mean of where Newton's steps from all points but the first lead."""
@@ -301,23 +322,24 @@ class _Path:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Means that a curator is asked for."""
+    """Means that a curator is asked for, each for a share of a total in μ²."""
 
     curator: Curator
     scored: Scored
     n_rows: int
     clip: float
+    total: float
 
-    def score(self, weights: FloatArray, total: float) -> tuple[FloatArray, float]:
+    def score(self, weights: FloatArray, share: float) -> tuple[FloatArray, float]:
         """Return the noisy mean score, and the deviation of its noise."""
-        mechanism = Gaussian.sharing(total)
+        mechanism = Gaussian.sharing(share * self.total)
         loss = self.scored.slopes
         noisy = self.curator.score_sum(loss, weights, clip=self.clip, mechanism=mechanism)
         return noisy.values / self.n_rows, noisy.deviation / self.n_rows
 
-    def hessian(self, weights: FloatArray, total: float) -> _Hessian:
+    def hessian(self, weights: FloatArray, share: float) -> _Hessian:
         """Return the noisy mean Hessian."""
-        mechanism = Gaussian.sharing(total)
+        mechanism = Gaussian.sharing(share * self.total)
         loss = self.scored.curvature
         noisy = self.curator.curvature_sum(loss, weights, clip=self.clip, mechanism=mechanism)
         bound = self.scored.factor * (loss.curvature_bound or 1.0) / self.n_rows
@@ -329,12 +351,64 @@ class _Asked:
         mean = float(np.trace(hessian.matrix)) / (len(hessian.values) * bound)
         return _within(mean, (LEAST_CURVATURE, 1.0))
 
-    def squares(self, weights: FloatArray, total: float) -> tuple[float, float]:
+    def squares(self, weights: FloatArray, share: float) -> tuple[float, float]:
         """Return the noisy mean squared norm of scores, at least its noise, and that noise."""
-        mechanism, loss = Gaussian.sharing(total), self.scored.slopes
+        mechanism, loss = Gaussian.sharing(share * self.total), self.scored.slopes
         noisy = self.curator.score_square_sum(loss, weights, clip=self.clip, mechanism=mechanism)
         bound = (loss.slope_bound * self.clip) ** 2 / self.n_rows
         return bound * max(float(noisy.values[0]), noisy.deviation), bound * noisy.deviation
+
+
+@dataclass
+class _Walk:
+    """Newton's steps from the fitted weights to the estimate, on a share that is ``left``.
+
+    ``bent``: the curvature depends on the weights, as it does but in least squares.
+    """
+
+    asked: _Asked
+    weights: FloatArray
+    path: _Path
+    left: float
+    bent: bool
+    hessian: _Hessian = field(init=False)
+    deviation: float = math.inf
+
+    def measure(self, share: float) -> None:
+        """Measure the Hessian at the weights."""
+        self.hessian, self.left = self.asked.hessian(self.weights, share), self.left - share
+
+    def step(self, share: float) -> None:
+        """Measure a score and go where it leads."""
+        score, self.deviation = self.asked.score(self.weights, share)
+        self.path.add(self.weights, score)
+        self.weights, self.left = self.path.next(self.hessian), self.left - share
+
+    def short(self, share: float) -> None:
+        """Take two steps, where much is known; more, with another Hessian, if that was too far."""
+        start, steps = self.weights, 1
+        self.measure(share)
+        self.step(FIRST_SCORE * self.left)
+        moved = float(np.linalg.norm(self.weights - start))
+        if moved > NEAR * self.path.unit or self.hessian.error > 2 * HESSIAN_ERROR:
+            steps = SCORES[0]
+            if self.bent:
+                self.measure(min(share, 0.5 * self.left))
+        each = self.left / steps
+        for _ in range(steps):
+            self.step(each)
+
+    def long(self, share: float) -> None:
+        """Take all steps; the Hessian at the fitted weights is known, but in least squares."""
+        if not self.bent:
+            self.measure(share)
+        each = (self.left - self.bent * share) / sum(SCORES)
+        for _ in range(SCORES[0]):
+            self.step(each)
+        if self.bent:
+            self.measure(share)
+        for _ in range(SCORES[1]):
+            self.step(each)
 
 
 @dataclass(frozen=True)
@@ -355,6 +429,12 @@ class _Hessian:
         """Largest eigenvalue of the noise, about."""
         return self.deviation * math.sqrt(2 * len(self.values))
 
+    @property
+    def error(self) -> float:
+        """The noise over the median eigenvalue."""
+        median = float(np.median(self.values))
+        return self.noise / median if median > 0 else math.inf
+
     def solve(self, score: FloatArray, *, least: float) -> FloatArray:
         """Return H⁻¹·score, eigenvalues raised to ``least``."""
         moved = (score @ self.vectors) / np.maximum(self.values, least)
@@ -373,7 +453,7 @@ class _Hessian:
         deviation /= math.sqrt(len(path.points) - 1)
         known = self._known()
         size, blind = start.size, self.vectors[:, ~known]
-        if self.noise > MOST_NOISE * float(np.median(self.values)):
+        if self.error > MOST_NOISE:
             no: FloatArray = np.full((size, size), np.nan)
             last = (blind.T * scales, no, 1.0, dispersion, _HIDDEN)
             return Evidence(start * scales, no, no, no, *last)
@@ -395,7 +475,8 @@ class _Hessian:
         bias = (vectors * (half * usual * hidden / values**4)) @ vectors.T
         # what noise alone makes of the part of a combination in directions that are not known
         floor = (vectors * (half * blind.shape[1] / values**2)) @ vectors.T
-        apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in path.points[2:]]))
+        ends = path.points[2:] or path.points[1:]
+        apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in ends]))
         reason = _FAR if apart > LONGEST_STEP * path.unit else ""
         both = np.outer(scales, scales)
         return Evidence(

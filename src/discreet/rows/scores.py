@@ -27,7 +27,7 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import RowData
 from discreet.rows.moments import gram, triangle
-from discreet.rows.sums import CLIP, Sum, clipped_sum, one_output
+from discreet.rows.sums import CLIP, Sum, margin_sum, one_output
 from discreet.rows.table import LOSS_KERNELS, sum_blocks
 from discreet.validate import FloatArray, number, vector
 
@@ -63,9 +63,8 @@ def score_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum
     clip, slope = number("clip", clip, **CLIP), _slope_bound(loss)
     at = vector("weights", weights, data.n_parameters)
     weighted = replace(data, weights=_weights(data, clip))
-    ones = np.ones(data.n_rows)
-    within = slope * max(clip, 1.0)
-    return clipped_sum(weighted, data.margins_at(at), loss, slope, ones, within=within)
+    sizes, within = np.ones(data.n_rows), slope * max(clip, 1.0)
+    return margin_sum(weighted, at, loss, slope, sizes=sizes, within=within)
 
 
 def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:

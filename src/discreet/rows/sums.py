@@ -112,12 +112,17 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
     at = vector("weights", weights, loss.n_outputs * data.n_parameters)
     if loss.n_outputs > 1:
         return _output_gradient(data, data.margins_at(at, loss.n_outputs), loss, clip)
+    return margin_sum(data, at, loss, clip)
+
+
+def margin_sum(data: RowData, at: FloatArray, loss: Loss, clip: float, **settings: Any) -> Sum:
+    """Return `clipped_sum` at weights, whose margins are remembered or computed on the way."""
     known = data.memory.known(at)
     if known is not None:
-        return clipped_sum(data, known, loss, clip)
+        return clipped_sum(data, known, loss, clip, **settings)
     data.memory.point = None  # a vector less while the new one is computed
     computed = np.empty(data.n_rows)
-    total = clipped_sum(data, computed, loss, clip, missing=at)
+    total = clipped_sum(data, computed, loss, clip, missing=at, **settings)
     data.memory.point = Point(at, computed)
     return total
 
