@@ -65,6 +65,16 @@ def test_guarantees_are_counted_by_what_was_recomputed():
     assert "1 runs spent more" in text
 
 
+def test_lines_of_two_states_of_the_code_are_told_apart():
+    older = compared([0.9], [0.8], experiment="amp-fig1", when="2026-11-16T10:00:00")
+    newer = repeated([0.9], **AUTO, experiment="amp-fig2", when="2026-11-17T10:00:00", code="abc")
+    text = summary.states(together(newer, older))
+    assert text.splitlines()[2:] == [
+        "| not recorded | 2026-11-16 | 2 | 1 | amp-fig1 |",
+        "| `abc` | 2026-11-17 | 1 | 1 | amp-fig2 |",
+    ]
+
+
 def test_published_numbers_are_beside_ours():
     setting = {"experiment": "amp-fig1", "relation": "replace_one", "epsilon": 0.1, "method": "amp"}
     rows = together(
@@ -86,12 +96,13 @@ def test_only_what_is_between_markers_of_a_page_is_replaced(tmp_path):
     write(compared([0.9, 0.9], [0.8, 0.8], experiment="amp-fig1"), tmp_path / "runs.parquet")
     times = {"experiment": ["amp-fig1"], "form": ["medium"], "runs": [4], "made": [4],
              "seconds": [1200], "processor_seconds": [7], "left_out": ["rcv1"]}  # fmt: skip
-    pd.DataFrame(times).to_csv(tmp_path / "times.csv", index=False)
+    parts = [times, times | {"form": ["medium auto"], "made": [2], "left_out": ["rcv1"]}]
+    pd.concat(map(pd.DataFrame, parts)).to_csv(tmp_path / "times.csv", index=False)
     page = tmp_path / "page.md"
     page.write_text("# Mine\n\n<!-- made: times -->\nold\n<!-- end -->\n\nText.\n")
     summary.main([str(tmp_path), "--write", str(page)])
     text = page.read_text()
     assert "old" not in text
     assert text.startswith("# Mine\n\n<!-- made: times -->\n\n| experiment |")
-    assert "| amp-fig1 | 4 | 4 | 1,200 | 7 | rcv1 |" in text
+    assert "| amp-fig1 | 4 | 6 | 2,400 | 14 | rcv1 |" in text
     assert text.endswith("<!-- end -->\n\nText.\n")

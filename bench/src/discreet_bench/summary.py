@@ -22,7 +22,15 @@ from discreet_bench.published import PUBLISHED, Published
 from discreet_bench.runs import SHARES, read
 from discreet_bench.statistics import best_settings, final, leaderboard, method_of
 
-__all__ = ["comparisons", "guarantees", "main", "published_table", "rank_text", "times_table"]
+__all__ = [
+    "comparisons",
+    "guarantees",
+    "main",
+    "published_table",
+    "rank_text",
+    "states",
+    "times_table",
+]
 
 COMPARED = ("auto-table", "amp-fig", "dpagd-fig2", "dpagd-fig3", "dpagd-fig4", "outpert-table3")
 """Experiments, or beginnings of their names, in which methods compete with the default."""
@@ -112,19 +120,39 @@ def guarantees(runs: pd.DataFrame) -> str:
     )
 
 
-def times_table(times: pd.DataFrame) -> str:
-    """Return the time that each experiment took."""
+def times_table(times: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """Return the time that each experiment took, with all its parts, and the lines that it has."""
     lines = [
-        "| experiment | lines | new runs | seconds | processor seconds | left out |",
+        "| experiment | lines | runs made | seconds | processor seconds | left out |",
         "|---|---:|---:|---:|---:|---|",
     ]
-    for row in times.to_dict("records"):
+    sums = ["made", "seconds", "processor_seconds"]
+    for name, part in times.groupby("experiment", sort=False):
+        numbers = [int((runs["experiment"] == name).sum()), *part[sums].sum()]
+        missing = "; ".join(part["left_out"].drop_duplicates())
+        lines.append(f"| {name} | " + " | ".join(f"{x:,}" for x in numbers) + f" | {missing} |")
+    total = [int(runs["experiment"].isin(times["experiment"]).sum()), *times[sums].sum()]
+    lines.append("| all | " + " | ".join(f"{value:,}" for value in total) + " | |")
+    return "\n".join(lines)
+
+
+def states(runs: pd.DataFrame) -> str:
+    """Return a table of the states of the code that made the runs."""
+    lines = [
+        "| code | made on | lines | lines of the default | experiments |",
+        "|---|---|---:|---:|---|",
+    ]
+    dates = runs["when"].str[:10]
+    order = runs.assign(date=dates).groupby("code")["date"].max().sort_values(kind="stable")
+    for code in order.index:
+        part = runs[runs["code"] == code]
+        days = " to ".join(dict.fromkeys([dates[part.index].min(), dates[part.index].max()]))
+        own = int((part["method"] == "auto").sum())
+        names = ", ".join(dict.fromkeys(part["experiment"]))
         lines.append(
-            f"| {row['experiment']} | {row['runs']:,} | {row['made']:,} | {row['seconds']:,} | "
-            f"{row['processor_seconds']:,} | {row['left_out']} |"
+            f"| {f'`{code}`' if code else 'not recorded'} | {days} | {len(part):,} | {own:,} | "
+            f"{names} |"
         )
-    total = times[["runs", "made", "seconds", "processor_seconds"]].sum()
-    lines.append("| all | " + " | ".join(f"{value:,.0f}" for value in total) + " | |")
     return "\n".join(lines)
 
 
@@ -198,14 +226,16 @@ def _wrapped(text: str, width: int = 100) -> list[str]:
     return textwrap.wrap(text, width)
 
 
-SECTIONS = ("times", "guarantees", "rank", "amp-fig1", "amp-fig3", "outpert-table3")
+SECTIONS = ("times", "states", "guarantees", "rank", "amp-fig1", "amp-fig3", "outpert-table3")
 """Names of the parts between markers of docs/results.md."""
 
 
 def section(name: str, runs: pd.DataFrame, times: pd.DataFrame) -> str:
     """Return one part of the page; the rank is that in experiments whose time is known."""
     if name == "times":
-        return times_table(times)
+        return times_table(times, runs)
+    if name == "states":
+        return states(runs)
     if name == "guarantees":
         return guarantees(runs)
     if name == "rank":
