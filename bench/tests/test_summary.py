@@ -92,6 +92,29 @@ def test_published_numbers_are_beside_ours():
     assert "| 78.0 ‡ | 80.5 |" in summary.published_table(named(released), "amp-fig1")
 
 
+def test_all_methods_of_an_experiment_are_in_one_table():
+    where = {"experiment": "dpagd-fig4", "data": "kddcup99 (20,000 rows)"}
+    rows = together(
+        repeated([0.9, 0.92], **AUTO, **where, loss="logistic", epsilon=0.1),
+        repeated([0.8, 0.82], **where, loss="logistic", epsilon=0.1),
+        repeated([0.95, 0.97], **where, loss="hinge", epsilon=0.1),
+        repeated([0.6, 0.6], **where, loss="huber-hinge", epsilon=0.1, method="objpert"),
+        repeated([0.99, 0.99], tuning="grid", **where, loss="logistic", epsilon=0.1),
+        repeated([0.5, 0.5], **where, loss="logistic", epsilon=0.1, relation="replace_one"),
+        repeated([0.5, 0.5], **where, loss="logistic", epsilon=0.2),
+    )
+    text = summary.methods_table(rows, "dpagd-fig4", "add_remove", (0.1,))
+    assert text.splitlines() == [
+        "| method | kddcup99, logistic 0.1 | kddcup99, hinge 0.1 |",
+        "|---|---:|---:|",
+        "| discreet | **91.0** | – |",
+        "| DP-AGD | 81.0 | **96.0** |",
+        "| ObjPert | – | 60.0 |",
+        "| DP-AGD, tuned with hindsight, not private | 99.0 | – |",
+    ]
+    assert summary.methods_table(rows, "dpagd-fig2", "add_remove") == "Not run."
+
+
 def test_only_what_is_between_markers_of_a_page_is_replaced(tmp_path):
     write(compared([0.9, 0.9], [0.8, 0.8], experiment="amp-fig1"), tmp_path / "runs.parquet")
     times = {"experiment": ["amp-fig1"], "form": ["medium"], "runs": [4], "made": [4],

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.accounting.recompute import TOLERANCE
-from discreet_bench.lines import METHODS, named, title_of
+from discreet_bench.lines import METHODS, honest, named, order_of, title_of
 from discreet_bench.published import PUBLISHED, Published
 from discreet_bench.runs import SHARES, read
 from discreet_bench.statistics import best_settings, final, leaderboard, method_of
@@ -26,6 +26,7 @@ __all__ = [
     "comparisons",
     "guarantees",
     "main",
+    "methods_table",
     "published_table",
     "rank_text",
     "states",
@@ -178,6 +179,57 @@ def published_table(runs: pd.DataFrame, experiment: str) -> str:
     return "\n".join(lines)
 
 
+def methods_table(
+    runs: pd.DataFrame, experiment: str, relation: str, epsilons: Sequence[float] = ()
+) -> str:
+    """Return the accuracy of all lines on all data sets, the best private one in bold.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Runs, of which those of the experiment and the relation count; the Huber hinge counts as
+        the hinge.
+    experiment, relation
+        As in the runs.
+    epsilons : sequence of float
+        Budgets to show; all if there are none.
+    """
+    mine = runs[(runs["experiment"] == experiment) & (runs["relation"] == relation)]
+    if epsilons:
+        mine = mine[np.isclose(mine["epsilon"].to_numpy()[:, None], list(epsilons)).any(axis=1)]
+    if mine.empty:
+        return "Not run."
+    shown = best_settings(mine)
+    shown = shown.assign(loss=shown["loss"].replace("huber-hinge", "hinge"))
+    means = shown.pivot_table(
+        values="accuracy", index="line", columns=["loss", "data", "epsilon"], sort=False
+    )
+    order = [list(dict.fromkeys(shown[name])) for name in ("loss", "data")]
+    means = means[
+        sorted(means.columns, key=lambda c: (order[1].index(c[1]), order[0].index(c[0]), c[2]))
+    ]
+    names = [data.split(" (")[0] for _, data, _ in means.columns]
+    if means.columns.get_level_values("loss").nunique() > 1:
+        losses = means.columns.get_level_values("loss")
+        names = [f"{name}, {loss}" for name, loss in zip(names, losses, strict=True)]
+    means = means.loc[sorted(means.index, key=order_of)]
+    private = means[[honest(line) for line in means.index]].max()
+    heads = [
+        f"{epsilon:g}"
+        if place and names[place - 1] == names[place]
+        else f"{names[place]} {epsilon:g}"
+        for place, (_, _, epsilon) in enumerate(means.columns)
+    ]
+    lines = ["| method | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    for line, row in means.iterrows():
+        cells = []
+        for value, best in zip(row, private, strict=True):
+            text = "–" if np.isnan(value) else f"{100 * value:.1f}"
+            cells.append(f"**{text}**" if honest(str(line)) and value == best else text)
+        lines.append(f"| {title_of(str(line))} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def _compared(shown: pd.DataFrame, entry: Published) -> Iterator[str]:
     """Yield the line of one printed number for each data set of that name that was run."""
     rows = shown[
@@ -226,7 +278,19 @@ def _wrapped(text: str, width: int = 100) -> list[str]:
     return textwrap.wrap(text, width)
 
 
-SECTIONS = ("times", "states", "guarantees", "rank", "amp-fig1", "amp-fig3", "outpert-table3")
+METHODS_TABLES: dict[str, tuple[str, tuple[float, ...]]] = {
+    "auto-table": ("replace_one", (0.1, 1.0)),
+    "amp-fig4": ("replace_one", (0.1, 1.0)),
+    "dpagd-fig2": ("add_remove", ()),
+    "dpagd-fig3": ("add_remove", ()),
+    "dpagd-fig4": ("add_remove", ()),
+}
+"""Experiments whose lines are shown in one table: the relation, and the ε if not all."""
+
+SECTIONS = (
+    "times", "states", "guarantees", "rank", "amp-fig1", "amp-fig3", "outpert-table3",
+    *METHODS_TABLES,
+)  # fmt: skip
 """Names of the parts between markers of docs/results.md."""
 
 
@@ -240,6 +304,8 @@ def section(name: str, runs: pd.DataFrame, times: pd.DataFrame) -> str:
         return guarantees(runs)
     if name == "rank":
         return rank_text(comparisons(runs[runs["experiment"].isin(times["experiment"])]))
+    if name in METHODS_TABLES:
+        return methods_table(runs, name, *METHODS_TABLES[name])
     return published_table(runs, name)
 
 
