@@ -86,6 +86,18 @@ def test_published_numbers_are_beside_ours():
     )
     table = summary.published_table(named(rows), "amp-fig1")
     assert "| adult | 0.1 | AMP | 79.1 | 78.0 | 80.5 | 83.0 |" in table
+    where = {
+        "experiment": "outpert-table3",
+        "relation": "replace_one",
+        "epsilon": 0.1,
+        "alpha": 0.1,
+    }
+    one = [
+        frame(method=method, calibration=kind, excess_objective=excess, **where)
+        for method, kind, excess in (("sgd-adv", "published", 3.0), ("sgd", "tight", 0.001))
+    ]
+    table = summary.published_table(named(together(*one)), "outpert-table3")
+    assert "| adult, α = 0.1 | 0.1 | SGD-Adv | 5.22 | 3 | 0.001 |  |" in table
     released = rows.assign(
         variant=rows["variant"].where(rows["calibration"] == "tight", "as released")
     )
