@@ -92,12 +92,28 @@ def test_the_medium_form_says_how_long_it_takes_and_what_it_took(tmp_path, capsy
     assert "8 different runs, about" in capsys.readouterr().err
     times = pd.read_csv(tmp_path / "times.csv")
     assert times[["experiment", "form", "runs", "made"]].to_numpy().tolist() == [
-        ["sgd-fig6", "medium", 8, 8]
+        ["sgd-fig6", "medium plain-sgd", 8, 8]
     ]
     assert {path.name for path in (tmp_path / "sgd-fig6-medium").iterdir()} == {
         "runs.parquet", "command.txt",
     }  # fmt: skip
     assert run([*asked, "--quick"]) == Exit.USAGE
+
+
+def test_one_method_can_be_run_again_and_merged(out, tmp_path):
+    kept = tmp_path / "kept" / "runs.parquet"
+    before = table.read(out / "auto-table-quick" / "runs.parquet").assign(code="older")
+    table.write(before, kept)
+    asked = ["bench", "run", "auto-table", "--quick", "--data", "synthetic-l", "--method", "auto"]
+    asked += ["--jobs", "1", "--no-pages", "--out", str(tmp_path), "--into", str(kept)]
+    for _ in range(2):
+        assert run(asked) == Exit.OK
+    after = table.read(kept)
+    assert len(after) == len(before)
+    assert set(after.loc[after["method"] == "auto", "code"]) != {"older"}
+    assert set(after.loc[after["method"] == "majority", "code"]) == {"older"}
+    times = pd.read_csv(kept.with_name("times.csv"))
+    assert times["form"].tolist() == ["quick auto"]
 
 
 def test_runs_of_several_files_become_one(out, tmp_path):

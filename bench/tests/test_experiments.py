@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from functools import cache
@@ -275,16 +276,39 @@ def test_a_coarse_grid_is_the_middle_and_the_ends_of_an_axis_at_a_time() -> None
 
 def test_coarse_grids_are_settings_of_table_2() -> None:
     for loss in ("logistic", "huber-hinge"):
-        (chosen,) = amp.coarse_grids(loss)
-        assert set(chosen) == {
-            "amp", "sgd", "permutation-sgd", "permutation-sgd-sc", "frank-wolfe",
-        }  # fmt: skip
-        for solver, grid in chosen.items():
+        *chosen, own = amp.coarse_grids(loss)
+        for solver in amp.TUNED:
             full = [each[solver] for each in amp.grids(loss) if solver in each]
-            for name, chosen_values in grid.items():
+            some = [each[solver] for each in chosen]
+            for name, chosen_values in ((n, v) for grid in some for n, v in grid.items()):
                 allowed = {value for one in full for value in one.get(name, ())}
                 assert set(chosen_values) <= allowed, (solver, name)
-            assert 2 <= settings(grid) <= 3
+            assert [settings(grid) for grid in some] in ([3, 2], [2, 2])
+        assert set(own) == set(amp.TUNED)
+
+
+def test_every_medium_grid_has_the_defaults_of_its_method() -> None:
+    """Else the best of a grid could be worse than what the method does by itself."""
+    for experiment in EXPERIMENTS.values():
+        for plan in experiment.medium:
+            if plan.tuning == "grid":
+                for solver in plan.solvers:
+                    assert _defaults_of(experiment, solver, "default") & _defaults_of(
+                        experiment, solver, "grid"
+                    ), (experiment.name, solver)
+
+
+def _defaults_of(experiment: Experiment, solver: str, tuning: str) -> set[str]:
+    """Settings of a solver on Adult or KDD Cup 99 with the tight calibration, as text."""
+    return {
+        str(sorted({**dict(zip(grid, setting, strict=True)), "calibration": "tight"}.items()))
+        for plan in experiment.medium
+        if plan.tuning == tuning and {"adult", "kddcup99"} & set(plan.data)
+        for name, grid in plan.solvers.items()
+        if name == solver
+        for setting in itertools.product(*grid.values())
+        if dict(zip(grid, setting, strict=True)).get("calibration", "tight") == "tight"
+    }
 
 
 # -- as the papers say

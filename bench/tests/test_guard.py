@@ -75,6 +75,22 @@ def test_nothing_is_red_if_nothing_changed(clock, before):
     np.testing.assert_allclose(np.exp(table.set_index("measure").loc["seconds", "before"]), 3.0)
 
 
+def test_fits_have_one_thread_whatever_the_environment_says(clock):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    seen = []
+
+    class Watched(LogisticRegression):
+        def fit(self, X, y):
+            seen.extend(pool["num_threads"] for pool in threadpool_info())
+            return super().fit(X, y)
+
+    watched = Line("line", few_rows, Watched, settings={"solver": "gd", "data_norm": 2.0})
+    with threadpool_limits(2):
+        measure([watched], 1)
+    assert set(seen) == {1}
+
+
 @pytest.mark.parametrize(
     ("planted", "measures"),
     [

@@ -33,5 +33,23 @@ def test_a_file_survives_writing_and_reading(tmp_path):
     assert list(again.columns) == [*table.COLUMNS, "newer"]
 
 
+def test_merging_replaces_runs_that_were_made_again():
+    older = together(
+        repeated([0.5, 0.6], method="auto", calibration="", code="old"),
+        repeated([0.7, 0.8], method="amp", code="old"),
+    )
+    newer = repeated([0.9], method="auto", calibration="", code="new", variant="as released")
+    found = table.merged(older, newer)
+    assert found[["method", "repeat", "accuracy", "code"]].to_numpy().tolist() == [
+        ["auto", 1.0, 0.6, "old"],
+        ["amp", 0.0, 0.7, "old"],
+        ["amp", 1.0, 0.8, "old"],
+        ["auto", 0.0, 0.9, "new"],
+    ]
+    assert len(table.merged(pd.DataFrame(), newer)) == 1
+    other = repeated([0.9], method="auto", calibration="", setting='{"norm": 2}')
+    assert len(table.merged(older, other)) == 5  # another setting is another run
+
+
 def test_printed_numbers_are_of_methods_that_can_be_run():
     assert {entry.method for entry in PUBLISHED} <= set(solver_names())

@@ -65,6 +65,16 @@ def test_guarantees_are_counted_by_what_was_recomputed():
     assert "1 runs spent more" in text
 
 
+def test_lines_of_two_states_of_the_code_are_told_apart():
+    older = compared([0.9], [0.8], experiment="amp-fig1", when="2026-11-16T10:00:00")
+    newer = repeated([0.9], **AUTO, experiment="amp-fig2", when="2026-11-17T10:00:00", code="abc")
+    text = summary.states(together(newer, older))
+    assert text.splitlines()[2:] == [
+        "| not recorded | 2026-11-16 | 2 | 1 | amp-fig1 |",
+        "| `abc` | 2026-11-17 | 1 | 1 | amp-fig2 |",
+    ]
+
+
 def test_published_numbers_are_beside_ours():
     setting = {"experiment": "amp-fig1", "relation": "replace_one", "epsilon": 0.1, "method": "amp"}
     rows = together(
@@ -76,22 +86,58 @@ def test_published_numbers_are_beside_ours():
     )
     table = summary.published_table(named(rows), "amp-fig1")
     assert "| adult | 0.1 | AMP | 79.1 | 78.0 | 80.5 | 83.0 |" in table
+    where = {
+        "experiment": "outpert-table3",
+        "relation": "replace_one",
+        "epsilon": 0.1,
+        "alpha": 0.1,
+    }
+    one = [
+        frame(method=method, calibration=kind, excess_objective=excess, **where)
+        for method, kind, excess in (("sgd-adv", "published", 3.0), ("sgd", "tight", 0.001))
+    ]
+    table = summary.published_table(named(together(*one)), "outpert-table3")
+    assert "| adult, α = 0.1 | 0.1 | SGD-Adv | 5.22 | 3 | 0.001 |  |" in table
     released = rows.assign(
         variant=rows["variant"].where(rows["calibration"] == "tight", "as released")
     )
     assert "| 78.0 ‡ | 80.5 |" in summary.published_table(named(released), "amp-fig1")
 
 
+def test_all_methods_of_an_experiment_are_in_one_table():
+    where = {"experiment": "dpagd-fig4", "data": "kddcup99 (20,000 rows)"}
+    rows = together(
+        repeated([0.9, 0.92], **AUTO, **where, loss="logistic", epsilon=0.1),
+        repeated([0.8, 0.82], **where, loss="logistic", epsilon=0.1),
+        repeated([0.95, 0.97], **where, loss="hinge", epsilon=0.1),
+        repeated([0.6, 0.6], **where, loss="huber-hinge", epsilon=0.1, method="objpert"),
+        repeated([0.99, 0.99], tuning="grid", **where, loss="logistic", epsilon=0.1),
+        repeated([0.5, 0.5], **where, loss="logistic", epsilon=0.1, relation="replace_one"),
+        repeated([0.5, 0.5], **where, loss="logistic", epsilon=0.2),
+    )
+    text = summary.methods_table(rows, "dpagd-fig4", "add_remove", (0.1,))
+    assert text.splitlines() == [
+        "| method | kddcup99, logistic 0.1 | kddcup99, hinge 0.1 |",
+        "|---|---:|---:|",
+        "| discreet | **91.0** | – |",
+        "| DP-AGD | 81.0 | **96.0** |",
+        "| ObjPert | – | 60.0 |",
+        "| DP-AGD, tuned with hindsight, not private | 99.0 | – |",
+    ]
+    assert summary.methods_table(rows, "dpagd-fig2", "add_remove") == "Not run."
+
+
 def test_only_what_is_between_markers_of_a_page_is_replaced(tmp_path):
     write(compared([0.9, 0.9], [0.8, 0.8], experiment="amp-fig1"), tmp_path / "runs.parquet")
     times = {"experiment": ["amp-fig1"], "form": ["medium"], "runs": [4], "made": [4],
              "seconds": [1200], "processor_seconds": [7], "left_out": ["rcv1"]}  # fmt: skip
-    pd.DataFrame(times).to_csv(tmp_path / "times.csv", index=False)
+    parts = [times, times | {"form": ["medium auto"], "made": [2], "left_out": ["rcv1"]}]
+    pd.concat(map(pd.DataFrame, parts)).to_csv(tmp_path / "times.csv", index=False)
     page = tmp_path / "page.md"
     page.write_text("# Mine\n\n<!-- made: times -->\nold\n<!-- end -->\n\nText.\n")
     summary.main([str(tmp_path), "--write", str(page)])
     text = page.read_text()
     assert "old" not in text
     assert text.startswith("# Mine\n\n<!-- made: times -->\n\n| experiment |")
-    assert "| amp-fig1 | 4 | 4 | 1,200 | 7 | rcv1 |" in text
+    assert "| amp-fig1 | 4 | 6 | 2,400 | 14 | rcv1 |" in text
     assert text.endswith("<!-- end -->\n\nText.\n")

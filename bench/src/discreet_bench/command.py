@@ -251,6 +251,14 @@ def run_experiments(
         bool, typer.Option(help="Write tables, figures and a page of each experiment.")
     ] = True,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = OUT,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Merge the runs into this Parquet file, in place of older ones of the same "
+            "settings, and their times into the table beside it.",
+        ),
+    ] = None,
 ) -> None:
     """Run experiments; finished runs are kept and not run again.
 
@@ -262,6 +270,7 @@ def run_experiments(
     """
     from discreet_bench import effort
     from discreet_bench.runner import narrowed
+    from discreet_bench.runs import merged, read, write
 
     screen = Screen()
     if quick and medium:
@@ -301,7 +310,11 @@ def run_experiments(
             continue
         folder = out / _folder(experiment.name, form)
         done = _run(screen, experiment, plans, folder, jobs or os.cpu_count() or 1, out / "cache")
-        effort.record(out / TIMES, experiment.name, form, done)
+        part = _part(form, method, without)
+        effort.record(out / TIMES, experiment.name, part, done)
+        if into is not None and not done.runs.empty:
+            write(_in_order(merged(read(*filter(Path.exists, [into])), done.runs)), into)
+            effort.copied(out / TIMES, into.parent / TIMES, experiment.name, part)
         failures += done.failures
         for name, reason in done.skipped.items():
             text = reason if name.split(":")[0] in reason else f"{name}: {reason}"
@@ -366,10 +379,7 @@ def make_report(
     output.parent.mkdir(parents=True, exist_ok=True)
     check_output(output, force, *found)
     check_output(keep, force, *found, option="--keep")
-    runs = read(*found)
-    places = {name: place for place, name in enumerate(EXPERIMENTS)}
-    order = runs["experiment"].map(places).sort_values(kind="stable", na_position="last").index
-    runs = runs.loc[order].reset_index(drop=True)
+    runs = _in_order(read(*found))
     if keep is not None:
         write(runs, keep)
     known = [EXPERIMENTS[name] for name in dict.fromkeys(runs["experiment"]) if name in EXPERIMENTS]
@@ -477,6 +487,21 @@ def _form(experiment: Experiment, runs: pd.DataFrame) -> str:
         {float(each) for plan in experiment.medium for each in plan.objective["epsilon"]},
     )
     return "medium" if made == medium else "full"
+
+
+def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
+    """Sort runs by experiment, in reading order."""
+    from discreet_bench.experiments import EXPERIMENTS
+
+    places = {name: place for place, name in enumerate(EXPERIMENTS)}
+    order = runs["experiment"].map(places).sort_values(kind="stable", na_position="last").index
+    return runs.loc[order].reset_index(drop=True)
+
+
+def _part(form: str, methods: list[str] | None, without: list[str] | None) -> str:
+    """Return the form and the methods that were run, where these are not all."""
+    words = [form, *(methods or [])] + (["without", *without] if without else [])
+    return " ".join(words)
 
 
 def _folder(name: str, form: str) -> str:

@@ -18,7 +18,7 @@ from discreet_bench.data import FEATURES, GENERATED, ROWS, available
 from discreet_bench.experiment import Plan
 from discreet_bench.runner import Done, split
 
-__all__ = ["Run", "distinct", "record", "seconds"]
+__all__ = ["Run", "copied", "distinct", "record", "seconds"]
 
 OVERHEAD = 0.05
 """Seconds per run for splitting, judging and writing."""
@@ -125,9 +125,7 @@ def record(path: Path, experiment: str, form: str, done: Done) -> None:
         "processor_seconds": round(done.processor_seconds),
         "left_out": "; ".join(sorted(name.split(":")[0] for name in done.skipped)),
     }
-    lines: list[dict[str, Any]] = []
-    if path.exists():
-        lines = pd.read_csv(path, keep_default_na=False).to_dict("records")  # type: ignore[assignment]
+    lines = _lines(path)
     for old in lines:
         if (old["experiment"], old["form"]) == (experiment, form):
             added = {key: old[key] + line[key] for key in ("made", "seconds", "processor_seconds")}
@@ -135,5 +133,28 @@ def record(path: Path, experiment: str, form: str, done: Done) -> None:
             break
     else:
         lines.append(line)
+    _write(path, lines)
+
+
+def copied(source: Path, path: Path, experiment: str, form: str) -> None:
+    """Copy the line of an experiment from one file of times to another, in place of an older one.
+
+    ``form`` also says which part of the experiment was run, so that the time of parts adds up.
+    """
+
+    def wanted(line: dict[str, Any]) -> bool:
+        return (line["experiment"], line["form"]) == (experiment, form)
+
+    others = [line for line in _lines(path) if not wanted(line)]
+    _write(path, others + [line for line in _lines(source) if wanted(line)])
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return pd.read_csv(path, keep_default_na=False).to_dict("records")  # type: ignore[return-value]
+
+
+def _write(path: Path, lines: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(lines).to_csv(path, index=False, lineterminator="\n")

@@ -4,9 +4,9 @@
 
 Every fit is repeated on data that are generated anew, with seeded noise, and compared with the
 committed runs of the same seeds (``bench/results/guard.parquet``). Seconds are CPU seconds of the
-process, which other programs hardly change, as ratios to a fixed computation that is timed beside
-each fit. Memory is the peak that ``tracemalloc`` sees during a fit (arrays and Python objects).
-The exit code is 1 if anything got worse beyond noise; ``--update`` writes the reference.
+process in one thread, which other programs hardly change, as ratios to a fixed computation that is
+timed beside each fit. Memory is the peak that ``tracemalloc`` sees during a fit (arrays and Python
+objects). The exit code is 1 if anything got worse beyond noise; ``--update`` writes the reference.
 
 The test: a line is worse if a one-sided paired t test over the repeats rejects "worse by no more
 than the tolerance" (`TOLERANCES`). The level is Bonferroni's, so that a run in which nothing is
@@ -32,6 +32,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 from discreet import LinearRegression, LinearSVC, LogisticRegression, PoissonRegressor
 from discreet.solvers import resolve
@@ -167,9 +168,10 @@ _ROWS = (np.linspace(-1.0, 1.0, 400_000).reshape(10_000, 40), np.linspace(-1.0, 
 def measure(lines: Iterable[Line], repeats: int = REPEATS) -> pd.DataFrame:
     """Run the lines and return one row per line and repeat, as `discreet_bench.runs` has them."""
     found = []
-    for line in lines:
-        for repeat in range(repeats):
-            found.append(_one(line, repeat))
+    with threadpool_limits(1):  # CPU seconds add up those of all threads, idle ones that spin too
+        for line in lines:
+            for repeat in range(repeats):
+                found.append(_one(line, repeat))
     return stamped(pd.DataFrame(found))
 
 

@@ -54,7 +54,7 @@ _ANY_BUDGET = {"epsilon": [1.0], "delta": ["1/n^2"], "relation": ["add_remove"]}
 
 _IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "command.py", "effort.py",
                "experiment.py", "figures.py", "lines.py", "points.py", "published.py", "runner.py",
-               "significance.py", "speed.py", "statistics.py", "summary.py",
+               "runs.py", "significance.py", "speed.py", "statistics.py", "summary.py",
                "tables.py")  # fmt: skip
 """Code of the two packages that has no influence on the result of a run."""
 MOST_AT_ONCE = 400
@@ -166,8 +166,9 @@ def run(
     cache = cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
     log = cache / f"progress-{os.getpid()}.jsonl"  # commands may share a cache
+    code = fingerprint()
     _set_environment(
-        {"BENCHOPT_CACHE": str(cache / fingerprint()), benchmark.LOG: str(log), JOBS: str(jobs)}
+        {"BENCHOPT_CACHE": str(cache / code), benchmark.LOG: str(log), JOBS: str(jobs)}
     )
     folder = benchmark.write(cache / "private_erm")
     done = Done(pd.DataFrame())
@@ -181,6 +182,7 @@ def run(
             found, stopped = _benchopt(plan, folder, file, jobs)
         if found is not None:
             runs = table.tidy(found, experiment=experiment.name, tuning=plan.tuning)
+            runs["code"] = code
             parts.append(_for_all_budgets(runs, asked) if asked else runs)
         last = stopped or number == len(units) - 1
         if parts and (last or time.monotonic() - written > WRITE_EVERY):

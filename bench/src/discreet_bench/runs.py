@@ -29,6 +29,7 @@ __all__ = [
     "TITLES",
     "VARIANTS",
     "complete",
+    "merged",
     "number_text",
     "read",
     "settings_of",
@@ -81,6 +82,7 @@ COLUMNS: dict[str, str] = {
     "jobs": "processes that ran side by side",
     "when": "date and time in UTC",
     "discreet": "version",
+    "code": "short hash of the code and versions that decide the result; empty in older files",
     "versions": "of Python and the libraries, as JSON",
     "machine": "processor, cores, memory and system, as JSON",
 }
@@ -88,7 +90,7 @@ COLUMNS: dict[str, str] = {
 
 TEXTS = (
     "experiment", "data", "loss", "relation", "method", "calibration", "variant", "tuning",
-    "setting", "guarantee", "problem", "when", "discreet", "versions", "machine",
+    "setting", "guarantee", "problem", "when", "discreet", "code", "versions", "machine",
 )  # fmt: skip
 
 MEASURES: dict[str, bool] = {
@@ -180,6 +182,19 @@ def write(runs: pd.DataFrame, path: Path | str) -> None:
     partial = path.with_name(path.name + ".part")
     complete(runs).to_parquet(partial, index=False, compression="zstd")
     partial.replace(path)
+
+
+def merged(older: pd.DataFrame, newer: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of both, without older ones that were made again.
+
+    A run that kept its promise once and breaks it now, or is refused, is the same run. The column
+    ``code`` tells which state of the code each run is of.
+    """
+    same = [name for name in KEY if name != "variant"]
+    again = pd.MultiIndex.from_frame(complete(newer)[same])
+    older = complete(older)
+    kept = older[~pd.MultiIndex.from_frame(older[same]).isin(again)]
+    return complete(pd.concat([kept, newer], ignore_index=True))
 
 
 def settings_of(text: str) -> dict[str, object]:

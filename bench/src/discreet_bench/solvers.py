@@ -18,7 +18,7 @@ from discreet_bench.plain import NoisyDescent, PlainSGD
 from discreet_bench.released import RELEASED, SETTINGS, ReleasedSolver
 from discreet_bench.rivals import RIVALS, RivalSolver
 
-__all__ = ["defaults", "solver_class", "solver_names"]
+__all__ = ["ALIASES", "defaults", "solver_class", "solver_names"]
 
 ALIASES = ("sgd-ma", "sgd-adv")
 """Names of papers' methods that `discreet.solvers.names` may leave out."""

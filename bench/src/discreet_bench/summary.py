@@ -16,13 +16,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from discreet_bench.lines import METHODS, named, title_of
+from discreet_bench.lines import METHODS, honest, named, order_of, title_of
 from discreet_bench.promise import TOLERANCE
 from discreet_bench.published import PUBLISHED, Published
 from discreet_bench.runs import SHARES, read
+from discreet_bench.solvers import ALIASES
 from discreet_bench.statistics import best_settings, final, leaderboard, method_of
 
-__all__ = ["comparisons", "guarantees", "main", "published_table", "rank_text", "times_table"]
+__all__ = [
+    "comparisons",
+    "guarantees",
+    "main",
+    "methods_table",
+    "published_table",
+    "rank_text",
+    "states",
+    "times_table",
+]
 
 COMPARED = ("auto-table", "amp-fig", "dpagd-fig2", "dpagd-fig3", "dpagd-fig4", "outpert-table3")
 """Experiments, or beginnings of their names, in which methods compete with the default."""
@@ -112,19 +122,39 @@ def guarantees(runs: pd.DataFrame) -> str:
     )
 
 
-def times_table(times: pd.DataFrame) -> str:
-    """Return the time that each experiment took."""
+def times_table(times: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """Return the time that each experiment took, with all its parts, and the lines that it has."""
     lines = [
-        "| experiment | lines | new runs | seconds | processor seconds | left out |",
+        "| experiment | lines | runs made | seconds | processor seconds | left out |",
         "|---|---:|---:|---:|---:|---|",
     ]
-    for row in times.to_dict("records"):
+    sums = ["made", "seconds", "processor_seconds"]
+    for name, part in times.groupby("experiment", sort=False):
+        numbers = [int((runs["experiment"] == name).sum()), *part[sums].sum()]
+        missing = "; ".join(part["left_out"].drop_duplicates())
+        lines.append(f"| {name} | " + " | ".join(f"{x:,}" for x in numbers) + f" | {missing} |")
+    total = [int(runs["experiment"].isin(times["experiment"]).sum()), *times[sums].sum()]
+    lines.append("| all | " + " | ".join(f"{value:,}" for value in total) + " | |")
+    return "\n".join(lines)
+
+
+def states(runs: pd.DataFrame) -> str:
+    """Return a table of the states of the code that made the runs."""
+    lines = [
+        "| code | made on | lines | lines of the default | experiments |",
+        "|---|---|---:|---:|---|",
+    ]
+    dates = runs["when"].str[:10]
+    order = runs.assign(date=dates).groupby("code")["date"].max().sort_values(kind="stable")
+    for code in order.index:
+        part = runs[runs["code"] == code]
+        days = " to ".join(dict.fromkeys([dates[part.index].min(), dates[part.index].max()]))
+        own = int((part["method"] == "auto").sum())
+        names = ", ".join(dict.fromkeys(part["experiment"]))
         lines.append(
-            f"| {row['experiment']} | {row['runs']:,} | {row['made']:,} | {row['seconds']:,} | "
-            f"{row['processor_seconds']:,} | {row['left_out']} |"
+            f"| {f'`{code}`' if code else 'not recorded'} | {days} | {len(part):,} | {own:,} | "
+            f"{names} |"
         )
-    total = times[["runs", "made", "seconds", "processor_seconds"]].sum()
-    lines.append("| all | " + " | ".join(f"{value:,.0f}" for value in total) + " | |")
     return "\n".join(lines)
 
 
@@ -150,12 +180,67 @@ def published_table(runs: pd.DataFrame, experiment: str) -> str:
     return "\n".join(lines)
 
 
+def methods_table(
+    runs: pd.DataFrame, experiment: str, relation: str, epsilons: Sequence[float] = ()
+) -> str:
+    """Return the accuracy of all lines on all data sets, the best private one in bold.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Runs, of which those of the experiment and the relation count; the Huber hinge counts as
+        the hinge.
+    experiment, relation
+        As in the runs.
+    epsilons : sequence of float
+        Budgets to show; all if there are none.
+    """
+    mine = runs[(runs["experiment"] == experiment) & (runs["relation"] == relation)]
+    if epsilons:
+        mine = mine[np.isclose(mine["epsilon"].to_numpy()[:, None], list(epsilons)).any(axis=1)]
+    if mine.empty:
+        return "Not run."
+    shown = best_settings(mine)
+    shown = shown.assign(loss=shown["loss"].replace("huber-hinge", "hinge"))
+    means = shown.pivot_table(
+        values="accuracy", index="line", columns=["loss", "data", "epsilon"], sort=False
+    )
+    order = [list(dict.fromkeys(shown[name])) for name in ("loss", "data")]
+    means = means[
+        sorted(means.columns, key=lambda c: (order[1].index(c[1]), order[0].index(c[0]), c[2]))
+    ]
+    names = [data.split(" (")[0] for _, data, _ in means.columns]
+    if means.columns.get_level_values("loss").nunique() > 1:
+        losses = means.columns.get_level_values("loss")
+        names = [f"{name}, {loss}" for name, loss in zip(names, losses, strict=True)]
+    means = means.loc[sorted(means.index, key=order_of)]
+    private = means[[honest(line) for line in means.index]].max()
+    heads = [
+        f"{epsilon:g}"
+        if place and names[place - 1] == names[place]
+        else f"{names[place]} {epsilon:g}"
+        for place, (_, _, epsilon) in enumerate(means.columns)
+    ]
+    lines = ["| method | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    for line, row in means.iterrows():
+        cells = []
+        for value, best in zip(row, private, strict=True):
+            text = "–" if np.isnan(value) else f"{100 * value:.1f}"
+            cells.append(f"**{text}**" if honest(str(line)) and value == best else text)
+        lines.append(f"| {title_of(str(line))} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def _compared(shown: pd.DataFrame, entry: Published) -> Iterator[str]:
-    """Yield the line of one printed number for each data set of that name that was run."""
+    """Yield the line of one printed number for each data set of that name that was run.
+
+    SGD with the tight calibration is one method, whichever paper's published noise it replaces.
+    """
+    one_sgd = (shown["method"] == "sgd") & (shown["calibration"] == "tight")
     rows = shown[
         (shown["data"].str.split(" (", regex=False).str[0] == entry.data)
         & (shown["loss"] == entry.loss)
-        & (shown["method"] == entry.method)
+        & ((shown["method"] == entry.method) | (one_sgd & (entry.method in ALIASES)))
     ]
     if entry.relation:
         rows = rows[rows["relation"] == entry.relation]
@@ -198,18 +283,34 @@ def _wrapped(text: str, width: int = 100) -> list[str]:
     return textwrap.wrap(text, width)
 
 
-SECTIONS = ("times", "guarantees", "rank", "amp-fig1", "amp-fig3", "outpert-table3")
+METHODS_TABLES: dict[str, tuple[str, tuple[float, ...]]] = {
+    "auto-table": ("replace_one", (0.1, 1.0)),
+    "amp-fig4": ("replace_one", (0.1, 1.0)),
+    "dpagd-fig2": ("add_remove", ()),
+    "dpagd-fig3": ("add_remove", ()),
+    "dpagd-fig4": ("add_remove", ()),
+}
+"""Experiments whose lines are shown in one table: the relation, and the ε if not all."""
+
+SECTIONS = (
+    "times", "states", "guarantees", "rank", "amp-fig1", "amp-fig3", "outpert-table3",
+    *METHODS_TABLES,
+)  # fmt: skip
 """Names of the parts between markers of docs/results.md."""
 
 
 def section(name: str, runs: pd.DataFrame, times: pd.DataFrame) -> str:
     """Return one part of the page; the rank is that in experiments whose time is known."""
     if name == "times":
-        return times_table(times)
+        return times_table(times, runs)
+    if name == "states":
+        return states(runs)
     if name == "guarantees":
         return guarantees(runs)
     if name == "rank":
         return rank_text(comparisons(runs[runs["experiment"].isin(times["experiment"])]))
+    if name in METHODS_TABLES:
+        return methods_table(runs, name, *METHODS_TABLES[name])
     return published_table(runs, name)
 
 

@@ -149,6 +149,7 @@ def _medium() -> tuple[Plan, ...]:
     }
     in_adding = {**without, "tuned": {"base": ["gd"]}}
     own_grids = coarse({name: HINDSIGHT[name] for name in ("agd", "objpert")}, axes=1)
+    own_grids.append(each(("agd", "objpert"), **tight))
     own_grids += amp.coarse_grids("logistic")
 
     def plan(
@@ -212,7 +213,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "under add/remove, too; the default under both everywhere. Published constants "
             "(those of Iyengar et al.), released code, private tuning and grids are on Adult; "
             "dpagd-fig2 and outpert-table3 have others. Grids: those of amp-fig2, and "
-            "the ends and the middle of the first parameter of DP-AGD and ObjPert. "
+            "for DP-AGD and ObjPert the ends and the middle of the first parameter, and the "
+            "defaults. "
             "PrivGene sees one mini-batch of about 4,000 rows. Shrunk GD, DP-AGD, OutPert, "
             "PrivGene, RRPSGD and Laplace SGD run on the first three data sets.",
         ),

@@ -102,8 +102,8 @@ NOTES = (
     "hinge (h = 0.1).",
     "The medium form has ε = 0.1, 0.2, 0.4 and 1.6 and five folds of one order. Released code and "
     "private tuning run on Adult in figure 2; PrivGene sees one mini-batch of about 4,000 rows; "
-    "grids have the ends and the middle of the iterations and are on Adult (OutPert: figure 2) and "
-    "KDD Cup 99.",
+    "grids have the ends and the middle of the iterations and the method's own number, and are on "
+    "Adult (OutPert: figure 2) and KDD Cup 99.",
 )
 
 
@@ -179,6 +179,7 @@ def _medium_comparison(loss: str) -> tuple[Plan, ...]:
     outpert = coarse({
         "outpert": {"iterations": list(ITERATIONS[:-1]), "step_size": steps, "norm": [1.0]}
     }, 1)  # fmt: skip
+    outpert.append(each(("outpert",), calibration=["tight"], norm=[1.0]))
     plans = [
         Plan(data, general, methods, MEDIUM_REPEATS),
         Plan(data, smoothed, perturbing, MEDIUM_REPEATS),
@@ -193,11 +194,12 @@ def _medium_comparison(loss: str) -> tuple[Plan, ...]:
 
 
 def _medium_sgd(data: dict[str, Grid], rows: int, asked: Grid, *, tuned: bool) -> list[Plan]:
-    """Return SGD with its own iterations and, if tuned, the ends and the middle of a grid."""
+    """Return SGD with its own iterations and, if tuned, a grid: the same, ends and middle."""
     found = [Plan(data, asked, sgd_family(SGD, **_sgd(rows)), MEDIUM_REPEATS)]
     if not tuned:
         return found
-    for grid in coarse({"sgd": {"iterations": list(ITERATIONS), **_sgd(rows)}}, 1):
+    own = sgd_family(SGD, ("tight",), **_sgd(rows))
+    for grid in (*coarse({"sgd": {"iterations": list(ITERATIONS), **_sgd(rows)}}, 1), own):
         found.append(Plan(data, asked, grid, MEDIUM_REPEATS, "grid"))
     return found
 
