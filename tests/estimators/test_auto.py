@@ -176,11 +176,11 @@ def test_descent_takes_as_few_steps_as_are_stable():
 def test_large_tables_are_prepared_by_a_sample():
     """As many rows as keep noise of the whitening at 0.15, and at least 20,000."""
     assert decide(n_rows=20_000).rate == decide(n_rows=10**6, n_features=300).rate == 1.0
-    mu = BUDGET.to_gdp().mu
-    assert decide(10**6, 30).rate == pytest.approx(
-        np.sqrt(2) * 30**1.5 / (0.15 * 1e6 * mu * 0.1**0.5)
-    )
-    assert decide(10**6, 10).rate == pytest.approx(600 * np.sqrt(10) / (1e6 * mu))
+    signal = 1e6 * BUDGET.to_gdp().mu
+    noise = np.sqrt(2) * 30**1.5 / (signal * np.sqrt(0.1))
+    assert decide(10**6, 30).rate == pytest.approx(noise / 0.15)
+    assert decide(200_000, 6).rate == pytest.approx(max(600 * np.sqrt(6) / (signal / 5), 0.1))
+    assert decide(10**6, 10).rate == 0.02
     rich = Budget(100.0, 1e-6, "add_remove")
     assert decide(10**6, 10, budget=rich).rate == 0.02
     assert decide(10**8, 1000, budget=rich).rate == pytest.approx(2**26 / 1e11)
