@@ -1,6 +1,7 @@
 """Costs against closed forms and dp-accounting; scales against hand-computed values."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -162,6 +163,15 @@ def test_values_beyond_the_magnitude_are_cut_not_refused():
         np.array([1e300, -1e300]), sensitivity=1.0, magnitude=1000.0, noise=noise(2)
     )
     assert np.all(np.abs(np.abs(noisy) - 1000.0) < 10 * scale)
+
+
+def test_gaussian_costs_are_not_below_the_exact_ones():
+    rng = np.random.default_rng(0)
+    for multiplier in 10 ** rng.uniform(-8, 8, 500):
+        loss = Gaussian(float(multiplier)).loss
+        assert Fraction(loss.mu) >= 1 / Fraction(float(multiplier))
+        assert Fraction(loss.rho) >= Fraction(loss.mu) ** 2 / 2
+        assert loss.rho <= loss.mu**2 / 2 * (1 + 1e-15)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
