@@ -179,10 +179,8 @@ def _attack_all(
     import sklearn.linear_model  # noqa: F401  # for learned statistics; not to be timed
 
     from discreet.audit import run
-    from discreet.audit.attack import trials_needed
 
-    needed = [trials_needed(each.epsilon, each.delta, confidence) or MOST for each in attacks]
-    counts = [trials or min(MOST, max(USUAL, count)) for count in needed]
+    counts = [trials or _default_trials(attack, confidence) for attack in attacks]
     seconds = [0.0] * len(attacks)
     end = math.inf if minutes is None else time.perf_counter() + 60 * minutes
     if minutes is not None or trials is None:
@@ -203,6 +201,14 @@ def _attack_all(
             bar((before + runs / of) / len(attacks))
 
         done.append(run(attack, trials=count, confidence=confidence, progress=show))
+
+
+def _default_trials(attack: Attack, confidence: float) -> int:
+    """Return the number of trials that can refute twice the promised ε, but at most `MOST`."""
+    from discreet.audit.attack import trials_needed
+
+    needed = trials_needed(attack.epsilon, attack.delta, confidence) or MOST
+    return min(MOST, max(USUAL, needed))
 
 
 def _forecast(

@@ -36,7 +36,7 @@ def table(
     title: str, header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: bool = True
 ) -> Table:
     """Return a table for a terminal; its columns after the first hold ``numbers`` or texts."""
-    made = Table(title=title, title_justify="left")
+    made = Table(title=escape(title), title_justify="left")
     for place, heading in enumerate(header):
         right = numbers and place > 0
         made.add_column(escape(heading), justify="right" if right else "left")
