@@ -311,7 +311,7 @@ def test_the_mechanism_is_charged_as_a_whole():
     pure = ObjectivePerturbation(0.5)
     assert mechanism_event(pure).rho == pure.loss.rho > 0.1
     PrivacyFilter("pure", 0.5).charge(pure)
-    with pytest.raises(PrivacyError, match="nothing but"):
+    with pytest.raises(PrivacyError, match="not how it composes"):
         _ = pure.profile
     for bad in ((0.0, 0.0), (math.inf, 0.1), (1.0, 1.0), (1.0, -0.1)):
         with pytest.raises(ValueError, match="epsilon must be"):
