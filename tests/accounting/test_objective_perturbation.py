@@ -318,13 +318,20 @@ def test_the_mechanism_is_charged_as_a_whole():
             ObjectivePerturbation(*bad)
 
 
+def test_a_relation_by_its_name_is_that_relation():
+    """A name equals its relation as a key of a cache, so it must not be taken for another."""
+    facts = {"noise_ratio": 0.2, "curvature_cost": 0.05, "corners": 2}
+    objective_perturbation._counts.cache_clear()
+    named = profile(relation="replace_one", **facts)
+    objective_perturbation._counts.cache_clear()
+    assert named == profile(relation=REPLACE, **facts)
+
+
 def test_a_gaussian_minimum_says_how_it_composes():
     facts = {"noise_ratio": 0.2, "curvature_cost": 0.05, "corners": 2, "output_mu": 0.01}
     minimum = ObjectivePerturbation.gaussian(1e-6, relation="replace_one", **facts)
     assert minimum.relation is REPLACE
     assert minimum.profile == profile(relation=REPLACE, **facts)
-    objective_perturbation._counts.cache_clear()  # the relation's name must not be kept as another
-    assert profile(relation="replace_one", **facts) == minimum.profile
     assert minimum.profile.delta(minimum.epsilon) <= 1e-6
     assert minimum.epsilon == minimum.profile.epsilon(1e-6)
     PrivacyFilter("approximate", minimum.epsilon, 1e-6).charge(minimum)
