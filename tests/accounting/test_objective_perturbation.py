@@ -311,11 +311,20 @@ def test_the_mechanism_is_charged_as_a_whole():
     pure = ObjectivePerturbation(0.5)
     assert mechanism_event(pure).rho == pure.loss.rho > 0.1
     PrivacyFilter("pure", 0.5).charge(pure)
-    with pytest.raises(PrivacyError, match="nothing but"):
+    with pytest.raises(PrivacyError, match="not how it composes"):
         _ = pure.profile
     for bad in ((0.0, 0.0), (math.inf, 0.1), (1.0, 1.0), (1.0, -0.1)):
         with pytest.raises(ValueError, match="epsilon must be"):
             ObjectivePerturbation(*bad)
+
+
+def test_a_relation_by_its_name_is_that_relation():
+    """A name equals its relation as a key of a cache, so it must not be taken for another."""
+    facts = {"noise_ratio": 0.2, "curvature_cost": 0.05, "corners": 2}
+    objective_perturbation._counts.cache_clear()
+    named = profile(relation="replace_one", **facts)
+    objective_perturbation._counts.cache_clear()
+    assert named == profile(relation=REPLACE, **facts)
 
 
 def test_a_gaussian_minimum_says_how_it_composes():
@@ -323,8 +332,6 @@ def test_a_gaussian_minimum_says_how_it_composes():
     minimum = ObjectivePerturbation.gaussian(1e-6, relation="replace_one", **facts)
     assert minimum.relation is REPLACE
     assert minimum.profile == profile(relation=REPLACE, **facts)
-    objective_perturbation._counts.cache_clear()  # the relation's name must not be kept as another
-    assert profile(relation="replace_one", **facts) == minimum.profile
     assert minimum.profile.delta(minimum.epsilon) <= 1e-6
     assert minimum.epsilon == minimum.profile.epsilon(1e-6)
     PrivacyFilter("approximate", minimum.epsilon, 1e-6).charge(minimum)

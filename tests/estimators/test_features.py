@@ -122,7 +122,7 @@ def test_columns_may_be_named():
     model = LogisticRegression(5.0, 1e-6, classes=[False, True], numeric={"b": (0, 10)})
     model.fit(frame, RING)
     assert model.features_.expansion.columns == (1,)
-    with pytest.raises(ValueError, match="'d', which X has not"):
+    with pytest.raises(ValueError, match="'d', which X does not have"):
         model.set_params(numeric=["d"]).fit(frame, RING)
     with pytest.raises(ValueError, match="Names need a DataFrame"):
         model.set_params(numeric=["b"]).fit(X, RING)

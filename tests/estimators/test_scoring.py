@@ -91,6 +91,8 @@ def test_the_guarantee_is_pure_and_a_ledger_counts_it():
     spent = Ledger().create("rows", limit=Budget(0.5, 1e-6, "add_remove"))
     scores = classes(TRUTH, PREDICTED, Budget(0.02, 0.0, "add_remove"), spent)
     assert (scores.guarantee.epsilon, scores.guarantee.delta) == (0.02, 0.0)
+    (use,) = scores.guarantee.mechanisms
+    assert (use.mechanism.name, use.mechanism.epsilon, use.count) == ("laplace", 0.02, 1)
     assert scores.guarantee.secure
     assert spent.entries == 1
     with pytest.raises(BudgetExceeded):

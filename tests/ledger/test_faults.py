@@ -139,6 +139,20 @@ def test_an_overspending_entry_is_found(path, state_folder):
     assert (found.first_bad, found.problem) == (2, "it exceeds the limit.")
 
 
+@pytest.mark.parametrize("field", ["squared_mu", "rho", "whole_squared_mu", "whole_rho"])
+def test_limits_that_allow_more_than_they_state_are_found(path, state_folder, field):
+    Ledger(path).create("visits", LIMIT)
+
+    def wider(body):
+        limit = body["settings"]["limit"]
+        limit[field] = str(Fraction(limit[field]) * Fraction(101, 100))
+
+    forged(path, 1, wider)
+    shutil.rmtree(state_folder)
+    found = Ledger(path).verify()
+    assert (found.first_bad, found.problem) == (1, "its limits allow more than the stated ε.")
+
+
 def test_altered_totals_stop_charges_at_once(path, visits):
     alter(path, "UPDATE ledger_events SET body = replace(body, '3/100', '1/100') WHERE seq = 6")
     assert body_of(path, 6)

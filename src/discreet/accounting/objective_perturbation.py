@@ -216,7 +216,7 @@ class ObjectivePerturbation:
     def profile(self) -> Profile:
         """Profile by which one release composes with others."""
         if self.relation is None:
-            raise PrivacyError("Of this release nothing but its own (ε, δ) is known.")
+            raise PrivacyError("Only the (ε, δ) of this release is known, not how it composes.")
         facts: Any = {name: getattr(self, name) for name in _FACTS}
         return profile(**facts, relation=self.relation)
 

@@ -4,7 +4,7 @@ Solvers calibrate with this library's own accounting. Here the mechanisms that a
 handed to dp-accounting, or, where it knows no such mechanism or cannot resolve it (objective
 perturbation, millions of steps on single rows), put into a formula that is written independently.
 
-Nothing here imports the classes it judges: mechanisms are told apart by their names, and used by
+Nothing here imports the classes it judges: mechanisms are recognised by their names, and used by
 their public settings. How a reader does the same: docs/proofs/recompute.md.
 """
 
@@ -205,8 +205,8 @@ def _single_rows(
     generating function e^(TK(s)) along a vertical line: of e^(TK(s) − sε)/(s(s + 1)). A step's loss
     is that of N(0, 1) with a share ``rate`` of it moved by μ, against N(0, 1), or the other way
     round; both are tried. The line is near enough to the origin for the losses' heavy tails to
-    have no say, and far enough for sums of doubles: δ comes out to about 1e-14. Gaussian releases
-    before the steps add (s + s²)·μ²/2 to TK(s), μ² being ``before``.
+    have no effect, and far enough for sums of doubles: δ comes out to about 1e-14. Gaussians before
+    the steps add (s + s²)·μ²/2 to TK(s), μ² being ``before``.
     """
     x, step = np.linspace(-13.0, 13.0 + mu, 1200, retstep=True)
     weights = np.exp(-(x**2) / 2) * step / math.sqrt(2 * math.pi)
@@ -260,7 +260,7 @@ def _tilted(uses: list[tuple[Any, int]], before: float, delta: float) -> float:
     apart, or two rows' (when a row is replaced); several releases are all combinations of them.
     """
     if any(mechanism.noise_ratio is None for mechanism, _ in uses):
-        raise NotSupported("of this release nothing but its own (ε, δ) is known.")
+        raise NotSupported("only the (ε, δ) of this release is known, not how it composes.")
     cost = sum(count * mechanism.curvature_cost for mechanism, count in uses)
     output = before + sum(count * mechanism.output_mu**2 for mechanism, count in uses)
     squares, weights = np.array([0.0]), np.array([1.0])

@@ -16,22 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.conversions import epsilon_from_mu
+from discreet.audit import statistics as stats
 from discreet.audit.result import Audit, CurvePoint, Verdict, roc_curve
-from discreet.audit.statistics import (
-    LEARNING_SHARE,
-    SEEN,
-    SHARP,
-    Event,
-    choose_event,
-    epsilon_bound,
-    lower_rate,
-    mu_bound,
-    near_both_ends,
-    sharpness,
-    trials_for,
-    trials_to_see,
-    upper_rate,
-)
 from discreet.validate import FloatArray, integer, number, positive
 
 Statistic = Callable[[FloatArray], FloatArray]
@@ -113,7 +99,7 @@ def run(
     trials = integer("trials", trials, least=100, most=10**12)
     begun, alpha = time.perf_counter(), 1 - confidence
     each = trials // 2
-    first = min(MOST_LEARNING, max(25, int(LEARNING_SHARE * each)))
+    first = min(MOST_LEARNING, max(25, int(stats.LEARNING_SHARE * each)))
     tested = each - first
     done = 0
 
@@ -145,8 +131,8 @@ def run(
                     ranks = np.searchsorted(np.sort(values), plan.thresholds, side="right")
                     above[world] += values.size - ranks
     likely, other = map(int, hits[0])
-    bound = float(epsilon_bound(likely, other, tested, delta=attack.delta, alpha=alpha))
-    mu = float(mu_bound(*hits[1], tested, alpha=alpha))
+    bound = float(stats.epsilon_bound(likely, other, tested, delta=attack.delta, alpha=alpha))
+    mu = float(stats.mu_bound(*hits[1], tested, alpha=alpha))
     audit = Audit(
         subject=attack.subject,
         pair=attack.pair,
@@ -159,12 +145,12 @@ def run(
         epsilon_if_gaussian=epsilon_of_gaussian(mu, attack.delta),
         confidence=confidence,
         trials=2 * each,
-        sharpness=sharpness(attack.epsilon, attack.delta, tested, alpha=alpha),
+        sharpness=stats.sharpness(attack.epsilon, attack.delta, tested, alpha=alpha),
         trials_needed=None,
         seconds=time.perf_counter() - begun,
         event=CurvePoint(
-            fpr=float(upper_rate(other, tested, alpha / 2)),
-            tpr=float(lower_rate(likely, tested, alpha / 2)),
+            fpr=float(stats.upper_rate(other, tested, alpha / 2)),
+            tpr=float(stats.lower_rate(likely, tested, alpha / 2)),
         ),
         curve=_curve(above, tested, plan.bets[0][1]),
     )
@@ -186,7 +172,7 @@ class _Plan:
     """A statistic and an event for the bound on ε, and another pair for the bound on μ."""
 
     name: str
-    bets: tuple[tuple[Statistic, Event], tuple[Statistic, Event]]
+    bets: tuple[tuple[Statistic, stats.Event], tuple[Statistic, stats.Event]]
     thresholds: FloatArray
 
 
@@ -194,7 +180,7 @@ def _plan(
     attack: Attack, learning: tuple[FloatArray, FloatArray], tested: int, alpha: float
 ) -> _Plan:
     """Choose statistics and events on runs that are not used again."""
-    statistics = dict(attack.statistics) or {
+    candidates = dict(attack.statistics) or {
         f"number {k + 1} of the output": lambda runs, k=k: runs[:, k]
         for k in range(learning[0].shape[1])
     }
@@ -202,24 +188,24 @@ def _plan(
     if attack.learn:
         # A learned statistic is judged on other runs than it was trained on.
         half = min(len(learning[0]) // 2, MOST_TRAINING)
-        statistics["a learned score of the output"] = learn(learning[0][:half], learning[1][:half])
+        candidates["a learned score of the output"] = learn(learning[0][:half], learning[1][:half])
         choosing = (learning[0][half:], learning[1][half:])
     scores = {
         name: (statistic(choosing[0]), statistic(choosing[1]))
-        for name, statistic in statistics.items()
+        for name, statistic in candidates.items()
     }
 
-    def bet(delta: float | None) -> tuple[str, Event]:
+    def bet(delta: float | None) -> tuple[str, stats.Event]:
         chosen = {
-            name: choose_event(pair, tested, alpha=alpha, delta=delta)
+            name: stats.choose_event(pair, tested, alpha=alpha, delta=delta)
             for name, pair in scores.items()
         }
         name = max(chosen, key=lambda name: chosen[name][1])
         return name, chosen[name][0]
 
     (name, event), (other, other_event) = bet(attack.delta), bet(None)
-    thresholds = near_both_ends(np.concatenate(scores[name]), CURVE_POINTS)
-    bets = ((statistics[name], event), (statistics[other], other_event))
+    thresholds = stats.near_both_ends(np.concatenate(scores[name]), CURVE_POINTS)
+    bets = ((candidates[name], event), (candidates[other], other_event))
     return _Plan(name, bets, thresholds)
 
 
@@ -257,19 +243,19 @@ def learn(first: FloatArray, second: FloatArray) -> Statistic:
 
 def _needed(attack: Attack, alpha: float, seen: tuple[int, int, int], bound: float) -> int | None:
     """Return the number of trials with which this attack would be strong enough, or None."""
-    sharp = trials_for(attack.epsilon, attack.delta, alpha=alpha, factor=SHARP)
+    sharp = stats.trials_for(attack.epsilon, attack.delta, alpha=alpha, factor=stats.SHARP)
     if sharp is None:
         return None
-    least = SEEN * attack.epsilon
+    least = stats.SEEN * attack.epsilon
     if bound < least:
-        sees = trials_to_see(*seen, delta=attack.delta, alpha=alpha, least=least)
+        sees = stats.trials_to_see(*seen, delta=attack.delta, alpha=alpha, least=least)
         if sees is None and seen[2] >= sharp:
             return None  # with this many runs the attack would have shown what it can show
         sharp = max(sharp, sees or 0)
-    return math.ceil(max(2 * sharp / (1 - LEARNING_SHARE), 100))
+    return math.ceil(max(2 * sharp / (1 - stats.LEARNING_SHARE), 100))
 
 
-def _curve(above: NDArray[np.int64], tested: int, event: Event) -> tuple[CurvePoint, ...]:
+def _curve(above: NDArray[np.int64], tested: int, event: stats.Event) -> tuple[CurvePoint, ...]:
     """Return the ROC curve; outputs like those of the event's likely world are positive."""
     rates = above / tested if event.above else 1 - above / tested
     pairs = zip(rates[1 - event.likely], rates[event.likely], strict=True)

@@ -18,17 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import clone, is_regressor
 
+from discreet.audit import statistics as stats
 from discreet.audit.attack import CURVE_POINTS, epsilon_of_gaussian
 from discreet.audit.pairs import two_steps
 from discreet.audit.result import Audit, CurvePoint, roc_curve
-from discreet.audit.statistics import (
-    LARGEST_EPSILON,
-    canaries_needed,
-    mu_bound,
-    one_run_bound,
-    one_run_sharpness,
-    usual_guesses,
-)
 from discreet.audit.trials import compares_rows
 from discreet.core import Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
@@ -144,7 +137,7 @@ def audit_one_run(
         numbers, each = [integer("guesses", guesses, most=canaries)], confidence
     else:  # guessing all is best against too little noise
         each = 1 - (1 - confidence) / 2
-        numbers = [canaries, usual_guesses(canaries, *promise[:2], each)]
+        numbers = [canaries, stats.usual_guesses(canaries, *promise[:2], each)]
     bits: Bits = SystemBits() if seed is None else SeededBits(seed)
     coins = (bits.words(canaries) >> np.uint64(63)).astype(bool)
     rows = sparse.csr_matrix(X, dtype=np.float64)
@@ -164,12 +157,12 @@ def audit_one_run(
         model.fit(table if sparse_table else table.toarray(), np.concatenate([y, added]))
     scores = signs * _weights(model, rows.shape[1], canaries)
     bound, guessed, correct = max(
-        (one_run_bound(canaries, k, hits, delta=promise[1], confidence=each), k, hits)
+        (stats.one_run_bound(canaries, k, hits, delta=promise[1], confidence=each), k, hits)
         for k, hits in ((k, _right(scores, coins, k)) for k in numbers)
     )
     hits = (np.count_nonzero(scores[coins] > 0), np.count_nonzero(scores[~coins] > 0))
     ones = np.count_nonzero(coins)
-    mu = float(mu_bound(*hits, ones, canaries - ones, alpha=1 - confidence))
+    mu = float(stats.mu_bound(*hits, ones, canaries - ones, alpha=1 - confidence))
     name, solver = type(estimator).__name__, getattr(estimator, "solver", None)
     if solver is not None:
         name += f", {getattr(solver, 'name', solver)}"
@@ -187,8 +180,8 @@ def audit_one_run(
         epsilon_if_gaussian=epsilon_of_gaussian(mu, promise[1]),
         confidence=confidence,
         trials=canaries,
-        sharpness=one_run_sharpness(canaries, numbers, *promise[:2], confidence),
-        trials_needed=canaries_needed(*promise[:2], confidence),
+        sharpness=stats.one_run_sharpness(canaries, numbers, *promise[:2], confidence),
+        trials_needed=stats.canaries_needed(*promise[:2], confidence),
         seconds=time.perf_counter() - begun,
         curve=_curve(scores, coins),
         guesses=guessed,
@@ -208,7 +201,7 @@ def _promise(
             f"{type(estimator).__name__} has no epsilon and delta: pass the guarantee to refute."
         )
     return (
-        positive("epsilon", epsilon, most=LARGEST_EPSILON),
+        positive("epsilon", epsilon, most=stats.LARGEST_EPSILON),
         number("delta", delta, least=0.0, below=1.0),
         str(Relation(relation)),
     )

@@ -10,37 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from discreet import estimators, solvers
 from discreet.audit.trials import Way
 from discreet.core import Budget
-from discreet.estimators import (
-    DiscreteTimeSurvival,
-    GammaRegressor,
-    HuberRegressor,
-    LinearSVC,
-    LogisticRegression,
-    OrdinalClassifier,
-    PoissonRegressor,
-    QuantileRegressor,
-)
 from discreet.objectives import Huber, HuberHinge, Loss, Pinball, Poisson
 from discreet.preparation import Centre, Radius, Scale
-from discreet.solvers import (
-    AGD,
-    AMP,
-    AMPHF,
-    GD,
-    RRPSGD,
-    FrankWolfe,
-    LaplaceSGD,
-    Newton,
-    ObjPert,
-    OutPert,
-    PermutationSGD,
-    PrivGene,
-    ShrunkGD,
-    Solver,
-    resolve,
-)
 
 PEOPLE = ": people"
 """End of the names of subjects that are attacked through a person with several rows."""
@@ -64,7 +38,7 @@ class Recipe:
     effect. ``label`` distinguishes settings of the same solver.
     """
 
-    solver: Solver
+    solver: solvers.Solver
     way: Way | None = "one by one"
     loss: Loss = STEEP
     alpha: float = 0.0
@@ -96,16 +70,18 @@ def _both(solver: Any, way: Way = "one by one", **problem: Any) -> tuple[Recipe,
 
 def _batches(name: str) -> Any:
     """Return an SGD method with few small steps on batches of about 3 rows."""
-    return replace(resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
+    return replace(solvers.resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
 
 
-_plain_gd = partial(GD, step_size=SMALL_STEP, momentum=0.0, averaging=0.0)
-_agd = partial(AGD, n_steps=1, objective_clip=1.0)
+_plain_gd = partial(solvers.GD, step_size=SMALL_STEP, momentum=0.0, averaging=0.0)
+_agd = partial(solvers.AGD, n_steps=1, objective_clip=1.0)
 
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "gd": (
         Recipe(_plain_gd(20), "side by side"),
-        Recipe(GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"),
+        Recipe(
+            solvers.GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"
+        ),
         Recipe(_plain_gd(5), "side by side", row_norm=None, label="clipped gradients"),
         Recipe(_plain_gd(5), "side by side", loss=Pinball(0.9), label="quantile"),
     ),
@@ -116,35 +92,37 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "sgd-adv": _both(_batches("sgd-adv"), "side by side"),
     "sgd-ma": _both(_batches("sgd-ma"), "side by side"),
     "objpert": (
-        Recipe(ObjPert(ridge=STRONG_PENALTY), "side by side"),
-        Recipe(ObjPert(), "side by side", label="default penalty"),
-        Recipe(ObjPert("published"), "side by side"),
+        Recipe(solvers.ObjPert(ridge=STRONG_PENALTY), "side by side"),
+        Recipe(solvers.ObjPert(), "side by side", label="default penalty"),
+        Recipe(solvers.ObjPert("published"), "side by side"),
     ),
     "amp": (
-        Recipe(AMP(), "side by side"),
-        Recipe(AMP("published", gradient_bound=PRECISE), "side by side"),
+        Recipe(solvers.AMP(), "side by side"),
+        Recipe(solvers.AMP("published", gradient_bound=PRECISE), "side by side"),
     ),
     "amp-hf": (
-        Recipe(AMPHF(), "side by side"),
-        Recipe(AMPHF("published", gradient_bound=PRECISE), "side by side"),
+        Recipe(solvers.AMPHF(), "side by side"),
+        Recipe(solvers.AMPHF("published", gradient_bound=PRECISE), "side by side"),
     ),
-    "outpert": _both(OutPert(), "one result", alpha=1.0),
+    "outpert": _both(solvers.OutPert(), "one result", alpha=1.0),
     "permutation-sgd": (
-        *_both(PermutationSGD(passes=2, batch_size=2, step_size=0.1)),
+        *_both(solvers.PermutationSGD(passes=2, batch_size=2, step_size=0.1)),
         Recipe(
-            PermutationSGD(mode="strongly-convex", passes=2, batch_size=2),
+            solvers.PermutationSGD(mode="strongly-convex", passes=2, batch_size=2),
             alpha=1.0,
             label="strongly convex",
         ),
     ),
-    "rrpsgd": _both(RRPSGD(max_rounds=6, step_size=0.1)),
+    "rrpsgd": _both(solvers.RRPSGD(max_rounds=6, step_size=0.1)),
     "laplace-sgd": (
-        Recipe(LaplaceSGD(batch_size=3, step_size=0.1)),
-        Recipe(LaplaceSGD("published", batch_size=3, passes=2, step_size=0.1)),
+        Recipe(solvers.LaplaceSGD(batch_size=3, step_size=0.1)),
+        Recipe(solvers.LaplaceSGD("published", batch_size=3, passes=2, step_size=0.1)),
     ),
-    "frank-wolfe": _both(FrankWolfe(iterations=2, radius=0.01), n_features=1),
+    "frank-wolfe": _both(solvers.FrankWolfe(iterations=2, radius=0.01), n_features=1),
     "privgene": _both(  # each choice is only between the sides of the last winner
-        PrivGene(generations=2, population=8, mutation=0.1, last_mutation=0.1, objective_clip=0.01),
+        solvers.PrivGene(
+            generations=2, population=8, mutation=0.1, last_mutation=0.1, objective_clip=0.01
+        ),
         n_features=1,
     ),
     "agd": (
@@ -153,12 +131,12 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         Recipe(_agd("published", splits=5, max_iterations=2), n_features=1),
     ),
     "newton": (
-        Recipe(Newton(iterations=1), loss=Huber(1.0)),
-        Recipe(Newton(iterations=1), loss=Poisson(1.0), row_norm=None, label="Poisson"),
+        Recipe(solvers.Newton(iterations=1), loss=Huber(1.0)),
+        Recipe(solvers.Newton(iterations=1), loss=Poisson(1.0), row_norm=None, label="Poisson"),
     ),
     "shrunk-gd": (
-        Recipe(ShrunkGD(iterations=2)),
-        Recipe(ShrunkGD(iterations=1, first_share=1), label="one stage"),
+        Recipe(solvers.ShrunkGD(iterations=2)),
+        Recipe(solvers.ShrunkGD(iterations=1, first_share=1), label="one stage"),
     ),
 }
 
@@ -168,31 +146,33 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
     settings: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
     settings |= {"relation": str(budget.relation), "fit_intercept": False}
     constant = {**settings, "fit_intercept": True}
-    steps, short = [Radius(), Centre(), Scale()], GD(3, momentum=0.0, step_size=SMALL_STEP)
+    steps, short = [Radius(), Centre(), Scale()], solvers.GD(3, momentum=0.0, step_size=SMALL_STEP)
     classes = [-1, 0, 1]
     return {
         "auto": (
-            LogisticRegression(**settings),
-            LogisticRegression(**constant),
+            estimators.LogisticRegression(**settings),
+            estimators.LogisticRegression(**constant),
         ),
         "pipeline: preparation and gd": (
-            LogisticRegression(**settings, solver=GD(3), preparation=steps),
+            estimators.LogisticRegression(**settings, solver=solvers.GD(3), preparation=steps),
         ),
-        f"pipeline{PEOPLE}": (LogisticRegression(**settings, solver=GD(3), preparation=steps),),
+        f"pipeline{PEOPLE}": (
+            estimators.LogisticRegression(**settings, solver=solvers.GD(3), preparation=steps),
+        ),
         "pipeline: three classes": (
-            LinearSVC(**settings, solver=short, classes=classes, data_norm=ROW_NORM),
+            estimators.LinearSVC(**settings, solver=short, classes=classes, data_norm=ROW_NORM),
         ),
-        "pipeline: automatic SVM": (LinearSVC(**settings),),
+        "pipeline: automatic SVM": (estimators.LinearSVC(**settings),),
         "pipeline: automatic regression": (
-            HuberRegressor(**settings, target_bounds=(-1.0, 1.0)),
-            QuantileRegressor(**settings, target_bounds=(-1.0, 1.0), quantile=0.9),
+            estimators.HuberRegressor(**settings, target_bounds=(-1.0, 1.0)),
+            estimators.QuantileRegressor(**settings, target_bounds=(-1.0, 1.0), quantile=0.9),
         ),
         "pipeline: counts and amounts": (
-            PoissonRegressor(**constant, target_bounds=(0.0, 1.0)),
-            GammaRegressor(**constant, target_bounds=(0.1, 1.0)),
+            estimators.PoissonRegressor(**constant, target_bounds=(0.0, 1.0)),
+            estimators.GammaRegressor(**constant, target_bounds=(0.1, 1.0)),
         ),
         "pipeline: several rows of each": (
-            OrdinalClassifier(**constant, solver=short, classes=classes),
-            DiscreteTimeSurvival(**constant, solver=short, periods=[-0.5, 0.5, 1.5]),
+            estimators.OrdinalClassifier(**constant, solver=short, classes=classes),
+            estimators.DiscreteTimeSurvival(**constant, solver=short, periods=[-0.5, 0.5, 1.5]),
         ),
     }

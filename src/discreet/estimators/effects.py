@@ -168,12 +168,12 @@ def _released_means(model: PrivateLinearModel) -> FloatArray | None:
     means = np.where(centre.mean > LEAST * centre.deviation, centre.mean, 0.0) / before.linear
     width = model.features_.width(int(model.n_features_in_))
     if (levels := len(means) - width) > 0:
-        means = np.delete(means, range(_first_level(model), _first_level(model) + levels))
+        means = np.delete(means, range(first_level(model), first_level(model) + levels))
     return means
 
 
-def _first_level(model: PrivateLinearModel) -> int:
-    """Return the place of the levels of an ordinal model among its features."""
+def first_level(model: Any) -> int:
+    """Return the feature that the columns of levels begin at: after those of X that stay."""
     made = model.features_.expansion
     return int(model.n_features_in_) - (0 if made is None else len(made.columns))
 
@@ -208,7 +208,7 @@ def _effect(
     if model.deviation_ is not None:
         prepared = centred
         if (levels := model.prepared_coef_.shape[1] - basis.shape[1]) > 0:  # not columns of X
-            prepared = np.insert(centred, [_first_level(model)] * levels, 0.0, axis=1)
+            prepared = np.insert(centred, [first_level(model)] * levels, 0.0, axis=1)
         linear = unclipped_map(model.preparation_, prepared.shape[1]).linear
         moved = prepared * linear if linear.ndim == 1 else prepared @ linear.T
         deviation = model.deviation_ * np.linalg.norm(moved, axis=1)

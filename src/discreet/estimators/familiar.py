@@ -146,6 +146,13 @@ _BLIND = frozenset(
 """Steps of scikit-learn whose fit uses the shape of X alone."""
 
 
+_LOST_GROUPS = (
+    "groups were given to the splitter, but not to this fit: it protects single rows, not people. "
+    "Call sklearn.set_config(enable_metadata_routing=True) and pass params={'groups': ids}, so "
+    "that both get them."
+)
+
+
 def refuse(kind: str, given: Iterable[str], known: Sequence[str], error: type[Exception]) -> None:
     """Raise if a keyword is not known, with advice on what to use."""
     for name in given:
@@ -212,19 +219,9 @@ def warn_of_callers(*, grouped: bool) -> None:
             routed = getattr(names.get("routed_params"), "splitter", None)
             split = getattr(routed, "split", None) or {}
             if names.get("groups") is not None or split.get("groups") is not None:
-                _warn_of_groups()
+                warnings.warn(_LOST_GROUPS, PrivacyLeakWarning, stacklevel=5)
                 grouped = True
         frame = frame.f_back
-
-
-def _warn_of_groups() -> None:
-    warnings.warn(
-        "groups were given to the splitter, but not to this fit: it protects single rows, not "
-        "people. Call sklearn.set_config(enable_metadata_routing=True) and pass "
-        "params={'groups': ids}, so that both get them.",
-        PrivacyLeakWarning,
-        stacklevel=6,
-    )
 
 
 def _warn_of_steps(pipeline: Pipeline) -> None:

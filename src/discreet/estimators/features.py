@@ -151,7 +151,7 @@ def choose(
     bounds = Bounds(open_columns, share=BOUNDS_SHARE) if open_columns else None
     if features == "kernel":
         count = int(np.clip(strength / SIGNAL_PER_COSINE, *COSINES))
-        gamma = kernel_gamma(len(at))
+        gamma = 6.0 / len(at)  # of the kernel, for columns in [0, 1]
         made: Expansion = Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED)
         return Plan(n_features - len(at) + made.count, made, bounds)
     bins = [column.shape == "bins" for column in columns]
@@ -183,11 +183,6 @@ def pieces_for(
     return 1 if least else 0
 
 
-def kernel_gamma(columns: int) -> float:
-    """Return γ of the kernel for this many columns in [0, 1]."""
-    return 6.0 / columns
-
-
 def signal(n_rows: int, budget: Budget) -> float:
     """Return n·μ/k; of a pure budget n·ε/k."""
     mu = budget.epsilon if budget.pure else budget.to_gdp().mu
@@ -200,7 +195,7 @@ def _index(key: int | str, names: Sequence[str] | None, n_features: int) -> int:
         known = [] if names is None else list(names)
         if key not in known:
             raise ValueError(
-                f"numeric names the column {key!r}, which X has not. Names need a DataFrame; "
+                f"numeric names the column {key!r}, which X does not have. Names need a DataFrame; "
                 "otherwise give the number of the column, counted from 0."
             )
         return known.index(key)

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, Link, label_codes
 from discreet.estimators.familiar import familiar
@@ -83,12 +84,13 @@ class LevelModel(PrivateLinearModel):
         """
         wide, made = X.shape[1], basis.shape[1]
         self._booleans = (*self._booleans, *range(wide, wide + made))
-        table = _with_levels(X, index, basis[level])
+        parts = [X[index], basis[level].astype(X.dtype)]
+        table = sp.csr_array(sp.hstack(parts)) if sp.issparse(X) else np.hstack(parts)
         method = self._method(settings, table, people)
         rule = partial(np.asarray, dtype=np.float64)
         weights = self._fit_models(settings, method, table, targets, [rule], public, people)
         coefficients, constants = self._set_weights(weights)
-        first = _level_column(self)
+        first = effects.first_level(self)
         own = slice(first, first + made)
         self.levels_ = constants[0] + basis @ coefficients[0, own]
         self.intercept_ = float(constants[0])
@@ -100,21 +102,6 @@ class LevelModel(PrivateLinearModel):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def _level_column(model: Any) -> int:
-    """Return the feature that the columns of levels begin at: after those of X that stay."""
-    made = model.features_.expansion
-    return int(model.n_features_in_) - (0 if made is None else len(made.columns))
-
-
-def _with_levels(X: Any, index: NDArray[np.intp], columns: FloatArray) -> Any:
-    """Return the named rows of X, followed by their columns of levels."""
-    if sp.issparse(X):
-        return sp.csr_array(sp.hstack([X[index], sp.csr_array(columns.astype(X.dtype))]))
-    table = np.empty((len(index), X.shape[1] + columns.shape[1]), dtype=X.dtype)
-    table[:, : X.shape[1]], table[:, X.shape[1] :] = X[index], columns
-    return table
 
 
 @familiar

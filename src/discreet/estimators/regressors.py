@@ -25,12 +25,9 @@ from discreet.solvers import resolve
 from discreet.validate import FloatArray, number
 
 
-def _in_units(
-    y: NDArray[Any], bounds: tuple[float, float] | None, centre: float, scale: float
-) -> FloatArray:
-    """Return targets clipped to public bounds and brought to [-1, 1], or as numbers."""
-    target = np.asarray(y, dtype=np.float64)
-    return target if bounds is None else (np.clip(target, *bounds) - centre) / scale
+def _in_units(y: NDArray[Any], low: float, high: float, centre: float, scale: float) -> FloatArray:
+    """Return targets clipped to public bounds and brought to [-1, 1]."""
+    return np.asarray((np.clip(np.asarray(y, dtype=np.float64), low, high) - centre) / scale)
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +83,8 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         method = self._method(settings, X, people)
         bounds = None if self.target_bounds is None else self._bounds()
         public = () if bounds is None else ("the bounds of the target",)
-        rule = partial(_in_units, bounds=bounds, centre=centre, scale=scale)
+        low, high = (-np.inf, np.inf) if bounds is None else bounds
+        rule = partial(_in_units, low=low, high=high, centre=centre, scale=scale)
         weights = self._fit_models(settings, method, X, y, [rule], public, people)
         coefficients, intercepts = self._set_weights(weights, *self._margin_units())
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])

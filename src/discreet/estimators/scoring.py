@@ -114,18 +114,14 @@ def score_classifier(
     The same holds for a person whose rows have weights that add up to at most 1. All scores are
     computed from the noisy counts, clipped to 0 (post-processing).
     """
-    people = _Scored.of(X, groups)
-    account = None if budget is None else _charged(budget, ledger, people)
+    scored = _Scored.of(X, groups, budget, ledger)
     size = len(model.classes_)
     predicted = model._codes_of(row_scores(model, X))
     truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
-    counts = people.counts(truth * size + predicted, size * size)
-    guarantee = None
-    if account is not None:
-        sensitivity = float(account.budget.relation.rows_changed)
-        noisy, guarantee = _release(counts, sensitivity, people, account)
-        counts = np.maximum(noisy, 0.0)
-    return ClassifierScores(tuple(model.classes_.tolist()), counts.reshape(size, size), guarantee)
+    counts = scored.counts(truth * size + predicted, size * size)
+    noisy, guarantee = scored.release(counts, scored.rows_changed)
+    matrix = np.maximum(noisy, 0.0).reshape(size, size)
+    return ClassifierScores(tuple(model.classes_.tolist()), matrix, guarantee)
 
 
 @dataclass(frozen=True)
@@ -177,25 +173,22 @@ def score_histogram(
         inner.size > 1 and np.isfinite(inner).all() and (np.diff(inner) > 0).all()
     ):
         raise ValueError("edges must be two or more finite numbers, increasing.")
-    people = _Scored.of(X, groups)
-    account = None if budget is None else _charged(budget, ledger, people)
+    scored = _Scored.of(X, groups, budget, ledger)
     scores = row_scores(model, X)[:, 0]
     inner = np.unique(scores) if inner is None else inner
     n_bins = inner.size + 1
     truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
-    counts = people.counts(truth * n_bins + np.searchsorted(inner, scores), 2 * n_bins)
-    counts = counts.reshape(2, n_bins)
+    counts = scored.counts(truth * n_bins + np.searchsorted(inner, scores), 2 * n_bins)
     if edges is None:  # nothing is above the largest score
         ends = np.append(inner[:1], inner)
-        return ScoreHistogram(inner, ends, counts[:, :-1], people.size, 0.0, None)
+        exact = counts.reshape(2, n_bins)[:, :-1]
+        return ScoreHistogram(inner, ends, exact, scored.size, 0.0, None)
+    noisy, guarantee = scored.release(counts, scored.rows_changed)
     outer = np.concatenate([[2 * inner[0] - inner[1]], inner, [2 * inner[-1] - inner[-2]]])
-    points, scale, guarantee = 0.5 * (outer[1:] + outer[:-1]), 0.0, None
-    if account is not None:
-        sensitivity = float(account.budget.relation.rows_changed)
-        noisy, guarantee = _release(counts.ravel(), sensitivity, people, account)
-        counts, scale = noisy.reshape(2, n_bins), sensitivity / account.budget.epsilon
+    points = 0.5 * (outer[1:] + outer[:-1])
     outer[[0, -1]] = -np.inf, np.inf
-    return ScoreHistogram(points, outer, counts, people.size, scale, guarantee)
+    scale = 0.0 if budget is None else scored.rows_changed / budget.epsilon
+    return ScoreHistogram(points, outer, noisy.reshape(2, n_bins), scored.size, scale, guarantee)
 
 
 def score_regressor(
@@ -219,20 +212,16 @@ def score_regressor(
     sensitivity of both is 2. Each row's terms are rounded down to a grid and added as integers: the
     sums have no rounding error. An error that is not a number counts as the whole width.
     """
-    people = _Scored.of(X, groups)
-    account = None if budget is None else _charged(budget, ledger, people)
+    scored = _Scored.of(X, groups, budget, ledger)
     low, high = bounds
     width = high - low
     predicted = model._predicted(row_scores(model, X)[:, 0])
     truth = np.asarray(y, dtype=np.float64)
     error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
     error = np.minimum(np.nan_to_num(error, nan=1.0), 1.0)
-    sums = np.array([people.total(error), people.total(error * error)])
-    guarantee = None
-    if account is not None:
-        noisy, guarantee = _release(sums, 2.0, people, account)
-        sums = np.clip(noisy, 0.0, people.size)
-    mean_absolute, mean_square = sums / people.size
+    sums = np.array([scored.total(error), scored.total(error * error)])
+    noisy, guarantee = scored.release(sums, 2.0)
+    mean_absolute, mean_square = np.clip(noisy, 0.0, scored.size) / scored.size
     return RegressorScores(
         float(width * mean_absolute), float(width * np.sqrt(mean_square)), guarantee
     )
@@ -240,20 +229,54 @@ def score_regressor(
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """People whose rows are scored, and the weight of each row; None if every row counts 1."""
+    """Units whose rows are scored, the weight of each row, and the account of one release.
+
+    Without weights every row counts 1; without an account nothing is released, and all is exact.
+    """
 
     size: int
     weights: FloatArray | None
     unit: str
     plural: str
+    account: Account | None
 
     @classmethod
-    def of(cls, X: Any, groups: Any) -> _Scored:
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        if groups is None:
-            return cls(n_rows, None, "row", "rows")
-        own = Units.of(groups, n_rows).weights()
-        return cls(own.size, own.values, "person", "people")
+    def of(cls, X: Any, groups: Any, budget: Budget | None, ledger: Dataset | None) -> _Scored:
+        """Charge the whole budget for one release, before a row is read."""
+        size, weights = X.shape[0] if hasattr(X, "shape") else len(X), None
+        unit, plural, account = "row", "rows", None
+        if groups is not None:
+            own = Units.of(groups, size).weights()
+            size, weights, unit, plural = own.size, own.values, "person", "people"
+        if budget is not None:
+            check_dataset(ledger)
+            payer = None if ledger is None else ledger.noting(solver="evaluation")
+            account = Account(budget, payer, unit)
+            account.open("pure").charge(Laplace(budget.epsilon))
+            note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, unit)
+        return cls(size, weights, unit, plural, account)
+
+    @property
+    def rows_changed(self) -> float:
+        """Return the L1 sensitivity of counts."""
+        return 0.0 if self.account is None else float(self.account.budget.relation.rows_changed)
+
+    def release(
+        self, values: FloatArray, sensitivity: float
+    ) -> tuple[FloatArray, Guarantee | None]:
+        """Return the values with the Laplace noise that was charged for, and their guarantee."""
+        if self.account is None:
+            return values, None
+        bits, magnitude = SystemBits(), float(max(self.size, 1))
+        noisy, _ = Laplace(self.account.budget.epsilon).release(
+            values, sensitivity=sensitivity, magnitude=magnitude, noise=Noise(bits)
+        )
+        counted = f"each {self.unit} counts once, by predictions that depend on single rows alone"
+        return noisy, self.account.guarantee(
+            conditions=(counted,),
+            public=(f"the number of {self.plural}", *_PUBLIC),
+            secure=bits.secure,
+        )
 
     def counts(self, cells: NDArray[np.intp], size: int) -> FloatArray:
         """Count the rows in each cell by their weights, exactly."""
@@ -270,33 +293,6 @@ class _Scored:
         """Add up numbers from 0 to 1 by weight, each term rounded down to the grid."""
         scaled = terms if self.weights is None else terms * self.weights
         return float(np.floor(scaled * _STEPS).astype(np.int64).sum()) / _STEPS
-
-
-def _charged(budget: Budget, ledger: Dataset | None, people: _Scored) -> Account:
-    """Return an account whose whole budget is charged for one release, before a row is read."""
-    check_dataset(ledger)
-    payer = None if ledger is None else ledger.noting(solver="evaluation")
-    account = Account(budget, payer, people.unit)
-    account.open("pure").charge(Laplace(budget.epsilon))
-    note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, people.unit)
-    return account
-
-
-def _release(
-    values: FloatArray, sensitivity: float, people: _Scored, account: Account
-) -> tuple[FloatArray, Guarantee]:
-    """Return the values with the Laplace noise that was charged for, and their guarantee."""
-    bits = SystemBits()
-    noisy, _ = Laplace(account.budget.epsilon).release(
-        values, sensitivity=sensitivity, magnitude=float(max(people.size, 1)), noise=Noise(bits)
-    )
-    return noisy, account.guarantee(
-        conditions=(
-            f"each {people.unit} counts once, by predictions that depend on single rows alone",
-        ),
-        public=(f"the number of {people.plural}", *_PUBLIC),
-        secure=bits.secure,
-    )
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -78,11 +78,13 @@ def plot_trace(model: PrivateLinearModel) -> Figure:
 
     check_is_fitted(model, "coef_")
     records = Trace(model.trace_).records()
-    names = [name for name in (records[0] if records else ()) if name not in ("model", "iteration")]
-    drawn = {name: [record[name] for record in records] for name in names}
-    drawn = {name: values for name, values in drawn.items() if _changes(values)} or {
-        name: values for name, values in drawn.items() if isinstance(values[0], int | float)
-    }
+    numbers = [
+        name
+        for name in (records[0] if records else ())
+        if name not in ("model", "iteration")
+        and all(isinstance(record[name], int | float) for record in records)
+    ]
+    drawn = [name for name in numbers if len({r[name] for r in records}) > 1] or numbers
     if not drawn:
         raise ValueError(
             f"solver={model.solver_!r} recorded nothing to draw. See guarantee_ and trace_."
@@ -91,14 +93,10 @@ def plot_trace(model: PrivateLinearModel) -> Figure:
     down = math.ceil(len(drawn) / across)
     figure = Figure(figsize=(3.6 * across, 2.6 * down + 0.6), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).ravel()
-    several = {record["model"] for record in records}
-    for panel, (name, values) in zip(panels, drawn.items(), strict=False):
-        for one in sorted(several):
-            own = [
-                (r["iteration"], v)
-                for r, v in zip(records, values, strict=True)
-                if r["model"] == one
-            ]
+    several = sorted({record["model"] for record in records})
+    for panel, name in zip(panels, drawn, strict=False):
+        for one in several:
+            own = [(r["iteration"], r[name]) for r in records if r["model"] == one]
             panel.plot(*zip(*own, strict=True), "o-", ms=2.5, lw=1.2, label=f"model {one}")
         panel.set_title(name.replace("_", " "), fontsize=9)
         panel.set_xlabel("iteration", fontsize=8)
@@ -112,10 +110,6 @@ def plot_trace(model: PrivateLinearModel) -> Figure:
         fontsize=10,
     )
     return figure
-
-
-def _changes(values: list[Any]) -> bool:
-    return all(isinstance(value, int | float) for value in values) and len(set(values)) > 1
 
 
 class Bar:

@@ -141,8 +141,11 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"bounds must be one pair (low, high), or one for each of the {width} columns of "
                 f"X; got an array of shape {given.shape}. Leave it None to choose them privately."
             )
-        pairs = np.broadcast_to(given, (width, 2))
-        return np.array([_pair(*pair) for pair in pairs.tolist()])
+        lows, highs = np.broadcast_to(given, (width, 2)).T.tolist()
+        low = [number("low", value, least=-1e100, most=1e100) for value in lows]
+        pairs = zip(highs, low, strict=True)
+        high = [number("high", value, above=least, most=1e100) for value, least in pairs]
+        return np.array([low, high]).T
 
     def _private_bounds(
         self, X: Any, people: People, account: Account, bits: Bits, share: Fraction
@@ -361,12 +364,6 @@ class PrivateImputer(_ColumnTransformer):
 def _measure(budget: Budget) -> Measure:
     """Return the measure in which choices and noisy sums are composed."""
     return "pure" if budget.pure else "gdp"
-
-
-def _pair(low: Any, high: Any) -> tuple[float, float]:
-    """Check the public bounds of one column."""
-    least = number("low", low, least=-1e100, most=1e100)
-    return least, number("high", high, above=least, most=1e100)
 
 
 def _weights(people: People, present: NDArray[np.bool_] | None) -> RowWeights | None:

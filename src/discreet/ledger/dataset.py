@@ -9,7 +9,7 @@ it does only if no filter was ever charged. Proof: docs/proofs/ledger.md.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _USUAL_DELTA = 1e-6
 """δ at which a loss is shown if the limit has none."""
-
-_NO_LIMIT = "{!r} has no limit, so there is no δ to state it at. Use dataset.epsilon(delta)."
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,10 @@ class Dataset:
 
     def _limits(self) -> Limits:
         if self.settings.limits is None:
-            raise ValueError(_NO_LIMIT.format(self.name))
+            raise ValueError(
+                f"{self.name!r} has no limit, so there is no δ to state it at. Use "
+                "dataset.epsilon(delta)."
+            )
         return self.settings.limits
 
     def totals_by_block(self) -> dict[str, Totals]:
@@ -147,10 +148,14 @@ class Dataset:
             return sum(record["status"] != "returned" for record in self.records())
         return sum(totals.entries for totals in found.values())
 
+    def _most(self, cost: Callable[[Totals], Any]) -> Any:
+        """Return the largest cost of all blocks."""
+        return max(map(cost, self.totals_by_block().values()), default=0)
+
     @property
     def rho(self) -> float:
         """Total zCDP cost of all releases; the largest of all blocks."""
-        return max((float(t.rho) for t in self.totals_by_block().values()), default=0.0)
+        return float(self._most(lambda totals: totals.rho))
 
     @property
     def spent(self) -> float:
@@ -159,8 +164,7 @@ class Dataset:
         A description, for comparison: what is promised is the limit, and what still fits is
         `remaining`.
         """
-        limits = self._limits()
-        return max((limits.spent(t) for t in self.totals_by_block().values()), default=0.0)
+        return float(self._most(self._limits().spent))
 
     @property
     def remaining(self) -> float:
@@ -176,7 +180,7 @@ class Dataset:
     def epsilon(self, delta: float) -> float:
         """Return the ε of all releases at a δ of choice; the largest of all blocks."""
         delta = positive("delta", delta, most=1.0)
-        return max((t.at(delta) for t in self.totals_by_block().values()), default=0.0)
+        return float(self._most(lambda totals: totals.at(delta)))
 
     def affords(self, budget: Budget, measure: Measure | None = None) -> bool:
         """Return True if a release of this budget would be admitted now.
@@ -233,8 +237,7 @@ class Dataset:
 
     def _explained(self) -> dict[str, Any]:
         """Return why no fit at the limit's δ is left, and what fits at a smaller δ, if any."""
-        limits = self._limits()
-        taken = max((t.delta for t in self.totals_by_block().values()), default=Fraction(0))
+        limits, taken = self._limits(), self._most(lambda totals: totals.delta)
         known: dict[str, Any] = {"delta_taken": float(taken), "delta_share": float(limits.delta)}
         if taken < limits.delta:
             half = float(f"{float(limits.delta - taken) / 2:.0e}")  # leaves some for another

@@ -32,28 +32,23 @@ def records(bodies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _record(body: dict[str, Any]) -> dict[str, Any]:
-    details = dict(body["details"])
-    elsewhere = "" if not body["entered"] else "elsewhere"
-    return {
+    details, charged = dict(body["details"]), body["charged"]
+    found = {name: body[name] for name in COLUMNS if name in body}
+    found |= {
         "entry": body["seq"],
-        "when": body["when"],
-        "who": body["who"],
-        "host": body["host"],
         "status": "entered" if body["kind"] == "add" else "reserved",
         "epsilon": float(body["epsilon"]),
         "delta": float(body["delta"]),
-        "relation": body["relation"],
-        "unit": body["unit"],
         "blocks": [block for block in body["blocks"] if block],
-        "measure": body["charged"]["measure"],
-        "total": float(Fraction(body["charged"]["total"])),
+        "measure": charged["measure"],
+        "total": float(Fraction(charged["total"])),
         "steps": body["group"],
-        "solver": details.pop("solver", elsewhere),
+        "solver": details.pop("solver", "elsewhere" if body["entered"] else ""),
         "purpose": details.pop("purpose", ""),
         "settings": details,
-        "version": body["version"],
         "model": "",
     }
+    return {name: found[name] for name in COLUMNS}
 
 
 def plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ class Ledger:
 
         ledger = Ledger("visits.sqlite")
         ledger.create("visits", limit=Budget(3.0, 1e-6, "add_remove"))       # once
-        visits = ledger.open("visits")                                        # ever after
+        visits = ledger.open("visits")                                        # in later sessions
         LogisticRegression(epsilon=0.5, ledger=visits).fit(X, y)
 
     Parameters

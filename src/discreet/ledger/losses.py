@@ -291,31 +291,23 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for the event that creates the data set."""
-        return {
-            "limit": None if self.limits is None else self.limits.to_dict(),
-            "relation": str(self.relation),
-            "unit": self.unit,
-            "rows_per_unit": self.rows_per_unit,
-            "divided": self.divided,
-        }
+        limit = None if self.limits is None else self.limits.to_dict()
+        own = {name: value for name, value in vars(self).items() if name != "limits"}
+        return own | {"limit": limit, "relation": str(self.relation)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Settings:
         """Read what `to_dict` wrote."""
-        return cls(
-            None if data["limit"] is None else Limits.from_dict(data["limit"]),
-            Relation(data["relation"]),
-            data["unit"],
-            data["rows_per_unit"],
-            data["divided"],
-        )
+        limits = None if data["limit"] is None else Limits.from_dict(data["limit"])
+        own = (data[name] for name in ("unit", "rows_per_unit", "divided"))
+        return cls(limits, Relation(data["relation"]), *own)
 
     def group(self, relation: Relation, unit: str) -> int:
         """Return the number of steps of an entry's relation in one of the data set's.
 
         Privacy
         -------
-        A fit with groups protects whatever its ids name: the data set's unit, by the caller's word.
+        A fit with groups protects what its ids name, by the caller's statement the data set's unit.
         One unit of at most k rows, added or removed, is k rows added or removed; one unit replaced
         is one removed and one added. A row-level promise for replaced rows says nothing about
         another number of rows, and none for added rows: both are refused.

@@ -213,7 +213,7 @@ def locks_hold(folder: str) -> bool:
 
         command = fcntl.F_OFD_SETLK  # type: ignore[attr-defined,unused-ignore]
     except (ImportError, AttributeError):
-        return True  # not Linux: SQLite's own locks have to do
+        return True  # not Linux: rely on SQLite's own locks
     import struct
 
     whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

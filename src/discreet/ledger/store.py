@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -189,6 +190,15 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("ascii", "backslashreplace")).hexdigest()
 
 
+def _ed25519() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as error:
+        needed = 'signatures need the package cryptography: pip install "discreet[sign]".'
+        raise ImportError(needed) from error
+    return ed25519
+
+
 class Signer:
     """An Ed25519 key that signs the hashes of events, from a PEM file without a password.
 
@@ -196,14 +206,11 @@ class Signer:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            from cryptography.hazmat.primitives import serialization
-            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        except ImportError as error:
-            raise ImportError(_NEEDED) from error
-        with open(path, "rb") as stream:
-            key = serialization.load_pem_private_key(stream.read(), password=None)
-        if not isinstance(key, Ed25519PrivateKey):
+        ed25519 = _ed25519()
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        key = load_pem_private_key(Path(path).read_bytes(), password=None)
+        if not isinstance(key, ed25519.Ed25519PrivateKey):
             raise ValueError(f"{os.fspath(path)} is not an Ed25519 key.")
         self._key = key
         self.public = key.public_key().public_bytes_raw().hex()
@@ -216,20 +223,15 @@ class Signer:
 
 def signed_by(event: Event, public: str) -> bool:
     """Return True if the event has a valid signature of this public key (hexadecimal)."""
+    ed25519 = _ed25519()
+    from cryptography.exceptions import InvalidSignature
+
     try:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    except ImportError as error:
-        raise ImportError(_NEEDED) from error
-    try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
         key.verify(bytes.fromhex(event.signature or ""), event.hash.encode("ascii"))
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-_NEEDED = 'signatures need the package cryptography: pip install "discreet[sign]".'
 
 
 _SETTINGS = (

@@ -3,7 +3,8 @@
 Lee & Kifer, "Concentrated Differentially Private Gradient Descent with Adaptive per-Iteration
 Privacy Budget", KDD 2018, Algorithm 2. Each iteration measures a noisy clipped gradient, then
 lets a private selection choose among equally spaced steps along it, zero included. If zero wins,
-the gradient was too noisy: it is measured again with more budget and averaged with what is there.
+the gradient was too noisy: it is measured again with more budget, and the mean is used.
+
 Proof, and differences from the paper: docs/proofs/agd.md.
 """
 
@@ -30,12 +31,12 @@ from discreet.core import (
 )
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import Count, PaperSolver, Plan, Recorder, Size, Solution, TraceEntry
+from discreet.solvers import base
 from discreet.validate import FloatArray, integer, number
 
 
 @dataclass(frozen=True)
-class Iteration(TraceEntry):
+class Iteration(base.TraceEntry):
     """One iteration: its zCDP costs, the step along the normalised noisy gradient, and more.
 
     ``step`` is 0 if the budget ended before one was chosen; ``refinements`` counts how often the
@@ -50,7 +51,7 @@ class Iteration(TraceEntry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AGD(PaperSolver):
+class AGD(base.PaperSolver):
     """DP-AGD: descends along noisy gradients and adapts the budget of each as it goes.
 
     Parameters
@@ -86,18 +87,18 @@ class AGD(PaperSolver):
         Stop after this many iterations even if budget is left.
     """
 
-    splits: Count = 60
-    gamma: Size = 0.1
-    gradient_clip: Size = 3.0
-    objective_clip: Size = 3.0
+    splits: base.Count = 60
+    gamma: base.Size = 0.1
+    gradient_clip: base.Size = 3.0
+    objective_clip: base.Size = 3.0
     n_steps: Annotated[int, partial(integer, most=10**5)] = 20
-    max_step: Size = 2.0
-    step_growth: Size = 0.1
-    adjust_every: Count = 10
+    max_step: base.Size = 2.0
+    step_growth: base.Size = 0.1
+    adjust_every: base.Count = 10
     smoothing: Annotated[float, partial(number, least=0.0, most=1e6)] | None = None
     step_shrink: Annotated[float, partial(number, least=1e-6, most=1.0)] | None = None
     sampling_rate: Annotated[float, partial(number, least=1e-12, most=1.0)] | None = None
-    max_iterations: Count | None = None
+    max_iterations: base.Count | None = None
 
     name: ClassVar[str] = "agd"
     paper: ClassVar[str] = (
@@ -134,7 +135,9 @@ class AGD(PaperSolver):
                 f"splits={enough}."
             )
 
-    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: base.Plan, record: base.Recorder
+    ) -> base.Solution:
         total = curator.open("zcdp", self.calibration)
         run = _Run(self, problem, *self._mechanisms(total, plan.budget))
         while self.max_iterations is None or len(run.trace) < self.max_iterations:
@@ -151,7 +154,7 @@ class AGD(PaperSolver):
         )
         if self.sampling_rate is not None:
             conditions += ("rows are sampled independently of their values; no amplification",)
-        return Solution(run.weights, record.trace, conditions)
+        return base.Solution(run.weights, record.trace, conditions)
 
     def _mechanisms(self, total: float, budget: Budget) -> tuple[Gaussian, SelectionMechanism]:
         """Return the first iteration's measurement and choice, for a total ρ.

@@ -14,18 +14,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from discreet import exact
 from discreet.accounting import conversions
 from discreet.accounting.objective_perturbation import ridge_for
 from discreet.core import Budget, Gaussian
-from discreet.exact import (
-    SMALLEST_BOUND,
-    Constants,
-    Headroom,
-    Perturbation,
-    curvature_of,
-)
 from discreet.objectives import Logistic, Problem
-from discreet.solvers.base import part_of
+from discreet.solvers import base
 from discreet.solvers.objpert import MinimumSolver, Share
 
 LARGEST_COST = 0.99
@@ -45,13 +39,13 @@ class _ApproximateMinima(MinimumSolver):
         """Return f and f₁, the shares of the output and of the noise, for the ε of one model."""
         raise NotImplementedError
 
-    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> exact.Perturbation:
         """Return the perturbation of algorithm 1, for the sum over rows instead of their mean.
 
         The split of its line 1 is ε₂ = f·ε, δ₂ = f·δ for the output, ε₃ = f₁·ε₁ for the noise.
         ``"tight"``: Λ and the output's noise by the same split, and the least noise for the rest.
         """
-        part, loss = part_of(budget, n_models), problem.loss
+        part, loss = base.part_of(budget, n_models), problem.loss
         output_share, noise_share = self._fractions(problem, part.epsilon)
         keep = (1 - output_share) * (1 - 2.0**-50)  # sums stay below ε and δ
         epsilon1, delta1 = keep * part.epsilon, keep * part.delta
@@ -59,7 +53,8 @@ class _ApproximateMinima(MinimumSolver):
         epsilon3 = noise_share * epsilon1
         cost, least = epsilon1 - epsilon3, problem.n_rows * problem.penalty.alpha
         if self.calibration == "published":
-            curvature = 1.0 if type(loss) is Logistic else curvature_of(loss)  # the paper's β = L²
+            # the paper's β of the logistic loss is L²
+            curvature = 1.0 if type(loss) is Logistic else exact.curvature_of(loss)
             rank = min(problem.n_parameters, 2 * loss.hessian_rank)
             smoothness = curvature * problem.row_norm_bound**2
             ridge = max(rank * smoothness / cost, least)
@@ -68,12 +63,12 @@ class _ApproximateMinima(MinimumSolver):
             # The printed σ₂ is for nγ/Λ; noise multipliers here are relative to 2nγ/Λ.
             output = Gaussian(_gaussian_factor(delta2) / (2 * epsilon2))
         else:
-            constants = Constants.of(problem)
+            constants = exact.Constants.of(problem)
             ridge = max(ridge_for(cost, rank=constants.rank, trace=constants.trace), least)
             mu = conversions.mu_from_epsilon(epsilon2, delta2)
             output = Gaussian(math.nextafter(1 / mu, math.inf))
-            scale = Headroom.of(budget, n_models).scale(constants, ridge, output)
-        return Perturbation(ridge, scale, False, output, self._gradient_bound(problem))
+            scale = exact.Headroom.of(budget, n_models).scale(constants, ridge, output)
+        return exact.Perturbation(ridge, scale, False, output, self._gradient_bound(problem))
 
     def _gradient_bound(self, problem: Problem) -> float:
         """Return γ: 1/n² as in the paper; when tight, less where few rows make that a lot."""
@@ -82,7 +77,7 @@ class _ApproximateMinima(MinimumSolver):
         published = 1 / problem.n_rows**2
         if self.calibration == "published":
             return published
-        return min(published, SMALLEST_BOUND * problem.lipschitz / problem.n_rows)
+        return min(published, exact.SMALLEST_BOUND * problem.lipschitz / problem.n_rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,11 @@ from discreet.core import Budget, Curator, Rows
 from discreet.errors import PrivacyLeakWarning
 from discreet.exact import mean_target, nonprivate_minimum
 from discreet.objectives import Problem
-from discreet.solvers.base import Iterations, Plan, Recorder, Size, Solution, Solver, TraceEntry
+from discreet.solvers import base
 from discreet.validate import FloatArray, check_declared, number
 
 
-class Baseline(Solver):
+class Baseline(base.Solver):
     """A computation on exact rows whose result is released as it is."""
 
     private: ClassVar[bool] = False
@@ -28,7 +28,7 @@ class Baseline(Solver):
     constant: ClassVar[bool] = False
     """True if it predicts a constant."""
 
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.Plan:
         """Refuse a constant without an intercept; warn that nothing is protected."""
         if self.constant and not problem.fit_intercept:
             raise ValueError(f"solver={self.name!r} needs fit_intercept=True.")
@@ -37,18 +37,20 @@ class Baseline(Solver):
             PrivacyLeakWarning,
             stacklevel=5,
         )
-        return Plan(budget, budget)
+        return base.Plan(budget, budget)
 
     def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         """Return the weights, from exact rows."""
         raise NotImplementedError
 
-    def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
+    def _solve(
+        self, problem: Problem, curator: Curator, plan: base.Plan, record: base.Recorder
+    ) -> base.Solution:
         """Compute on exact rows; the guarantee says that nothing is protected."""
         compute = partial(self._compute, problem=problem)
         weights = curator.reveal(compute, size=problem.n_parameters)
-        record(TraceEntry(), weights, spent_share=1.0)
-        return Solution(weights, record.trace, ())
+        record(base.TraceEntry(), weights, spent_share=1.0)
+        return base.Solution(weights, record.trace, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +68,8 @@ class NonPrivate(Baseline):
     """
 
     tolerance: Annotated[float, partial(number, least=1e-16, most=1e6)] = 1e-8
-    max_iterations: Iterations = 2000
-    smoothing: Size = 0.01
+    max_iterations: base.Iterations = 2000
+    smoothing: base.Size = 0.01
 
     name: ClassVar[str] = "nonprivate"
     paper: ClassVar[str] = "Liu, Nocedal: On the limited memory BFGS method (1989)"

@@ -22,17 +22,7 @@ from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, LaplaceNoisyMax, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import (
-    ChoicePlan,
-    Iterations,
-    PaperSolver,
-    Recorder,
-    Size,
-    Solution,
-    TraceEntry,
-    part_of,
-    true_budget,
-)
+from discreet.solvers import base
 from discreet.validate import FloatArray, integer
 
 MOST_ITERATIONS = 1000
@@ -40,7 +30,7 @@ MOST_ITERATIONS = 1000
 
 
 @dataclass(frozen=True)
-class CornerStep(TraceEntry):
+class CornerStep(base.TraceEntry):
     """The chosen corner sign·radius·e_coordinate, the share of the way moved to it, and its ε."""
 
     coordinate: int
@@ -50,7 +40,7 @@ class CornerStep(TraceEntry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrankWolfe(PaperSolver):
+class FrankWolfe(base.PaperSolver):
     """Finds sparse weights in an L1 ball, by one private choice of a coordinate per step.
 
     Parameters
@@ -73,9 +63,9 @@ class FrankWolfe(PaperSolver):
     """
 
     unsafe: bool = False
-    radius: Size = 20.0
-    iterations: Iterations | None = None
-    gradient_clip: Size = 1.0
+    radius: base.Size = 20.0
+    iterations: base.Iterations | None = None
+    gradient_clip: base.Size = 1.0
     schedule: Literal["average", "decreasing"] = "average"
 
     name: ClassVar[str] = "frank-wolfe"
@@ -107,8 +97,8 @@ class FrankWolfe(PaperSolver):
             )
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: base.ChoicePlan, record: base.Recorder
+    ) -> base.Solution:
         mechanism = plan.mechanism
         curator.open(plan.measure)
         weights: FloatArray = np.zeros(problem.n_parameters)
@@ -129,16 +119,16 @@ class FrankWolfe(PaperSolver):
             f"{plan.count} private choices of a corner, each {mechanism.epsilon:.4g}-DP; "
             "everything else in a step is public",
         )
-        return Solution(weights, record.trace, conditions)
+        return base.Solution(weights, record.trace, conditions)
 
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> ChoicePlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.ChoicePlan:
         """Choose T and the noise of a step; hold published noise to its claim, all in all."""
         iterations = self.iterations or self._default_iterations(problem, budget, n_models)
         if self.calibration == "tight":
             measure, epsilon = affordable_selection(budget, iterations * n_models)
             exponential = ExponentialMechanism(epsilon, monotone=False)
-            return ChoicePlan(budget, budget, measure, exponential, iterations)
-        part = part_of(budget, n_models)
+            return base.ChoicePlan(budget, budget, measure, exponential, iterations)
+        part = base.part_of(budget, n_models)
         # Scores ⟨s, mean gradient⟩ of corners of norm C move by k·L·C/n, k = 1 or 2 rows changed.
         # Two of them may move apart by twice that, against Laplace noise of the published scale.
         scale = math.sqrt(32 * iterations * math.log(1 / part.delta)) / part.epsilon  # of L·C/n
@@ -152,8 +142,8 @@ class FrankWolfe(PaperSolver):
             (conversions.epsilon_from_mu(mu * (1 + 2.0**-50), budget.delta), "gdp"),
         ]
         epsilon, measure = min(candidates, key=lambda candidate: candidate[0])
-        spends = true_budget(self.name, budget, epsilon, self.unsafe)
-        return ChoicePlan(budget, spends, measure, mechanism, count)
+        spends = base.true_budget(self.name, budget, epsilon, self.unsafe)
+        return base.ChoicePlan(budget, spends, measure, mechanism, count)
 
     def _default_iterations(self, problem: Problem, budget: Budget, n_models: int) -> int:
         """Balance the error of T steps, of the order C²L²/T, against that of T noisy choices.

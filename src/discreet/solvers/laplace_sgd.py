@@ -19,21 +19,12 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, L2Norm, Relation
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import (
-    Count,
-    Length,
-    PaperSolver,
-    Plan,
-    Recorder,
-    Size,
-    Solution,
-    TraceEntry,
-)
+from discreet.solvers import base
 from discreet.validate import FloatArray, integer
 
 
 @dataclass(frozen=True)
-class Pass(TraceEntry):
+class Pass(base.TraceEntry):
     """One noisy pass: pure ε, batches, mean norm of the noise in a batch's mean, last step size."""
 
     epsilon: float
@@ -43,7 +34,7 @@ class Pass(TraceEntry):
 
 
 @dataclass(frozen=True)
-class _PassesPlan(Plan):
+class _PassesPlan(base.Plan):
     """Measure to compose in, and the ε of each pass of each model."""
 
     measure: Measure
@@ -51,7 +42,7 @@ class _PassesPlan(Plan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceSGD(PaperSolver):
+class LaplaceSGD(base.PaperSolver):
     """Passes over the rows in batches, with noise of gamma-distributed norm on each gradient.
 
     Parameters
@@ -78,12 +69,12 @@ class LaplaceSGD(PaperSolver):
         Use the mean of the last pass's weights rather than the last ones.
     """
 
-    batch_size: Count | None = None
+    batch_size: base.Count | None = None
     passes: Annotated[int, partial(integer, most=10**6)] = 1
     schedule: Literal["sqrt", "strong"] = "sqrt"
-    step_size: Length = 3.0
-    gradient_clip: Size | None = None
-    radius: Size | None = None
+    step_size: base.Length = 3.0
+    gradient_clip: base.Size | None = None
+    radius: base.Size | None = None
     averaging: bool = False
 
     name: ClassVar[str] = "laplace-sgd"
@@ -124,8 +115,8 @@ class LaplaceSGD(PaperSolver):
         return _PassesPlan(budget, budget, *self._spending(budget, n_models))
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _PassesPlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: _PassesPlan, record: base.Recorder
+    ) -> base.Solution:
         """Run the passes, each a question of its own."""
         curator.open(plan.measure)
         epsilon, mechanism = plan.epsilon, L2Norm(plan.epsilon)
@@ -154,7 +145,7 @@ class LaplaceSGD(PaperSolver):
             "over sit out, so a row is used at most once per pass",
             f"each of {self.passes} passes costs ε = {epsilon:.6g}, composed in {plan.measure!r}",
         )
-        return Solution(weights, record.trace, conditions)
+        return base.Solution(weights, record.trace, conditions)
 
     def _spending(self, budget: Budget, n_models: int) -> tuple[Measure, float]:
         """Return the measure to compose in, and the ε of each pass of each model."""

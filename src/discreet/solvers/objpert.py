@@ -16,32 +16,14 @@ from typing import Annotated, ClassVar
 
 from scipy.optimize import brentq
 
+from discreet import exact
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.accounting.objective_perturbation import pure_scale, ridge_for
 from discreet.accounting.profiles import root_up
 from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
-from discreet.exact import (
-    Constants,
-    Headroom,
-    Optimizer,
-    Perturbation,
-    PerturbedMinimum,
-    check_corners,
-    check_optimizer,
-    curvature_of,
-)
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import (
-    PaperSolver,
-    Plan,
-    Recorder,
-    Size,
-    Solution,
-    TraceEntry,
-    part_of,
-    true_budget,
-)
+from discreet.solvers import base
 from discreet.validate import number
 
 Share = Annotated[float, partial(number, least=1e-9, most=1 - 1e-9)]
@@ -52,7 +34,7 @@ LARGEST_SHARE = 0.3
 
 
 @dataclass(frozen=True)
-class Minimum(TraceEntry):
+class Minimum(base.TraceEntry):
     """The one step of the method; all of it is public.
 
     λ of the penalty (λ/2)‖w‖² on the sum over rows, the scale of b (a standard deviation, or that
@@ -67,19 +49,19 @@ class Minimum(TraceEntry):
 
 
 @dataclass(frozen=True)
-class MinimumPlan(Plan):
+class MinimumPlan(base.Plan):
     """The release of a perturbed minimum."""
 
-    minimum: PerturbedMinimum
+    minimum: exact.PerturbedMinimum
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinimumSolver(PaperSolver):
+class MinimumSolver(base.PaperSolver):
     """Base of the solvers that release a perturbed minimum; they differ in its calibration."""
 
     unsafe: bool = False
     gradient_bound: Scale | None = None
-    optimizer: Annotated[Optimizer, check_optimizer] | None = None
+    optimizer: Annotated[exact.Optimizer, exact.check_optimizer] | None = None
 
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
@@ -96,39 +78,39 @@ class MinimumSolver(PaperSolver):
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
         super().check(loss, budget, n_models)
-        check_corners(self.name, loss)
+        exact.check_corners(self.name, loss)
 
-    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> exact.Perturbation:
         """Return the perturbation of each of ``n_models`` minima."""
         raise NotImplementedError
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> MinimumPlan:
         perturbation = self._calibrate(problem, budget, n_models)
-        minimum = PerturbedMinimum(problem, perturbation, self.optimizer)
+        minimum = exact.PerturbedMinimum(problem, perturbation, self.optimizer)
         if self.calibration == "tight":
             return MinimumPlan(budget, budget, minimum)
         constants = minimum.constants
         if budget.pure:
             shift = budget.relation.rows_changed * constants.lipschitz / perturbation.scale
             epsilon = n_models * (shift + constants.cost(perturbation.ridge))
-            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+            spends = base.true_budget(self.name, budget, epsilon, self.unsafe)
         else:
-            room = Headroom.of(budget, n_models)
+            room = exact.Headroom.of(budget, n_models)
             epsilon = room.true_epsilon(constants, perturbation)
-            spends = true_budget(self.name, room.whole, epsilon, self.unsafe)
+            spends = base.true_budget(self.name, room.whole, epsilon, self.unsafe)
             spends = budget if spends == room.whole else spends
         return MinimumPlan(budget, spends, minimum)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: MinimumPlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: MinimumPlan, record: base.Recorder
+    ) -> base.Solution:
         minimum, perturbation = plan.minimum, plan.minimum.perturbation
         if plan.budget.pure:
             total = math.nextafter(curator.open("pure"), 0.0)
             mechanism = minimum.pure_mechanism(total, curator.relation)
             composed = []
         else:
-            room = Headroom.of(plan.budget, curator.n_models)
+            room = exact.Headroom.of(plan.budget, curator.n_models)
             mechanism = minimum.mechanism(room.whole.delta, curator.relation)
             curator.open_plan(mechanism, 1)
             composed = [f"{room.releases} minima"] if room.releases > 1 else []
@@ -160,7 +142,7 @@ class MinimumSolver(PaperSolver):
                 f"on its own each minimum is ({mechanism.epsilon:.6g}, {mechanism.delta:g})-DP; "
                 f"the bound on its δ at every ε composes with {' and '.join(composed)}"
             ]
-        return Solution(weights, record.trace, tuple(conditions))
+        return base.Solution(weights, record.trace, tuple(conditions))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +177,7 @@ class ObjPert(MinimumSolver):
         must not print or store what it sees. Only for ``"tight"``.
     """
 
-    noise_reach: Size = 15.0
+    noise_reach: base.Size = 15.0
     ridge: Scale | None = None
     output_fraction: Share = 1e-3
 
@@ -215,25 +197,29 @@ class ObjPert(MinimumSolver):
                         "point found, so it must be the minimum, not any point near it."
                     )
 
-    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> Perturbation:
-        part = part_of(budget, n_models)
+    def _calibrate(self, problem: Problem, budget: Budget, n_models: int) -> exact.Perturbation:
+        part = base.part_of(budget, n_models)
         if self.calibration == "published":
             return self._published(problem, part)
-        constants = Constants.of(problem)
+        constants = exact.Constants.of(problem)
         if budget.pure:
             return self._pure(problem, constants, part)
-        return self._gaussian(problem, constants, budget, Headroom.of(budget, n_models))
+        return self._gaussian(problem, constants, budget, exact.Headroom.of(budget, n_models))
 
-    def _published(self, problem: Problem, part: Budget) -> Perturbation:
+    def _published(self, problem: Problem, part: Budget) -> exact.Perturbation:
         """Δ ≥ 2β/ε; b ~ N(0, L²(8 ln(2/δ) + 4ε)/ε² I), or of norm Gamma(d, 2L/ε)."""
         epsilon, factor = part.epsilon, 2.0
-        smoothness = curvature_of(problem.loss) * problem.row_norm_bound**2
+        smoothness = exact.curvature_of(problem.loss) * problem.row_norm_bound**2
         ridge = max(2 * smoothness / epsilon, problem.n_rows * problem.penalty.alpha)
         if not part.pure:
             factor = math.sqrt(8 * math.log(2 / part.delta) + 4 * epsilon)
-        return Perturbation(ridge, problem.lipschitz * factor / epsilon, part.pure, None, None)
+        return exact.Perturbation(
+            ridge, problem.lipschitz * factor / epsilon, part.pure, None, None
+        )
 
-    def _pure(self, problem: Problem, constants: Constants, part: Budget) -> Perturbation:
+    def _pure(
+        self, problem: Problem, constants: exact.Constants, part: Budget
+    ) -> exact.Perturbation:
         """Choose λ by the rule, then the least noise at it."""
         epsilon = (1 - self.output_fraction) * (1 - 2.0**-40) * part.epsilon
 
@@ -245,11 +231,11 @@ class ObjPert(MinimumSolver):
 
         ridge = self._ridge(problem, scale, problem.n_parameters, LARGEST_SHARE * epsilon)
         output = L2Norm(self.output_fraction * (1 - 2.0**-40) * part.epsilon)
-        return Perturbation(ridge, scale(ridge), True, output, self.gradient_bound)
+        return exact.Perturbation(ridge, scale(ridge), True, output, self.gradient_bound)
 
     def _gaussian(
-        self, problem: Problem, constants: Constants, budget: Budget, room: Headroom
-    ) -> Perturbation:
+        self, problem: Problem, constants: exact.Constants, budget: Budget, room: exact.Headroom
+    ) -> exact.Perturbation:
         """Choose the noise on the output, λ by the rule, then the least noise at it."""
         releases = room.releases
         square = self.output_fraction * budget.to_gdp().mu ** 2 / releases
@@ -263,7 +249,7 @@ class ObjPert(MinimumSolver):
         taken = conversions.epsilon_from_mu(mu, room.whole.delta)
         most = min(LARGEST_SHARE * budget.epsilon, 0.5 * (room.whole.epsilon - taken)) / releases
         ridge = self._ridge(problem, scale, math.sqrt(problem.n_parameters), most)
-        return Perturbation(ridge, scale(ridge), False, output, self.gradient_bound)
+        return exact.Perturbation(ridge, scale(ridge), False, output, self.gradient_bound)
 
     def _ridge(
         self, problem: Problem, scale: Callable[[float], float], length: float, most: float
@@ -276,7 +262,7 @@ class ObjPert(MinimumSolver):
         if self.ridge is not None:
             return max(self.ridge, least)
         constants, factor = (
-            Constants.of(problem),
+            exact.Constants.of(problem),
             length * problem.row_norm_bound / self.noise_reach,
         )
 

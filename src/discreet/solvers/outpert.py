@@ -18,17 +18,7 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
 from discreet.exact import GradientDescent, check_evaluated, check_step, smoothness_of
 from discreet.objectives import Loss, Problem
-from discreet.solvers.base import (
-    Iterations,
-    Length,
-    PaperSolver,
-    Plan,
-    Recorder,
-    Solution,
-    TraceEntry,
-    part_of,
-    true_budget,
-)
+from discreet.solvers import base
 
 MOST_ITERATIONS = 10_000
 """Cap on the T of the theorems, which grows without bound with ε."""
@@ -38,7 +28,7 @@ ROUNDED = 1e-9
 
 
 @dataclass(frozen=True)
-class Descent(TraceEntry):
+class Descent(base.TraceEntry):
     """A descent that was released once, at its end.
 
     ``sensitivity`` is the largest change of the end when one row changes, rounding included;
@@ -52,7 +42,7 @@ class Descent(TraceEntry):
 
 
 @dataclass(frozen=True)
-class DescentPlan(Plan):
+class DescentPlan(base.Plan):
     """The descent, its sensitivity, and the paper's where its noise is wanted."""
 
     descent: Any
@@ -61,7 +51,7 @@ class DescentPlan(Plan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DescentSolver(PaperSolver):
+class DescentSolver(base.PaperSolver):
     """Base of the solvers that descend on exact rows and release the end, with noise.
 
     ``weight_norm`` is D, a public guess of the best weights' norm: else 10, as long weights
@@ -69,7 +59,7 @@ class DescentSolver(PaperSolver):
     """
 
     unsafe: bool = False
-    weight_norm: Length | None = None
+    weight_norm: base.Length | None = None
 
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
     needs_smooth_loss: ClassVar[bool] = True
@@ -91,7 +81,7 @@ class DescentSolver(PaperSolver):
             multiplier = published * _published_gaussian(budget, n_models)
             mu = math.sqrt(n_models) * sensitivity / multiplier
             epsilon = conversions.epsilon_from_mu(mu, budget.delta)
-            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+            spends = base.true_budget(self.name, budget, epsilon, self.unsafe)
         return DescentPlan(budget, spends, descent, sensitivity, published)
 
     @staticmethod
@@ -134,7 +124,7 @@ class DescentSolver(PaperSolver):
 
 def _published_gaussian(budget: Budget, n_models: int) -> float:
     """Return the papers' σ/Δ = √(2 ln(2/δ))/ε, for one of several models."""
-    share = part_of(budget, n_models)
+    share = base.part_of(budget, n_models)
     return math.sqrt(2 * math.log(2 / share.delta)) / share.epsilon
 
 
@@ -160,8 +150,8 @@ class OutPert(DescentSolver):
         D: public guess of the best weights' norm, for choosing T; 10 or (regression) 1 by default.
     """
 
-    iterations: Iterations | None = None
-    step_size: Length | None = None
+    iterations: base.Iterations | None = None
+    step_size: base.Length | None = None
 
     name: ClassVar[str] = "outpert"
     paper: ClassVar[str] = (
@@ -178,7 +168,7 @@ class OutPert(DescentSolver):
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
         """Choose T and η; refuse steps that are too long and published noise that is too small."""
-        iterations, step = self._theorems(problem, part_of(budget, n_models))
+        iterations, step = self._theorems(problem, base.part_of(budget, n_models))
         descent = GradientDescent(problem, self.iterations or iterations, self.step_size or step)
         if self.calibration == "published":
             check_step(descent.step, (1 + ROUNDED) / descent.smoothness)
@@ -186,8 +176,8 @@ class OutPert(DescentSolver):
         return self._held(budget, n_models, descent, sensitivity, _published_sensitivity(descent))
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: DescentPlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: DescentPlan, record: base.Recorder
+    ) -> base.Solution:
         descent, sensitivity = plan.descent, plan.sensitivity
         mechanism = self._mechanism(curator, plan)
         weights = curator.release(
@@ -208,7 +198,7 @@ class OutPert(DescentSolver):
             f"only the end of {descent.iterations} steps is released; it moves by at most "
             f"{sensitivity:.3g}",
         )
-        return Solution(weights, record.trace, conditions)
+        return base.Solution(weights, record.trace, conditions)
 
     def _theorems(self, problem: Problem, budget: Budget) -> tuple[int, float]:
         """Choose T and η by theorem 2 or 3, the one with the smaller error; Θ(·) has constant 1."""

@@ -21,21 +21,13 @@ from discreet.core import Budget, Curator, Relation
 from discreet.exact import PermutationPasses, smoothness_of
 from discreet.exact.descents import MOST_UPDATES
 from discreet.objectives import Problem
-from discreet.solvers.base import (
-    Count,
-    Length,
-    Recorder,
-    Solution,
-    TraceEntry,
-    check_row_norm,
-    part_of,
-)
+from discreet.solvers import base
 from discreet.solvers.outpert import DescentPlan, DescentSolver
 from discreet.validate import FloatArray, integer, number
 
 
 @dataclass(frozen=True)
-class Passes(TraceEntry):
+class Passes(base.TraceEntry):
     """All passes of a run; only their end was released.
 
     ``sensitivity`` is the largest change of the end when one row is replaced, rounding included;
@@ -86,12 +78,12 @@ class PermutationSGD(DescentSolver):
 
     mode: Literal["convex", "strongly-convex"] = "convex"
     schedule: Literal["constant", "decreasing", "sqrt"] = "constant"
-    step_size: Length | None = None
+    step_size: base.Length | None = None
     exponent: Annotated[float, partial(number, least=0.0, most=0.999999)] = 0.5
     passes: Annotated[int, partial(integer, most=10**6)] = 10
-    batch_size: Count | None = None
-    radius: Length | None = None
-    gradient_clip: Length | None = None
+    batch_size: base.Count | None = None
+    radius: base.Length | None = None
+    gradient_clip: base.Length | None = None
 
     name: ClassVar[str] = "permutation-sgd"
     paper: ClassVar[str] = (
@@ -121,7 +113,7 @@ class PermutationSGD(DescentSolver):
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
         """Choose the steps; refuse what the proof does not cover and published noise too small."""
         lipschitz = min(problem.lipschitz, self.gradient_clip or math.inf)
-        check_row_norm(self.name, problem)
+        base.check_row_norm(self.name, problem)
         if not math.isfinite(lipschitz):
             raise ValueError(
                 f"the slope of {problem.loss.name!r} is not bounded: pass gradient_clip, for "
@@ -145,7 +137,7 @@ class PermutationSGD(DescentSolver):
             radius = self.radius or lipschitz / alpha
         step = self.step_size
         if step is None:  # balances progress and noise
-            length = self._length(problem, part_of(budget, n_models), lipschitz)
+            length = self._length(problem, base.part_of(budget, n_models), lipschitz)
             step = min(length / (self.passes * batches), 1 / smoothness_of(problem))
             step = min(max(step, 1e-12), 1e12)
         steps = self._steps(problem, batches, step)
@@ -154,8 +146,8 @@ class PermutationSGD(DescentSolver):
         return self._held(budget, n_models, passes, passes.sensitivity, published)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: DescentPlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: DescentPlan, record: base.Recorder
+    ) -> base.Solution:
         passes, steps, sensitivity = plan.descent, plan.descent.steps.ravel(), plan.sensitivity
         mechanism = self._mechanism(curator, plan)
         weights = curator.release(
@@ -176,7 +168,7 @@ class PermutationSGD(DescentSolver):
             f"rows are used in batches of exactly {passes.batch}; only the end of "
             f"{self.passes} passes is released, which moves by at most {sensitivity:.4g}",
         )
-        return Solution(weights, record.trace, conditions)
+        return base.Solution(weights, record.trace, conditions)
 
     def _steps(self, problem: Problem, batches: int, constant: float) -> FloatArray:
         """Return the step size of each update, one row per pass."""

@@ -21,7 +21,7 @@ from discreet.accounting.budget import Measure
 from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
 from discreet.objectives import Problem
-from discreet.solvers.base import ChoicePlan, PaperSolver, Recorder, Solution, TraceEntry
+from discreet.solvers import base
 from discreet.validate import FloatArray, integer, number
 
 _Factor = Annotated[float, partial(number, least=1e-9, most=1e6)]
@@ -34,7 +34,7 @@ MOST_WEIGHTS = 10**8
 
 
 @dataclass(frozen=True)
-class Generation(TraceEntry):
+class Generation(base.TraceEntry):
     """Largest mutation, clip of a row's change of loss, distance moved and ε of one generation."""
 
     mutation: float
@@ -44,7 +44,7 @@ class Generation(TraceEntry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivGene(PaperSolver):
+class PrivGene(base.PaperSolver):
     """Breeds candidates by a genetic algorithm in which a private choice selects the winner.
 
     Parameters
@@ -99,7 +99,7 @@ class PrivGene(PaperSolver):
                 f"{self.last_mutation!r}."
             )
 
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> ChoicePlan:
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.ChoicePlan:
         """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
         if self.population * problem.n_parameters > MOST_WEIGHTS:
             raise ValueError(
@@ -116,11 +116,11 @@ class PrivGene(PaperSolver):
         else:
             measure, epsilon = affordable_selection(budget, count * n_models)
         mechanism = ExponentialMechanism(epsilon, monotone=False)
-        return ChoicePlan(budget, budget, measure, mechanism, count)
+        return base.ChoicePlan(budget, budget, measure, mechanism, count)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: ChoicePlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: base.ChoicePlan, record: base.Recorder
+    ) -> base.Solution:
         mechanism, count = plan.mechanism, plan.count
         curator.open(plan.measure)
         seeded = self.seed is not None
@@ -151,7 +151,7 @@ class PrivGene(PaperSolver):
             f"{count} private choices of a winner, each {mechanism.epsilon:.4g}-DP; candidates are "
             "made in public",
         )
-        return Solution(pool[-1], record.trace, conditions)
+        return base.Solution(pool[-1], record.trace, conditions)
 
     def _breed(
         self, pool: list[FloatArray], mutation: float, generator: np.random.Generator

@@ -21,16 +21,7 @@ from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.exact import smoothness_of
 from discreet.objectives import Problem
-from discreet.solvers.base import (
-    Length,
-    PaperSolver,
-    Plan,
-    Recorder,
-    Solution,
-    TraceEntry,
-    part_of,
-    true_budget,
-)
+from discreet.solvers import base
 from discreet.validate import FloatArray, integer, number
 
 _Bound = Annotated[float, partial(number, least=1e-9, most=1e9)]
@@ -46,7 +37,7 @@ ENTRIES = 10
 
 
 @dataclass(frozen=True)
-class Rounds(TraceEntry):
+class Rounds(base.TraceEntry):
     """Number of rounds in a part, deviation of the noise per coordinate, and last step size."""
 
     rounds: int
@@ -55,7 +46,7 @@ class Rounds(TraceEntry):
 
 
 @dataclass(frozen=True)
-class _RoundPlan(Plan):
+class _RoundPlan(base.Plan):
     """The noise of one round, the bound on a row's gradient, and the step of each round."""
 
     mechanism: SampledGaussian
@@ -64,7 +55,7 @@ class _RoundPlan(Plan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RRPSGD(PaperSolver):
+class RRPSGD(base.PaperSolver):
     """Takes noisy steps on single random rows and stops at a random round.
 
     Parameters
@@ -92,7 +83,7 @@ class RRPSGD(PaperSolver):
 
     unsafe: bool = False
     max_rounds: Annotated[int, partial(integer, most=10**8)] | None = None
-    step_size: Length | None = None
+    step_size: base.Length | None = None
     schedule: Literal["constant", "sqrt"] = "constant"
     distance: _Bound | None = None
     gradient_clip: _Bound | None = None
@@ -114,7 +105,7 @@ class RRPSGD(PaperSolver):
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _RoundPlan:
         """Refuse steps that are too long, and published noise that breaks its promise."""
-        if self.calibration == "published" and part_of(budget, n_models).epsilon > 1:
+        if self.calibration == "published" and base.part_of(budget, n_models).epsilon > 1:
             raise NotSupported(
                 f"The published noise of {self.name!r} is for epsilon up to 1 per model; got "
                 f"{budget.epsilon:g} for {n_models}. Use calibration='tight'."
@@ -139,7 +130,7 @@ class RRPSGD(PaperSolver):
         rounds = self.max_rounds or min(problem.n_rows**2, MOST_ROUNDS, affordable)
         rate, uses, spends = 1 / problem.n_rows, rounds * n_models, budget
         if self.calibration == "published":
-            share = part_of(budget, n_models)
+            share = base.part_of(budget, n_models)
             logs = math.log(3 * problem.n_rows / share.delta) * math.log(2 / share.delta)
             multiplier = 2 * math.sqrt(logs) / share.epsilon
         else:
@@ -147,13 +138,13 @@ class RRPSGD(PaperSolver):
         mechanism = SampledGaussian(multiplier, rate, budget.relation, sampling="one_row")
         if self.calibration == "published":
             epsilon = mechanism.epsilon(uses, budget.delta)
-            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+            spends = base.true_budget(self.name, budget, epsilon, self.unsafe)
         steps = self._steps(problem, rounds, clip, multiplier)
         return _RoundPlan(budget, spends, mechanism, clip, steps)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _RoundPlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: _RoundPlan, record: base.Recorder
+    ) -> base.Solution:
         """Draw a round and run up to it."""
         mechanism, clip, steps = plan.mechanism, plan.clip, plan.steps
         curator.open_plan(mechanism, steps.size)
@@ -177,7 +168,7 @@ class RRPSGD(PaperSolver):
             f"calibrated for all {steps.size} rounds that could have been run",
             "the round to stop at was drawn without looking at the rows",
         )
-        return Solution(weights, record.trace, conditions)
+        return base.Solution(weights, record.trace, conditions)
 
     def _steps(self, problem: Problem, rounds: int, clip: float, multiplier: float) -> FloatArray:
         """Return the step size of each round that could be run."""

@@ -19,18 +19,8 @@ from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_fo
 from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.solvers.base import (
-    Count,
-    GradientStep,
-    Iterations,
-    PaperSolver,
-    Plan,
-    Recorder,
-    Size,
-    Solution,
-    part_of,
-    true_budget,
-)
+from discreet.solvers import base
+from discreet.solvers.base import GradientStep
 from discreet.validate import FloatArray
 
 LONGEST = {"classification": 4.0, "regression": 1.0}
@@ -42,7 +32,7 @@ STEEPEST = {"classification": 4.0, "regression": 1.0}
 
 
 @dataclass(frozen=True)
-class BatchPlan(Plan):
+class BatchPlan(base.Plan):
     """k, q and T, the step size at the start, the bound on a row's gradient, and one noisy sum."""
 
     batch: float
@@ -54,7 +44,7 @@ class BatchPlan(Plan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SGD(PaperSolver):
+class SGD(base.PaperSolver):
     """Gradient descent on noisy batches of secretly sampled rows.
 
     Parameters
@@ -83,13 +73,13 @@ class SGD(PaperSolver):
 
     published: Literal["iyengar", "abadi", "bassily"] = "iyengar"
     unsafe: bool = False
-    batch_size: Count | None = None
-    iterations: Iterations | None = None
-    step_size: Size | None = None
+    batch_size: base.Count | None = None
+    iterations: base.Iterations | None = None
+    step_size: base.Size | None = None
     schedule: Literal["constant", "sqrt", "strong"] = "constant"
-    gradient_clip: Size = 1.0
+    gradient_clip: base.Size = 1.0
     averaging: bool = True
-    radius: Size | None = None
+    radius: base.Size | None = None
 
     name: ClassVar[str] = "sgd"
     paper: ClassVar[str] = (
@@ -115,7 +105,7 @@ class SGD(PaperSolver):
         if self.schedule == "strong" and problem.strong_convexity <= 0:
             raise ValueError("schedule='strong' needs a penalty: pass alpha > 0.")
         n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)
-        share = part_of(budget, n_models)
+        share = base.part_of(budget, n_models)
         signal = n * share.to_gdp().mu  # rows that a whole pass tells apart from noise
         batch: float = self.batch_size or (
             math.sqrt(n) if self.published == "bassily" else min(n, max(64.0, 4 * math.sqrt(n)))
@@ -141,7 +131,7 @@ class SGD(PaperSolver):
         spends = budget
         if self.calibration == "published":
             epsilon = mechanism.epsilon(uses, budget.delta)
-            spends = true_budget(self.name, budget, epsilon, self.unsafe)
+            spends = base.true_budget(self.name, budget, epsilon, self.unsafe)
         return BatchPlan(budget, spends, rate * n, rate, iterations, step, clip, mechanism)
 
     @staticmethod
@@ -159,8 +149,8 @@ class SGD(PaperSolver):
         return min(longest)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: BatchPlan, record: Recorder
-    ) -> Solution:
+        self, problem: Problem, curator: Curator, plan: BatchPlan, record: base.Recorder
+    ) -> base.Solution:
         curator.open_plan(plan.mechanism, plan.iterations)
         weights: FloatArray = np.zeros(problem.n_parameters)
         total, counted = np.zeros(problem.n_parameters), 0
@@ -190,7 +180,7 @@ class SGD(PaperSolver):
             f"noise of {plan.mechanism.noise_multiplier:.6g} times the clip on each sum, accounted "
             f"for {'one row more or fewer' if added else 'one row replaced'} as a whole",
         )
-        return Solution(weights, record.trace, conditions)
+        return base.Solution(weights, record.trace, conditions)
 
 
 def _published(paper: str, share: Budget, n: int, rate: float, iterations: int) -> float:

@@ -175,18 +175,13 @@ def plan(
     values = np.sort(np.atleast_1d(np.asarray(epsilon, dtype=np.float64))).tolist()
     delta = min(1e-6, 0.1 / rows) if delta is None else number("delta", delta, above=0.0, below=1.0)
     budgets = [Budget(value, delta, relation) for value in values]
-    simulated = [_planned(min(rows, LARGEST), columns, budget, task, repeats) for budget in budgets]
+    simulated = []
+    for budget in budgets:
+        fits = [_simulated(min(rows, LARGEST), columns, budget, task, k) for k in range(repeats)]
+        known = np.isfinite(fits).any(axis=0)  # a mean of nothing would warn
+        means = np.where(known, np.nanmean(np.where(known, fits, 0.0), axis=0), np.nan)
+        simulated.append(Planned(budget.epsilon, budget.to_gdp().mu, *means.tolist()))
     return Plan(rows, columns, task, delta, relation, tuple(simulated))
-
-
-def _planned(n: int, d: int, budget: Budget, task: str, repeats: int) -> Planned:
-    found = np.array([_simulated(n, d, budget, task, seed) for seed in range(repeats)])
-    known = np.isfinite(found).any(axis=0)
-    means = np.full(found.shape[1], np.nan)
-    means[known] = np.nanmean(found[:, known], axis=0)
-    score, best, width, plain, noise, refused = (float(mean) for mean in means)
-    mu = budget.to_gdp().mu
-    return Planned(budget.epsilon, mu, score, best, width, plain, noise, refused)
 
 
 def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[float, ...]:

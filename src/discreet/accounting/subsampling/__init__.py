@@ -18,12 +18,7 @@ from scipy.optimize import brentq
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, PrivacyLoss, Relation
 from discreet.accounting.subsampling.compose import compose, estimate
-from discreet.accounting.subsampling.pairs import (
-    Sampling,
-    moments_epsilon,
-    own_sigma,
-    pairs_of,
-)
+from discreet.accounting.subsampling.pairs import Sampling, moments_epsilon, own_sigma, pairs_of
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, integer, number
 
