@@ -12,6 +12,7 @@ from discreet.errors import NotSupported
 from discreet.objectives import HuberHinge, Logistic, Softmax, Squared
 from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import UNIT_ROUNDOFF, gamma
+from discreet.rows.table import KERNELS
 
 N, D = 3000, 6
 RNG = np.random.default_rng(0)
@@ -132,11 +133,11 @@ def hard_rows(move):
 def test_lengths_are_upper_bounds(move, layout):
     X = hard_rows(move)
     rows = moved_rows(LAYOUTS[layout](X), np.zeros(len(X)), move, fit_intercept=False)
-    for x, scale, length in zip(X, rows.scales, rows.bounds(), strict=True):
+    for x, scale, length in zip(X, rows.scales, rows.all_bounds(), strict=True):
         assert Fraction(float(length)) ** 2 >= exact_length(x, move, scale)
         assert length <= 2.01 * move.bound + 1
     ordinary = np.linalg.norm(written(X[-2:], move), axis=1)
-    assert rows.bounds()[-2:] == pytest.approx(ordinary, rel=1e-6)
+    assert rows.all_bounds()[-2:] == pytest.approx(ordinary, rel=1e-6)
 
 
 @pytest.mark.parametrize("layout", ["C", "csr"])
@@ -178,7 +179,7 @@ def test_the_length_of_a_row_is_a_function_of_that_row(table, move):
     whole = moved_rows(table, np.zeros(N), move, fit_intercept=False)
     order = np.random.default_rng(3).permutation(N)[: N - 7]
     part = moved_rows(table[order], np.zeros(N - 7), move, fit_intercept=False)
-    assert np.array_equal(part.bounds(), whole.bounds()[order])
+    assert np.array_equal(part.all_bounds(), whole.all_bounds()[order])
 
 
 def test_norms_are_computed_once_and_never_missing(table, move):
@@ -187,14 +188,14 @@ def test_norms_are_computed_once_and_never_missing(table, move):
     rows = base.transformed(move, fit_intercept=False, row_norm=1.5)
     assert base.transformed(move, fit_intercept=False).norm_bounds is rows.norm_bounds
     assert base.transformed(move, fit_intercept=True).norm_bounds is not rows.norm_bounds
-    expected = rows.bounds().copy()
+    expected = rows.all_bounds().copy()
     for missing in (slice(0, 5), slice(100, 101), slice(N - 3, N), slice(0, N)):
         other = replace(rows, norm_bounds=expected.copy())
         other.norm_bounds[missing] = 0.0
         few = other.take(np.arange(N))
         assert np.array_equal(other.norms(), expected)
         assert other.row_sum().values.tolist() == rows.row_sum().values.tolist()
-        assert np.array_equal(few.bounds(), expected)
+        assert np.array_equal(few.all_bounds(), expected)
 
 
 def test_rows_take_a_row_norm_later(table):
@@ -220,10 +221,11 @@ def test_sparse_rows_mapped_to_almost_nothing_have_their_slack():
     X = offset / 0.7 * (1 + sizes * generator.standard_normal((500, D)))
     rows = moved_rows(sp.csr_array(X), np.zeros(500), move, fit_intercept=False)
     exact = [exact_length(x, move, s) for x, s in zip(X, rows.scales, strict=True)]
-    for norm, square in zip(rows.bounds(), exact, strict=True):
+    for norm, square in zip(rows.all_bounds(), exact, strict=True):
         assert Fraction(float(norm)) ** 2 >= square
     squares = np.empty(500)
-    rows.table.mapped_squared_norms(0, rows.scales, move, squares)
+    numbers = (rows.scales, move.linear, move.offset, float(offset @ offset))
+    KERNELS.sparse_mapped_squares(rows.table.block(slice(0, 500)), *numbers, squares)
     bare = np.sqrt(squares) * (1 + 16 * UNIT_ROUNDOFF) + 4 * gamma(D + 16) * move.bound
     below = [Fraction(float(b)) ** 2 < square for b, square in zip(bare, exact, strict=True)]
     assert sum(below) > 10  # so these rows would show that the slack is missing

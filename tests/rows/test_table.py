@@ -41,13 +41,13 @@ def test_threads_change_nothing_that_matters(make, loss, n, request):
 
 def test_parts_cover_all_rows_once(split_everything):
     for n in (1, 10, 11, 12, 100):
-        seen = tables.in_parts(lambda a, b: list(range(a, b)), n, 10**9, block_rows=4)
+        seen = tables.in_parts(lambda at: list(range(at.start, at.stop)), n, 10**9, block_rows=4)
         assert [i for part in seen for i in part] == list(range(n))
 
 
 def test_an_error_in_a_thread_reaches_the_caller(split_everything):
-    def work(start, stop):
-        if start:
+    def work(at):
+        if at.start:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -56,7 +56,7 @@ def test_an_error_in_a_thread_reaches_the_caller(split_everything):
 
 def test_small_tables_are_not_split(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
-    assert len(tables.in_parts(lambda a, b: 0, 1000, 1000, 4)) == 1
+    assert len(tables.in_parts(lambda at: 0, 1000, 1000, 4)) == 1
 
 
 def test_the_environment_limits_threads(monkeypatch):

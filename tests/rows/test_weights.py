@@ -162,7 +162,7 @@ def test_squares_of_roots_are_at_most_the_weights():
     """In rational numbers, with the rounding of a product with a scale (summation.md, part 2)."""
     weights = np.floor(np.random.default_rng(2).random(2000) * 2**30) / 2**30
     rows = as_rows(np.ones((2000, 1)), np.ones(2000), weights=weights, public_size=2000)
-    roots = rows.weighted(0, np.ones(2000), root=True)
+    roots = rows.weighted(slice(0, 2000), np.ones(2000), root=True)
     for weight, root in zip(weights, roots, strict=True):
         lifted = Fraction(float(root)) * (1 + Fraction(1, 2**53)) ** 3
         assert lifted**2 <= Fraction(float(weight))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from discreet.rows import Units
 from discreet.rows.partitions import Block
+from discreet.rows.units import MIXED
 
 __all__ = ["Sizes", "Totals", "UnitsOfBlock", "sizes_of", "weighed"]
 
@@ -104,12 +105,6 @@ def weighed(totals: Totals, block: Block) -> Block:
         at = np.minimum(np.searchsorted(totals.hashes, hashes), len(totals.hashes) - 1)
         rows = np.where(totals.hashes[at] == hashes, totals.rows[at], rows)
     return block._replace(weights=(1.0 / rows)[codes], units=None)
-
-
-MIXED = (
-    "groups mixes kinds of ids, such as numbers and texts: an id that appears as 1 and as '1' "
-    "would count as two people. Convert all ids to one type, for example to text."
-)
 
 
 def _named(value: Any) -> tuple[str, bytes]:

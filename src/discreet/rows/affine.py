@@ -33,20 +33,9 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 class AffineMap:
     """The map x → L·(s·x) − b with s = min(1, row_norm/‖D·x‖).
 
-    Attributes
-    ----------
-    row_norm
-        Norm that longer rows are scaled down to before anything else.
-    linear
-        L: the diagonal, as a vector, or a matrix; an array without dimensions for L = 1.
-    offset
-        b.
-    units
-        D: powers of two, as a vector; an array without dimensions for D = 1.
-    is_identity, is_diagonal
-        True if L = 1 and b = 0, and if L is a diagonal.
-    bound
-        A bound on ‖L/D‖·row_norm + ‖b‖, where ‖L‖ bounds what L and |L| do to a norm.
+    ``linear`` is L: the diagonal, as a vector, or a matrix; ``offset`` is b, and ``units`` is D,
+    powers of two as a vector. Arrays without dimensions stand for L = 1 and D = 1. ``bound`` is a
+    bound on ‖L/D‖·row_norm + ‖b‖, where ‖L‖ bounds what L and |L| do to a norm.
     """
 
     row_norm: float
@@ -84,10 +73,7 @@ class AffineMap:
 
     @classmethod
     def to_norm(cls, row_norm: float, n_features: int | None = None) -> Self:
-        """Return the map that only scales longer rows down to a norm, for any table.
-
-        With ``n_features`` it is a start for other maps.
-        """
+        """Return the map that only scales longer rows down; ``n_features`` make it a start."""
         shape = () if n_features is None else n_features
         return cls(float(row_norm), np.ones(shape), np.zeros(shape))
 

@@ -1,8 +1,8 @@
 """Objectives and second derivatives on exact rows, for methods that minimise inside the curator.
 
-Everything here is private. `objective_sum`, `hessian_sum`, `hessian_product` and `hessian_diagonal`
-only steer an optimiser, so their rounding does not matter; `perturbed_gradient` comes with a proven
-bound, which is what privacy rests on (docs/proofs/objective_perturbation.md).
+Everything here is private. Most of it only steers an optimiser, so its rounding does not matter;
+`perturbed_gradient` comes with a proven bound, which is what privacy rests on
+(docs/proofs/objective_perturbation.md).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import combinations_with_replacement, product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,31 +29,24 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import Point, RowData
 from discreet.rows.sums import Sum, gradient_sum, losses
-from discreet.rows.table import PRODUCT_KERNELS, in_parts, one_thread
+from discreet.rows.table import KERNELS, PRODUCT_KERNELS, one_thread
 from discreet.validate import FloatArray, vector
-
-
-def _margins(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
-    """Return n margins, or n × K for a loss of several outputs."""
-    count = loss.n_outputs
-    at = vector("weights", weights, count * data.n_parameters)
-    return data.margins_at(at, count)
 
 
 def _curvatures(data: RowData, margins: FloatArray, loss: Loss, at: slice) -> FloatArray:
     """Return the second derivatives of rows at their margins, K × K each, times their weights."""
     found = np.asarray(loss.second_derivative(margins[at], data.targets[at]))
-    return data.weighted(at.start, found.reshape(-1, loss.n_outputs, loss.n_outputs))
+    return data.weighted(at, found.reshape(-1, loss.n_outputs, loss.n_outputs))
 
 
 def objective_sum(data: RowData, weights: ArrayLike, loss: Loss) -> float:
     """Return the sum of the rows' losses at ``weights``; not clipped, without the penalty."""
-    at = _margins(data, weights, loss)
+    margins = data.margins_at(weights, loss.n_outputs)
 
-    def block_sum(start: int, stop: int) -> FloatArray:
+    def block_sum(at: slice) -> FloatArray:
         with np.errstate(all="ignore"):
-            values = losses(loss, at[start:stop], data.targets[start:stop])
-            return np.array([data.weighted(start, values).sum()])
+            values = losses(loss, margins[at], data.targets[at])
+            return np.array([data.weighted(at, values).sum()])
 
     return float(data.total(block_sum, 1, block_rows=BLOCK_ROWS)[0])
 
@@ -63,17 +56,18 @@ def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     data.need_stored("a sum of Hessians")
     if not data.table.dense:
         raise NotSupported("a sum of Hessians needs a dense table; use hessian_product.")
-    at, count, size = _margins(data, weights, loss), loss.n_outputs, data.n_parameters
+    count, size = loss.n_outputs, data.n_parameters
+    margins = data.margins_at(weights, count)
     shape, pairs = (count, size, count, size), list(combinations_with_replacement(range(count), 2))
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        total, bends = np.zeros(shape), _curvatures(data, at, loss, slice(start, stop))
-        for row, tile in data.table.tiles(start, stop):
-            rows, here = np.ones((len(tile), size)), bends[row - start : row - start + len(tile)]
-            scales = data.scales[row : row + len(tile), None] if data.scales.size else 1.0
+    def block_sum(at: slice) -> FloatArray:
+        total = np.zeros(shape)
+        for some, tile in data.table.tiles(at):
+            rows, bends = np.ones((len(tile), size)), _curvatures(data, margins, loss, some)
+            scales = data.scales[some, None] if data.scales.size else 1.0
             np.multiply(tile, scales, out=rows[:, : data.n_features])
             for k, other in pairs:
-                factors = here[:, k, other]
+                factors = bends[:, k, other]
                 sign = 1.0 if factors.min(initial=0.0) >= 0.0 else -1.0
                 if (sign * factors).min(initial=0.0) < 0.0:
                     total[k, :, other] += (rows * factors[:, None]).T @ rows
@@ -95,44 +89,34 @@ def hessian_product(
 ) -> FloatArray:
     """Return the sum of the rows' Hessians times a vector, without forming a matrix."""
     data.need_stored("a product with Hessians")
-    table, count, size = data.table, loss.n_outputs, data.n_parameters
-    at, along = _margins(data, weights, loss), vector("vector", direction, count * size)
+    count = loss.n_outputs
+    margins = data.margins_at(weights, count)
+    along = vector("vector", direction, count * data.n_parameters)
     changes = data.computed_margins(along, count).reshape(-1, count)
+    shape = (count, data.n_features + 1)
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        block, sums, values = (
-            slice(start, stop),
-            np.zeros((count, table.n_features)),
-            np.zeros((count, size)),
-        )
-        factors = np.einsum("ikl,il->ik", _curvatures(data, at, loss, block), changes[block])
-        if data.fit_intercept:
-            values[:, -1] = factors.sum(axis=0)
-        if data.scales.size:
-            factors = factors * data.scales[block, None]
-        for place, rows in table.pieces(start, stop, by_column=False):
-            some = np.ascontiguousarray(factors[place.start - start : place.stop - start])
-            PRODUCT_KERNELS.output_add(rows, some, sums)
-        values[:, : data.n_features] = sums
+    def block_sum(at: slice) -> FloatArray:
+        bends, values = _curvatures(data, margins, loss, at), np.zeros(shape)
+        factors = np.einsum("ikl,il->ik", bends, changes[at])
+        KERNELS.output_add(data.table.block(at), data.scales[at], factors, values)
         return values
 
-    return data.total(block_sum, (count, size)).ravel()
+    return data.total(block_sum, shape)[:, : data.n_parameters].ravel()
 
 
 def hessian_diagonal(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
     """Return the diagonal of the sum of the rows' Hessians."""
     data.need_stored("a diagonal of Hessians")
-    at, shape = _margins(data, weights, loss), (loss.n_outputs, data.n_parameters)
+    margins, shape = data.margins_at(weights, loss.n_outputs), (loss.n_outputs, data.n_parameters)
     same = AffineMap.to_norm(np.inf, data.n_features)
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        block, values = slice(start, stop), np.zeros(shape)
-        bends = np.einsum("ikk->ki", _curvatures(data, at, loss, block))
-        scales = data.scales[block] if data.scales.size else np.ones(stop - start)
-        for (k, bend), sign in product(enumerate(bends), (1.0, -1.0)):
+    def block_sum(at: slice) -> FloatArray:
+        values, bends = np.zeros(shape), _curvatures(data, margins, loss, at)
+        scales = data.scales[at] if data.scales.size else np.ones(len(bends))
+        for (k, bend), sign in product(enumerate(np.einsum("ikk->ki", bends)), (1.0, -1.0)):
             roots = np.sqrt(np.maximum(sign * bend, 0.0))
             if roots.any():  # of convex losses, for one sign only
-                squares = data.table.mapped_squares(start, scales, same, roots)
+                squares = data.table.squares(at, scales, same, roots)
                 values[k, : data.n_features] += sign * squares
                 values[k, data.n_features :] += sign * (roots @ roots)
         return values
@@ -170,17 +154,8 @@ def certified_sum(
     return Sum(gradient_sum(rows, at, loss, clip).values, allowance(data, loss, clip, size, 0.0))
 
 
-class Certifiable(Protocol):
-    """Rows that add up certified gradients, in one place or in partitions."""
-
-    def certified_sum(
-        self, weights: FloatArray, rest: FloatArray | None, loss: Loss, clip: float
-    ) -> Sum:
-        """Sum the rows' gradients at ``weights + rest``."""
-
-
 def perturbed_gradient(
-    rows: Certifiable,
+    rows: Any,
     weights: FloatArray,
     loss: Loss,
     clip: float,
@@ -192,13 +167,10 @@ def perturbed_gradient(
 
     The loss has bounded slope and curvature. ``clip`` bounds the norm of every row's gradient, with
     some room: gradients are not clipped. With ``rest``, the gradient is that at ``weights + rest``,
-    each at most a rounding of ``weights``: large weights need it, as a rounding of theirs would
-    change a gradient too much. The bound is at least the norm of the exact gradient. It exceeds the
-    computed norm by an allowance that depends on public numbers and the norms of the three terms
-    and of ``weights``. It is infinite if weights are too large to certify anything.
-
-    *Privacy.* Proof in docs/proofs/objective_perturbation.md. The bound is private. For rows
-    `within_reach` only: of others an exact gradient is not certified.
+    each at most a rounding of ``weights``: large weights need it. The bound is private. It is at
+    least the norm of the exact gradient, exceeds the computed norm by an allowance that depends on
+    public numbers and the norms of the three terms and of ``weights``, and is infinite if weights
+    are too large to certify anything. For rows `within_reach` only.
     """
     values, error = rows.certified_sum(weights, rest, loss, clip)
     at = vector("weights", weights, values.size)
@@ -228,11 +200,11 @@ def accurate_margins(
     small = np.ascontiguousarray(rest[: data.n_features])
     constants = (weights[-1], rest[-1]) if data.fit_intercept else (0.0, 0.0)
     totals, errors, out = np.empty((3, data.n_rows))
-
-    def part(start: int, stop: int) -> None:
-        for at, rows in data.table.pieces(start, stop, by_column=False):
-            PRODUCT_KERNELS.accurate_products(rows, large, small, totals[at], errors[at])
-
-    in_parts(part, data.n_rows, data.table.n_entries, BLOCK_ROWS)
+    numbers, table = (large, small), data.table
+    table.each(
+        lambda at: PRODUCT_KERNELS.accurate_products(
+            table.block(at), *numbers, totals[at], errors[at]
+        )
+    )
     PRODUCT_KERNELS.accurate_margins(totals, errors, data.scales, *constants, offsets, out)
     return out

@@ -1,6 +1,5 @@
 """Rows as sums see them: a table, scaled and mapped by public numbers, with targets and memory.
 
-`RowData` is what every sum takes: it says how a row of the table becomes the row that is summed.
 `Memory` keeps margins between calls, under keys that are public: the weights, directions and
 steps that callers passed. A remembered margin is a function of its row and of that history.
 """
@@ -12,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import NotSupported
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
-    BLOCK_ROWS,
     LARGEST_MAPPED_NORM,
     ROOT_LIFT,
     ROOT_ROOM,
@@ -26,12 +24,9 @@ from discreet.rows.bounds import (
     mapped_norm_error,
 )
 from discreet.rows.sparse import Table
-from discreet.rows.table import KERNELS, LOSS_KERNELS, PRODUCT_KERNELS, in_parts, sum_blocks
+from discreet.rows.table import KERNELS, LOSS_KERNELS, PRODUCT_KERNELS, sum_blocks
 from discreet.rows.units import Codes, RowWeights
-from discreet.validate import FloatArray
-
-MAPPED_ENTRIES = NEAR_ENTRIES = 2**17
-"""Entries of mapped rows (1 MB), or of X, that are computed with at a time: they stay in cache."""
+from discreet.validate import FloatArray, vector
 
 SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'gd', 'agd' or 'newton'."
 
@@ -69,8 +64,7 @@ class Line(NamedTuple):
 class Memory:
     """The last margins of rows, their changes along the last line, and their largest entries.
 
-    Each is replaced, never modified, so copies may share them. ``mapped`` are the rows under the
-    last map.
+    Each is replaced, never modified, so copies may share them. ``mapped``: rows under the last map.
     """
 
     point: Point | None = None
@@ -120,14 +114,12 @@ class RowData:
     weights : ndarray
         What a row's part in every sum is multiplied by: from 0 to 1, in multiples of 2^-30. No
         entries if all are 1.
+    units, grouped
+        The unit of each row, a number below ``public_size`` (no entries if that is not known, or if
+        each row is a unit), and True if rows may share units, whose weights add up to at most 1.
     smallest : float
         Norms below this count as this where gradients are clipped: 1 for mapped rows without a
         constant feature, whose factor is then at most the clip (docs/proofs/affine.md), else 0.
-    units : ndarray
-        The unit of each row, where rows have weights for units: numbers below ``public_size``. No
-        entries if they are not known here, or if each row is a unit.
-    grouped : bool
-        True if rows may share a unit; then the weights of a unit's rows add up to at most 1.
     n_rows, n_features, n_parameters, dense
         Size and kind; parameters count the intercept. ``n_rows`` of a sample is private.
     """
@@ -153,10 +145,7 @@ class RowData:
         self.smallest = 0.0 if map.is_identity or self.fit_intercept else 1.0
 
     def with_row_norm(self, row_norm: float) -> Self:
-        """Return the same rows, scaled down to a norm. Norms of the table are not computed again.
-
-        The rows must have that norm already, or none, and no constant feature.
-        """
+        """Return the same rows, scaled down to a norm. Norms are not computed again."""
         if row_norm == self.row_norm:
             return self
         if self.row_norm is not None or self.fit_intercept or not self.map.starts(self.map):
@@ -182,12 +171,11 @@ class RowData:
     def transformed(
         self, map: AffineMap, *, fit_intercept: bool, row_norm: float | None = None
     ) -> Self:
-        """Return the rows under an affine map, without a copy of the table.
+        """Return the rows, scaled down to the map's ``row_norm`` already, under the affine map.
 
-        These rows must be scaled down to the map's ``row_norm`` already. Mapped rows answer
-        questions about margins, gradients, losses and moments. ``row_norm`` is the norm that longer
-        mapped rows are scaled down to in moments; gradients do not need it, as they are clipped.
-        Bounds on norms are computed from each row alone (docs/proofs/affine.md).
+        Mapped rows answer questions about margins, gradients, losses and moments. ``row_norm`` is
+        the norm that longer mapped rows are scaled down to in moments; gradients are clipped
+        anyway.
         """
         if not self.map.starts(map):
             raise ValueError(
@@ -207,29 +195,33 @@ class RowData:
         self.memory.mapped = mapped = replace(self, norm_bounds=norms, **public)
         return mapped
 
-    def bounds(self, start: int = 0, stop: int | None = None) -> FloatArray:
-        """Return upper bounds on the norms of rows start to stop, with their constants.
+    def bounds(self, at: slice) -> FloatArray:
+        """Return upper bounds on the norms of rows, with their constants.
 
         Those of mapped rows are computed when they are first asked for, and kept
         (docs/proofs/affine.md).
         """
-        stop = self.n_rows if stop is None else stop
-        norms, map, table = self.norm_bounds[start:stop], self.map, self.table
+        norms, map, table = self.norm_bounds[at], self.map, self.table
         if map.is_identity or norms.min(initial=1.0) > 0.0:
             return norms
-        found, scales = np.empty(norms.size), self.scales[start:stop]
+        found, scales = np.empty(norms.size), self.scales[at]
         if map.is_diagonal:
-            table.mapped_norms(start, scales, map, found)
+            table.mapped_norms(at, scales, map, found)
         else:
-            for row, tile in table.tiles(start, stop, single=True):
-                at = slice(row - start, row - start + len(tile))
-                PRODUCT_KERNELS.triangle_norms(tile, scales[at], *map.packed, found[at])
+            for some, tile in table.tiles(at):
+                out = found[some.start - at.start : some.stop - at.start]
+                PRODUCT_KERNELS.triangle_norms(tile, self.scales[some], *map.packed, out)
         found += mapped_norm_error(table.n_features, map.bound, turned=not map.is_diagonal)
         found[scales < SMALLEST_MAPPED_SCALE] = 2 * map.bound + 1
         if self.fit_intercept:
             add_constant(found, True)
         norms[:] = found
         return norms
+
+    def all_bounds(self) -> FloatArray:
+        """Return the bounds on the norms of all rows."""
+        self.table.each(self.bounds, 1 if self.map.is_diagonal else self.n_features)
+        return self.norm_bounds
 
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the named rows, as rows; the public size stays that of the whole table."""
@@ -256,40 +248,36 @@ class RowData:
         drawn[index] = True
         return self.take(np.flatnonzero(drawn[self.units]))
 
-    def weighted(self, start: int, parts: FloatArray, *, root: bool = False) -> FloatArray:
-        """Return the parts of rows start and on times the rows' weights: themselves, or new.
+    def weighted(self, at: slice, parts: FloatArray, *, root: bool = False) -> FloatArray:
+        """Return the parts of rows times the rows' weights: themselves, or new.
 
         With ``root``, times roots of the weights, for parts that are squared.
         """
         if not self.weights.size:
             return parts
-        own = self.weights[start : start + len(parts)]
-        own = np.sqrt(own) * ROOT_ROOM if root else own
+        own = np.sqrt(self.weights[at]) * ROOT_ROOM if root else self.weights[at]
         return parts * own.reshape(-1, *(1,) * (parts.ndim - 1))
 
-    def cut_sum(self, start: int, parts: FloatArray, low: float, high: float) -> float:
-        """Sum the parts of rows start and on, cut to [low, high], times the rows' weights."""
-        own = self.weights[start : start + len(parts)]
-        return float(LOSS_KERNELS.cut_sum(parts, own, low, high))
+    def cut_sum(self, at: slice, parts: FloatArray, low: float, high: float) -> float:
+        """Sum the parts of rows, cut to [low, high], times the rows' weights."""
+        return float(LOSS_KERNELS.cut_sum(parts, self.weights[at], low, high))
 
     def total(
         self,
-        block_sum: Callable[[int, int], FloatArray],
+        block_sum: Callable[[slice], FloatArray],
         shape: int | tuple[int, ...],
         *,
         entries: int = 0,
         block_rows: int = 0,
-        near: bool = False,
     ) -> FloatArray:
-        """Add up ``block_sum(start, stop)`` over blocks of rows, as `sum_blocks` does.
+        """Add up ``block_sum(at)`` over blocks of rows, as `sum_blocks` does.
 
-        ``entries`` are those that are computed with, by default those of the table. With ``near``,
-        blocks of a dense table stay in a near cache; bounds are those of larger blocks.
+        ``entries`` are those that are computed with, by default those of the table, and
+        ``block_rows`` the rows of a block in the error bound, which a block may have fewer of.
         """
-        if near and self.table.dense:
-            block_rows = min(BLOCK_ROWS, max(8, NEAR_ENTRIES // self.table.n_features))
-        numbers = (entries or self.table.n_entries, block_rows or self.table.block_rows)
-        return sum_blocks(block_sum, shape, self.n_rows, *numbers)
+        height = min(block_rows or self.table.block_rows, self.table.height)
+        entries = entries or self.table.n_entries
+        return sum_blocks(block_sum, shape, self.n_rows, entries, height)
 
     @property
     def public_facts(self) -> dict[str, Any]:
@@ -327,8 +315,7 @@ class RowData:
     def carried(self, weights: FloatArray, count: int = 1) -> Carried:
         """Return weights (K, d) and constants (K, or none) for the table as it is stored.
 
-        They give stored rows the margins that mapped rows have at ``weights``: a computation on
-        public numbers.
+        They give stored rows the margins that mapped rows have: a computation on public numbers.
         """
         given = weights.reshape(count, self.n_parameters)
         if self.map.is_identity:
@@ -339,16 +326,14 @@ class RowData:
             carried = np.nan_to_num(self.map.adjoint(given))
         return carried[:, :-1], carried[:, -1]
 
-    def block_margins(self, start: int, stop: int, carried: Carried, out: FloatArray) -> None:
-        """Write the margins of rows start to stop, one or K each, to out."""
+    def block_margins(self, at: slice, carried: Carried, out: FloatArray) -> None:
+        """Write the margins of rows, one or K each, to out."""
         weights, constants = carried
-        for at, rows in self.table.pieces(start, stop, by_column=out.ndim == 1):
-            here = out[at.start - start : at.stop - start]
-            if out.ndim == 1:
-                KERNELS.products(rows, weights[0], here)
-            else:
-                PRODUCT_KERNELS.output_products(rows, np.ascontiguousarray(weights), here)
-        self.finish_margins(out, slice(start, stop), constants)
+        if out.ndim == 1:
+            KERNELS.products(self.table.block(at), weights[0], out)
+        else:
+            KERNELS.output_products(self.table.block(at), np.ascontiguousarray(weights), out)
+        self.finish_margins(out, at, constants)
 
     def finish_margins(self, products: FloatArray, at: slice, constants: FloatArray) -> None:
         """Turn products with stored rows into margins, in place."""
@@ -360,41 +345,30 @@ class RowData:
 
     def computed_margins(self, weights: FloatArray, count: int = 1) -> FloatArray:
         """Return the n margins at a vector of weights; n × K at K rows of weights, one by one."""
-        table, carried = self.table, self.carried(weights, count)
+        carried = self.carried(weights, count)
         values = np.empty(self.n_rows if count == 1 else (self.n_rows, count))
-        in_parts(
-            lambda start, stop: self.block_margins(start, stop, carried, values[start:stop]),
-            self.n_rows,
-            table.n_entries * count,
-            table.block_rows,
-        )
+        self.table.each(lambda at: self.block_margins(at, carried, values[at]), count)
         return values
 
-    def margins_at(self, weights: FloatArray, count: int = 1) -> FloatArray:
+    def margins_at(self, weights: ArrayLike, count: int = 1) -> FloatArray:
         """Return the same margins: remembered, moved along the last line, or computed."""
-        margins = self.memory.known(weights)
+        at = vector("weights", weights, count * self.n_parameters)
+        margins = self.memory.known(at)
         if margins is None:
-            margins = self.computed_margins(weights, count)
-            self.memory.point = Point(weights, margins)
+            margins = self.computed_margins(at, count)
+            self.memory.point = Point(at, margins)
         return margins
 
-    def tiles(self, start: int, stop: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield (first row, rows): mapped and writable, or as they are stored and not scaled.
-
-        The next ones may take the place of those before.
-        """
-        if self.map.is_identity:
-            yield from self.table.tiles(start, stop)
-            return
-        height = max(1, min(stop - start, MAPPED_ENTRIES // self.table.n_features))
-        buffer = np.empty((height, self.n_features))
-        for first, tile in self.table.tiles(start, stop, single=True):
-            for row in range(first, first + len(tile), height):
-                part = tile[row - first : row - first + height]
-                mapped = buffer[: len(part)]
-                numbers = (self.scales[row : row + len(part)], self.map.linear, self.map.offset)
-                KERNELS.map_rows(part, *numbers, mapped)
-                yield row, mapped
+    def tiles(self, at: slice) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield places and rows, a few at a time: mapped, or as they are stored and not scaled."""
+        for some, tile in self.table.tiles(at):
+            if self.map.is_identity:
+                yield some, tile
+            else:
+                mapped = np.empty((len(tile), self.n_features))
+                numbers = (self.scales[some], self.map.linear, self.map.offset)
+                KERNELS.map_rows(tile, *numbers, mapped)
+                yield some, mapped
 
 
 def add_constant(norms: FloatArray, where: Any) -> None:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.core.rows import GridNoise
 from discreet.objectives import Loss
-from discreet.rows.affine import read_only
 from discreet.rows.bounds import SMALLEST_SCALE
 from discreet.rows.data import RowData
-from discreet.rows.sparse import Table
 from discreet.rows.sums import CLIP, clipped_sum, one_output
-from discreet.rows.table import LOSS_KERNELS, DenseTable
+from discreet.rows.table import LOSS_KERNELS, blocks
 from discreet.validate import FloatArray, number, vector
-
-GATHERED = 2**17
-"""Entries of rows that are gathered at a time, from a table that kernels cannot read in place."""
 
 
 class Path(NamedTuple):
@@ -46,12 +40,9 @@ def descend(
     """Take one step of gradient descent for each batch of rows.
 
     w ← w − step·(sum/b + alpha·w), where sum adds up the b rows' gradients at w, each clipped
-    to norm ``clip``, and noise on a grid if there is any; then the projection to a ball.
-
-    ``order`` has the rows of each batch, shape (updates, b), and ``steps`` the step sizes; weights
-    are projected to the ball of ``radius`` after each step. Without ``noise`` the result depends on
-    exact rows, and rows that are scaled down by more than 2^-500 take no part (their margins could
-    overflow).
+    to norm ``clip``, and noise on a grid if there is any; then the projection to the ball of
+    ``radius``. ``order`` has the rows of each batch, shape (updates, b). Without ``noise``, rows
+    that are scaled down by more than 2^-500 take no part (their margins could overflow).
 
     *Privacy.* With noise, the result is a function of the noisy sums and of public arguments.
     Given the weights before it, a batch's sum has L2 sensitivity 2·clip + 2·`batch_error` when
@@ -82,34 +73,22 @@ def descend(
     penalty = (float(alpha), math.inf if radius is None else float(radius))
     path = Path(start, np.zeros(data.n_parameters))
     code, parameter = loss.code, loss.parameter
+    whole = data.table.height >= data.n_rows  # others are gathered, a few batches at a time
+    height = len(index) if whole else data.table.height // index.shape[1]
     with np.errstate(all="ignore"):
-        for updates, source, at, rows in _batches(data.table, index) if code else ():
-            scales = data.scales[rows] if data.scales.size else data.scales
-            arrays = (data.targets[rows], data.norm_bounds[rows], scales)
-            drawn = integers[updates] if len(integers) else integers
-            numbers = (clip, steps[updates], *penalty, drawn, *scaling, data.fit_intercept)
-            LOSS_KERNELS.descent(source, arrays, at, (code, parameter), numbers, tuple(path))
-        for t, rows in enumerate(() if code else index):  # calls the derivative for each batch
-            batch, room = data.take(rows), np.empty(rows.size)
-            total = clipped_sum(batch, room, loss, clip, missing=path.weights)
-            step = (rows.size, steps[t], *penalty)
+        for at in blocks(slice(0, len(index) if code else 0), max(1, height)):
+            some, batches = data, index[at]
+            if not whole:
+                some, count = data.take(batches.ravel()), batches.size
+                batches = np.arange(count, dtype=np.int64).reshape(batches.shape)
+            arrays = (some.targets, some.norm_bounds, some.scales)
+            drawn = integers[at] if len(integers) else integers
+            numbers = (clip, steps[at], *penalty, drawn, *scaling, data.fit_intercept)
+            rows = some.table.block(slice(0, some.n_rows))
+            LOSS_KERNELS.descent(rows, arrays, batches, (code, parameter), numbers, tuple(path))
+        for t, batch in enumerate(() if code else index):  # calls the derivative for each batch
+            room = np.empty(batch.size)
+            total = clipped_sum(data.take(batch), room, loss, clip, missing=path.weights)
+            step = (batch.size, steps[t], *penalty)
             LOSS_KERNELS.take_step(total.values, integers, t, *scaling, *step, *path)
     return path
-
-
-def _batches(
-    table: Table, order: NDArray[np.int64]
-) -> Iterator[tuple[slice, tuple[Any, ...], NDArray[np.int64], Any]]:
-    """Yield (updates, rows that kernels read, their batches within these, their places)."""
-    everything = slice(None)
-    if not isinstance(table, DenseTable):
-        yield everything, table.block(0, table.n_rows), order, everything
-    elif table.as_stored:
-        yield everything, (table.array,), order, everything
-    else:
-        height = max(1, GATHERED // max(1, order.shape[1] * table.n_features))
-        for first in range(0, len(order), height):
-            part = order[first : first + height]
-            tile = read_only(np.ascontiguousarray(table.array[part.ravel()], dtype=np.float64))
-            index = np.arange(part.size, dtype=np.int64).reshape(part.shape)
-            yield slice(first, first + height), (tile,), index, part.ravel()

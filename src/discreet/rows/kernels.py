@@ -8,9 +8,9 @@ every row goes through the same operations in the same order, and no kernel depe
 of threads. A BLAS product X @ v does not have this property: its rounding changes with the position
 of a row, and a loss with a kink turns such a change into a jump of the row's gradient.
 
-``rows`` are a tuple of arrays: one C-contiguous array of float32 or float64; the arrays indptr,
-indices and data of a CSR matrix; or, in `products` and `add`, a C-contiguous array of columns of
-float64 and the first row. Its length is known when a kernel is compiled, so only one branch is.
+``rows`` are a tuple of arrays: one C-contiguous array of float32 or float64; or the arrays indptr,
+indices and data of a CSR matrix. Its length is known when a kernel is compiled, so only one branch
+is. Margins of several outputs have the bits of one pass per output.
 
 Import through `discreet.objectives.compile.KernelModule`: numba is slow to load. Arrays that are
 only read are passed read-only, so that each kernel is compiled for one type of array.
@@ -24,88 +24,20 @@ from numba import types
 from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
-from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_NORM
+from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM
+from discreet.rows.vector_kernels import four_products, one_product
 
 LANES = 64
 """Rows that are worked on side by side, so that the compiler can use vector instructions."""
 
-EIGHT = ir.VectorType(ir.DoubleType(), 8)
+NEAR_ROWS = 256
+"""Rows that are read again for each output, from a near cache."""
 
 BITS_OF_ONE = np.uint64(1023 << 53)
 """The bits of ±1, without the sign: exponents are stored plus 1023."""
 
 
-def eights(context, builder, array, value, offset):
-    """Return a pointer to groups of eight numbers, from an offset of an array on."""
-    data = context.make_array(array)(context, builder, value).data
-    number = ir.FloatType() if array.dtype == types.float32 else ir.DoubleType()
-    return builder.bitcast(builder.gep(data, [offset]), ir.VectorType(number, 8).as_pointer())
-
-
-def widened(builder, pointer, k):
-    """Load eight numbers; single precision is widened, exactly."""
-    numbers = builder.load(builder.gep(pointer, [k]), align=4)
-    return builder.fpext(numbers, EIGHT) if numbers.type != EIGHT else numbers
-
-
-def loop_over(builder, count, n_values, step):
-    """Build a loop of k from 0 to count, over vectors that start at 0; return the last ones.
-
-    ``step(k, values)`` returns the next ones. Vector instructions in strict arithmetic: without
-    ``fastmath`` the compiler finds none by itself.
-    """
-    nothing, zero = ir.Constant(EIGHT, [0.0] * 8), ir.Constant(count.type, 0)
-    before = builder.block
-    loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
-    builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
-    builder.position_at_end(loop)
-    k, values = builder.phi(count.type), [builder.phi(EIGHT) for _ in range(n_values)]
-    later = [builder.add(k, ir.Constant(count.type, 1)), *step(k, values)]
-    builder.cbranch(builder.icmp_signed("<", later[0], count), loop, after)
-    builder.position_at_end(after)
-    ends = [builder.phi(EIGHT) for _ in values]
-    firsts = [zero] + [nothing] * 2 * n_values
-    for phi, first, last in zip([k, *values, *ends], firsts, later + later[1:], strict=True):
-        phi.add_incoming(first, before)
-        phi.add_incoming(last, loop)
-    return ends
-
-
-@intrinsic
-def eight_sums(_context, table, start, vector, eighths):
-    """Return eight interleaved dot products: of entries start + 0, 8, …, start + 1, 9, … etc.
-
-    ``table`` and ``vector`` are contiguous arrays of float32 or float64; ``eighths`` counts the
-    terms of each sum.
-    """
-    if any(a.layout != "C" for a in (table, vector)):
-        return None  # numba reports that no such function exists
-    result = types.UniTuple(types.float64, 8)
-
-    def generate(context, builder, signature, arguments):
-        kinds, zero = signature.args, ir.Constant(arguments[1].type, 0)
-        row = eights(context, builder, kinds[0], arguments[0], arguments[1])
-        along = eights(context, builder, kinds[2], arguments[2], zero)
-
-        def step(k, totals):
-            term = builder.fmul(widened(builder, row, k), widened(builder, along, k))
-            return [builder.fadd(totals[0], term)]
-
-        (total,) = loop_over(builder, arguments[3], 1, step)
-        lanes = [ir.Constant(ir.IntType(32), lane) for lane in range(8)]
-        parts = [builder.extract_element(total, lane) for lane in lanes]
-        return context.make_tuple(builder, result, parts)
-
-    return result(table, types.intp, vector, types.intp), generate
-
-
 # Products and sums
-
-
-@kernel
-def height(rows):
-    """Return the number of rows."""
-    return rows[0].shape[0] - (1 if len(rows) == 3 else 0)
 
 
 @kernel
@@ -113,8 +45,6 @@ def part(rows, start, stop):
     """Return rows start to stop."""
     if len(rows) == 1:
         return (rows[0][start:stop],)
-    elif len(rows) == 2:
-        return (rows[0], rows[1] + start)
     else:
         return (rows[0][start : stop + 1], rows[1], rows[2])
 
@@ -128,30 +58,26 @@ def entries(rows, i):
         return rows[2][rows[0][i] : rows[0][i + 1]]
 
 
-@inlined
-def sparse_product(columns, values, vector):
-    """Return the product of a sparse row with a vector."""
-    whole = columns.size - columns.size % 4
-    a0 = a1 = a2 = a3 = 0.0
-    for k in range(0, whole, 4):  # unsigned: an index is not counted from the end
-        a0 += values[k] * vector[np.uint64(columns[k])]
-        a1 += values[k + 1] * vector[np.uint64(columns[k + 1])]
-        a2 += values[k + 2] * vector[np.uint64(columns[k + 2])]
-        a3 += values[k + 3] * vector[np.uint64(columns[k + 3])]
-    for k in range(whole, columns.size):
-        a0 += values[k] * vector[np.uint64(columns[k])]
-    return (a0 + a1) + (a2 + a3)
+@kernel
+def column(rows, i, k):
+    """Return the column of entry k of row i; unsigned: an index is not counted from the end."""
+    if len(rows) == 1:
+        return np.uint64(k)
+    else:
+        return np.uint64(rows[1][rows[0][i] + k])
 
 
 @inlined
 def dense_product(table, i, vector):
     """Return table[i] @ vector; table is C-contiguous."""
-    n_columns = table.shape[1]
-    whole = n_columns - n_columns % 8
-    a0, a1, a2, a3, a4, a5, a6, a7 = eight_sums(table, i * n_columns, vector, whole // 8)
-    for j in range(whole, n_columns):
-        a0 += table[i, j] * vector[j]
-    return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+    width = table.shape[1]
+    total = 0.0
+    if width >= 8:
+        total = one_product(table, i * width, vector, 0, width)[0]
+    else:
+        for j in range(width):
+            total += table[i, j] * vector[j]
+    return total
 
 
 @kernel
@@ -161,89 +87,31 @@ def product(rows, i, vector):
         return dense_product(rows[0], i, vector)
     else:
         at = slice(rows[0][i], rows[0][i + 1])
-        return sparse_product(rows[1][at], rows[2][at], vector)
+        columns, values = rows[1][at], rows[2][at]
+        whole = columns.size - columns.size % 4
+        a0 = a1 = a2 = a3 = 0.0
+        for k in range(0, whole, 4):
+            a0 += values[k] * vector[np.uint64(columns[k])]
+            a1 += values[k + 1] * vector[np.uint64(columns[k + 1])]
+            a2 += values[k + 2] * vector[np.uint64(columns[k + 2])]
+            a3 += values[k + 3] * vector[np.uint64(columns[k + 3])]
+        for k in range(whole, columns.size):
+            a0 += values[k] * vector[np.uint64(columns[k])]
+        return (a0 + a1) + (a2 + a3)
 
 
 @kernel
 def products(rows, vector, out):
-    """Write the products of all rows with a vector to out."""
-    if len(rows) == 2:
-        column_products(rows[0], rows[1], vector, out)
-    else:
-        for i in range(out.size):
-            out[i] = product(rows, i, vector)
-
-
-@kernel
-def add_row(rows, i, factor, out):
-    """Add factor times row i to out."""
+    """Write the products of all rows with a vector to out; of an array, four rows at a time."""
+    whole = 0
     if len(rows) == 1:
-        row = rows[0][i]
-        for j in range(row.size):
-            out[j] += factor * row[j]
-    else:
-        at = slice(rows[0][i], rows[0][i + 1])
-        columns, values = rows[1][at], rows[2][at]
-        for k in range(columns.size):
-            out[np.uint64(columns[k])] += factor * values[k]
-
-
-@kernel
-def add(rows, coefficients, out):
-    """Add coefficients @ rows to out; of a C-contiguous array, four rows at a time."""
-    count = coefficients.size
-    if len(rows) == 2:
-        column_add(rows[0], rows[1], coefficients, out)
-    else:
-        whole = count - count % 4 if len(rows) == 1 else 0
-        if len(rows) == 1:
-            table = rows[0]
-            for i in range(0, whole, 4):
-                x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
-                c0, c1 = coefficients[i], coefficients[i + 1]
-                c2, c3 = coefficients[i + 2], coefficients[i + 3]
-                for j in range(out.size):
-                    out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
-        for i in range(whole, count):
-            add_row(rows, i, coefficients[i], out)
-
-
-@kernel
-def column_products(columns, start, vector, out):
-    """Write the products of rows start and on with a vector to out, from an array of columns.
-
-    A row's numbers are added in the same order as in `dense_product`, so the bits are the same: a
-    table of one row is contiguous both ways, and its neighbour of two rows may not be.
-    """
-    n_columns = columns.shape[0]
-    whole = n_columns - n_columns % 8
-    tile = 512
-    sums = np.empty((8, tile))
-    for first in range(0, out.size, tile):
-        count = min(tile, out.size - first)
-        sums[:] = 0.0
-        for j in range(n_columns):
-            factor = vector[j]
-            column = columns[j, start + first : start + first + count]
-            target = sums[j % 8 if j < whole else 0]
-            for i in range(count):
-                target[i] += column[i] * factor
-        for i in range(count):
-            low = (sums[0, i] + sums[1, i]) + (sums[2, i] + sums[3, i])
-            out[first + i] = low + ((sums[4, i] + sums[5, i]) + (sums[6, i] + sums[7, i]))
-
-
-@kernel
-def column_add(columns, start, coefficients, out):
-    """Add columns[:, start : start + coefficients.size] @ coefficients to out; C-contiguous."""
-    count = coefficients.size
-    whole = count - count % 8
-    for j in range(out.size):
-        first = j * columns.shape[1] + start
-        a0, a1, a2, a3, a4, a5, a6, a7 = eight_sums(columns, first, coefficients, whole // 8)
-        for i in range(whole, count):
-            a0 += columns[j, start + i] * coefficients[i]
-        out[j] += ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+        table, width = rows[0], rows[0].shape[1]
+        whole = out.size - out.size % 4 if width >= 8 else 0
+        for i in range(0, whole, 4):
+            found = four_products(table, i * width, vector, 0, width)
+            out[i], out[i + 1], out[i + 2], out[i + 3] = found
+    for i in range(whole, out.size):
+        out[i] = product(rows, i, vector)
 
 
 @kernel
@@ -256,30 +124,91 @@ def few_products(rows, vector, used, out):
     for i in range(out.size):
         total = 0.0
         for k in range(indptr[i], indptr[i + 1]):
-            column = np.uint64(indices[k])
-            if used[column]:
-                total += data[k] * vector[column]
+            at = np.uint64(indices[k])
+            if used[at]:
+                total += data[k] * vector[at]
         out[i] = total
+
+
+@kernel
+def add_row(rows, i, factor, out):
+    """Add factor times row i to out."""
+    values = entries(rows, i)
+    if len(rows) == 1:
+        for j in range(values.size):
+            out[j] += factor * values[j]
+    else:
+        for k in range(values.size):
+            out[column(rows, i, k)] += factor * values[k]
+
+
+@kernel
+def add(rows, coefficients, out):
+    """Add coefficients @ rows to out; of a C-contiguous array, four rows at a time."""
+    count = coefficients.size
+    whole = count - count % 4 if len(rows) == 1 else 0
+    if len(rows) == 1:
+        table = rows[0]
+        for i in range(0, whole, 4):
+            x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
+            c0, c1 = coefficients[i], coefficients[i + 1]
+            c2, c3 = coefficients[i + 2], coefficients[i + 3]
+            for j in range(out.size):
+                out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
+    for i in range(whole, count):
+        add_row(rows, i, coefficients[i], out)
+
+
+@kernel
+def output_products(rows, weights, out):
+    """Write the products of rows with each row of weights to the columns of out."""
+    for start in range(0, out.shape[0], NEAR_ROWS):
+        stop = min(start + NEAR_ROWS, out.shape[0])
+        for k in range(weights.shape[0]):
+            products(part(rows, start, stop), weights[k], out[start:stop, k])
+
+
+@kernel
+def output_add(rows, scales, factors, out):
+    """Add factors.T @ (scaled rows, 1) to out; ``scales`` may have no entries.
+
+    Scaled factors that are too small to round by u become 0.
+    """
+    scaled, width = np.empty(factors.shape), out.shape[1] - 1
+    for k in range(out.shape[0]):
+        total = 0.0
+        for i in range(factors.shape[0]):
+            total += factors[i, k]
+            factor = factors[i, k] * scales[i] if scales.size > 0 else factors[i, k]
+            scaled[i, k] = factor if abs(factor) > SMALLEST_FACTOR else 0.0
+        out[k, width] += total
+    if len(rows) == 1:
+        for start in range(0, factors.shape[0], NEAR_ROWS):
+            stop = min(start + NEAR_ROWS, factors.shape[0])
+            for k in range(out.shape[0]):
+                add(part(rows, start, stop), scaled[start:stop, k], out[k, :width])
+    else:
+        sums = np.zeros((width, out.shape[0]))
+        for i in range(factors.shape[0]):
+            values = entries(rows, i)
+            for k in range(values.size):
+                target = sums[column(rows, i, k)]
+                for output in range(out.shape[0]):
+                    target[output] += scaled[i, output] * values[k]
+        out[:, :width] += sums.T
 
 
 # Norms and maps
 
 
 @kernel
-def safe_norm(values):
+def scaled_norm(values):
     """Return (norm, whether all values are finite), without overflow or underflow on the way."""
-    total = 0.0
-    for j in range(values.size):
-        value = np.float64(values[j])  # not float(): that leaves float32 as it is
-        total += value * value
-    if SAFE_LOW <= total <= SAFE_HIGH:
-        return math.sqrt(total), True
     largest = 0.0
     for j in range(values.size):
-        size = abs(np.float64(values[j]))
-        if not size < math.inf:
+        if not abs(values[j]) < math.inf:
             return math.inf, False
-        largest = max(largest, size)
+        largest = max(largest, abs(values[j]))
     if largest == 0.0:
         return 0.0, True
     exponent = math.frexp(largest)[1]
@@ -287,48 +216,52 @@ def safe_norm(values):
     down, rest = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
     total = 0.0
     for j in range(values.size):
-        scaled = np.float64(values[j]) * down * rest
+        scaled = values[j] * down * rest
         total += scaled * scaled
     return math.sqrt(total) / down / rest, True
 
 
 @kernel
-def dense_norms(rows, scales, factors, offset, inflation, out):
+def norms(rows, scales, factors, offset, inflation, out):
     """Write upper bounds on the norms of factors·(scale·x) − offset to out.
 
-    Return whether all of them are finite. ``rows`` is a C-contiguous array of float32 or float64;
-    ``scales`` may have no entries.
+    Return whether all of them are finite. ``scales`` may have no entries. Rows of a CSR matrix have
+    the offset 0 here.
     """
-    mapped = np.empty((1, rows.shape[1]))
+    mapped, totals, width = np.zeros((4, factors.size)), np.empty(4), factors.size
     finite = True
-    for i in range(rows.shape[0]):
-        scale = scales[i] if scales.size > 0 else 1.0
-        for j in range(rows.shape[1]):
-            mapped[0, j] = factors[j] * (scale * rows[i, j]) - offset[j]
-        total = dense_product(mapped, 0, mapped[0])
-        norm = math.sqrt(total)
-        if not SAFE_LOW <= total <= SAFE_HIGH:
-            norm, good = safe_norm(mapped[0])
-            finite = finite and good
-        bound = norm * inflation
-        out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
+    for start in range(0, out.size, 4):
+        count = min(4, out.size - start)
+        for target in range(count):
+            i, total = start + target, 0.0
+            scale, values = scales[i] if scales.size > 0 else 1.0, entries(rows, i)
+            if len(rows) == 1:
+                for j in range(width):
+                    mapped[target, j] = factors[j] * (scale * values[j]) - offset[j]
+                if width < 8:
+                    total = dense_product(mapped, target, mapped[target])
+            else:
+                for k in range(values.size):
+                    value = factors[column(rows, i, k)] * (scale * values[k])
+                    mapped[target, k] = value
+                    total += value * value
+            totals[target] = total
+        if len(rows) == 1 and width >= 8:
+            found = four_products(mapped, 0, mapped, width, width)
+            totals[0], totals[1], totals[2], totals[3] = found
+        for target in range(count):
+            i, total = start + target, totals[target]
+            norm = math.sqrt(total)
+            if not SAFE_LOW <= total <= SAFE_HIGH:
+                norm, good = scaled_norm(mapped[target, : entries(rows, i).size])
+                finite = finite and good
+            bound = norm * inflation
+            out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
     return finite
 
 
 @kernel
-def sparse_norms(rows, inflation, out):
-    """Write upper bounds on the norms of rows to out; return whether all entries are finite."""
-    finite = True
-    for i in range(out.size):
-        norm, good = safe_norm(entries(rows, i))
-        finite = finite and good
-        bound = norm * inflation
-        out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
-    return finite
-
-
-@kernel
-def sparse_mapped_norms(rows, scales, factors, offset, square, out):
+def sparse_mapped_squares(rows, scales, factors, offset, square, out):
     """Write the squared norms of the mapped rows of a CSR matrix, not below 0.
 
     ``square`` is that of the offset. Columns without an entry are left at minus the offset, so only
@@ -355,28 +288,18 @@ def largest(rows, out):
 
 
 @kernel
-def dense_squares(rows, scales, factors, offset, row_factors, out):
-    """Add the squares of row_factor·(factors·(scale·x) − offset) to out, column by column."""
-    for i in range(rows.shape[0]):
-        row, scale, weight = rows[i], scales[i], row_factors[i]
-        for j in range(row.size):
-            value = weight * (factors[j] * (scale * row[j]) - offset[j])
-            out[j] += value * value
+def squares(rows, scales, factors, offset, row_factors, out):
+    """Add the squares of row_factor·(factors·(scale·x) − offset) to out, column by column.
 
-
-@kernel
-def sparse_squares(rows, scales, factors, offset, row_factors, out):
-    """Add to out, column by column, by how much entries change the squares of mapped rows.
-
-    Each row is multiplied by its row factor before squaring.
+    Of a CSR matrix, what entries change in these squares: without them, −offset is left.
     """
-    indptr, indices, data = rows
-    for i in range(scales.size):
-        weight = row_factors[i] * row_factors[i]
-        for k in range(indptr[i], indptr[i + 1]):
-            j = np.uint64(indices[k])
-            value = factors[j] * (scales[i] * data[k]) - offset[j]
-            out[j] += weight * (value * value - offset[j] * offset[j])
+    for i in range(row_factors.size):
+        scale, weight, values = scales[i], row_factors[i], entries(rows, i)
+        for k in range(values.size):
+            j = column(rows, i, k)
+            value = weight * (factors[j] * (scale * values[k]) - offset[j])
+            absent = 0.0 if len(rows) == 1 else weight * offset[j]
+            out[j] += value * value - absent * absent
 
 
 @kernel
@@ -462,7 +385,7 @@ def _bits(_context, number):
 
 
 @kernel
-def count(rows, weights, first, last, counts):
+def count(rows, n_rows, weights, first, last, counts):
     """Add each row's weight to the cells of its entries; one row of counts per column.
 
     An entry's cell is that of its exponent, from first to last (those beyond count as these); after
@@ -470,7 +393,7 @@ def count(rows, weights, first, last, counts):
     all are 1. Cells are found for a whole row at a time, by vector instructions.
     """
     one, cells = last - first + 1, np.empty(counts.shape[0], dtype=np.int64)
-    for i in range(height(rows)):
+    for i in range(n_rows):
         weight, values = weights[i] if weights.size > 0 else 1, entries(rows, i)
         for k in range(values.size):
             bits = _bits(np.float64(values[k])) << np.uint64(1)  # without the sign
@@ -478,5 +401,4 @@ def count(rows, weights, first, last, counts):
             cell = one if bits == BITS_OF_ONE else cell
             cells[k] = one + 1 if bits == np.uint64(0) else cell
         for k in range(values.size):
-            j = np.uint64(k if len(rows) == 1 else rows[1][rows[0][i] + k])
-            counts[j, np.uint64(cells[k])] += weight
+            counts[column(rows, i, k), np.uint64(cells[k])] += weight

@@ -47,10 +47,10 @@ def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, height
 
     ``weights`` has one more entry than rows have columns, a constant; if it has none, margins are
     known, else they are written down. ``numbers`` are the targets (for code 0, the slopes), norms,
-    scales and weights of rows. Of an array, ``height`` rows, or 64, are worked on at a time: they
-    are read from memory once.
+    scales and weights of rows. ``height`` rows, or 64, are worked on at a time: they are read from
+    memory once.
     """
-    height = max(height, LANES) if len(rows) == 1 else max(margins.size, 1)
+    height = max(height, LANES)
     targets, norms, scales, own = numbers
     width = out.size - 1
     buffer = np.empty(min(height, margins.size))
@@ -74,8 +74,8 @@ def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, height
 
 
 @kernel
-def clip_outputs(slopes, norms, scales, weights, clip, totals):
-    """Clip each row's slopes to norm clip / ‖x‖; add them to totals; turn them into factors of x.
+def clip_outputs(slopes, norms, weights, clip):
+    """Clip each row's slopes to norm clip / ‖x‖, and multiply them by its weight, in place.
 
     Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
     is divided out before squaring: the squares of very small ones would vanish, and with them the
@@ -84,29 +84,23 @@ def clip_outputs(slopes, norms, scales, weights, clip, totals):
     n_outputs = slopes.shape[1]
     inflation = 1.0 + (4 * n_outputs + 32) * UNIT_ROUNDOFF
     for i in range(slopes.shape[0]):
-        bound = clip / norms[i]
-        largest = 0.0
+        bound, own = clip / norms[i], slopes[i]
+        largest = square = 0.0
         for k in range(n_outputs):
-            largest = max(largest, abs(slopes[i, k]))
-        square = 0.0
+            largest = max(largest, abs(own[k]))
         if largest > 0.0:
             for k in range(n_outputs):
-                ratio = slopes[i, k] / largest
+                ratio = own[k] / largest
                 square += ratio * ratio
         size = largest * math.sqrt(square) * inflation
         for k in range(n_outputs):
-            if math.isnan(slopes[i, k]):
+            if math.isnan(own[k]):
                 size = math.nan
         factor = 1.0 if size <= bound else bound / size
-        good = size < math.inf  # False for NaN
         if weights.size > 0:
             factor *= weights[i]
         for k in range(n_outputs):
-            slope = slopes[i, k] * factor if good else 0.0
-            totals[k] += slope
-            if scales.size > 0:
-                slope *= scales[i]
-            slopes[i, k] = slope if abs(slope) > SMALLEST_FACTOR else 0.0
+            own[k] = own[k] * factor if size < math.inf else 0.0  # False for NaN
 
 
 @kernel
@@ -205,23 +199,6 @@ def cut_sum(values, weights, low, high):
 
 
 @kernel
-def batch_slopes(code, parameter, margins, rows, targets, norms, scales, clip, work, out):
-    """Write the factors of the named rows in their clipped gradients; return the intercept's sum.
-
-    ``work`` has three rows of room for what belongs to these rows.
-    """
-    b = rows.size
-    for k in range(b):
-        work[0, k] = targets[rows[k]]
-        work[1, k] = norms[rows[k]]
-    if scales.size > 0:
-        for k in range(b):
-            work[2, k] = scales[rows[k]]
-    slopes(code, parameter, margins, work[0], out)
-    return clip_slopes(work[1], work[2, : b if scales.size > 0 else 0], work[2, :0], clip, out)
-
-
-@kernel
 def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weights, path):
     """Move the weights by a batch's sum, which is made noisy on its grid if there is noise.
 
@@ -260,18 +237,16 @@ def descent(table, arrays, order, loss, numbers, path):
     clip, steps, alpha, radius, noise, grid, magnitude, intercept = numbers
     weights, sums = path
     b, width = order.shape[1], weights.size - (1 if intercept else 0)
-    margins, factors, work = np.empty(b), np.empty(b), np.empty((3, b))
-    total = np.empty(weights.size)
+    margins, factors, total = np.empty(b), np.empty(b), np.empty(weights.size)
     for t in range(order.shape[0]):
         rows = order[t]
+        own = scales[rows] if scales.size > 0 else scales
         for k in range(b):
             margin = product(table, rows[k], weights)
-            if scales.size > 0:
-                margin *= scales[rows[k]]
+            margin = margin * own[k] if scales.size > 0 else margin
             margins[k] = margin + weights[width] if intercept else margin
-        constant = batch_slopes(
-            code, parameter, margins, rows, targets, norms, scales, clip, work, factors
-        )
+        slopes(code, parameter, margins, targets[rows], factors)
+        constant = clip_slopes(norms[rows], own, own[:0], clip, factors)
         total[:] = 0.0
         for k in range(b):
             add_row(table, rows[k], factors[k], total)

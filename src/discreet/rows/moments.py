@@ -30,83 +30,74 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import CLIP, Sum, carried_back
-from discreet.rows.table import KERNELS, LOSS_KERNELS, in_parts, one_thread
+from discreet.rows.table import KERNELS, one_thread
 from discreet.validate import FloatArray, number
 
 NORM: Any = {"least": ROW_NORM_RANGE[0], "most": ROW_NORM_RANGE[1]}
 NORM["remedy"] = "Moments need a public bound on the norm of a row: pass row_norm."
 """Check of the norm that no row in a moment exceeds."""
 
-Factors = Callable[[int, int], tuple[FloatArray, list[FloatArray]]]
-"""Returns, for rows start to stop, what they are multiplied by, and further columns."""
+Factors = Callable[[slice], tuple[FloatArray, list[FloatArray]]]
+"""Returns what rows are multiplied by, and further columns."""
 
 
-def _factors(data: RowData, clip: float, start: int, stop: int) -> FloatArray:
-    """Return what rows are multiplied by so that none is longer than the clip: s, mapped rows κ."""
+def _factors(data: RowData, at: slice, clip: float, *, root: bool = True) -> FloatArray:
+    """Return what rows are multiplied by so that none is longer than the clip, with their weights.
+
+    That is κ for mapped rows, 1 for stored ones, whose scales see to it.
+    """
     if data.map.is_identity:
-        return data.scales[start:stop]
-    return np.minimum(clip / data.bounds(start, stop), 1.0)  # bounds are above 0
+        return data.weighted(at, np.ones(at.stop - at.start), root=root)
+    return data.weighted(at, np.minimum(clip / data.bounds(at), 1.0), root=root)  # bounds > 0
 
 
 def row_sum(data: RowData) -> Sum:
     """Sum the rows, each scaled down to ``row_norm`` where it is longer; no constant feature.
 
-    *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ row_norm. Proofs:
-    docs/proofs/preparation.md, docs/proofs/affine.md.
+    *Privacy.* The contract of ``Sum`` with ‖c_i‖₂ ≤ row_norm.
     """
     clip = number("row_norm", data.row_norm, **NORM)
-    table, mapped = data.table, not data.map.is_identity
+    shape = (1, data.table.n_features + 1)
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        values = np.zeros(table.n_features + 1)
-        own = data.weighted(start, _factors(data, clip, start, stop))
-        if mapped:
-            values[-1] = own.sum()
-            own = own * data.scales[start:stop]
-        for at, rows in table.pieces(start, stop):
-            KERNELS.add(rows, own[at.start - start : at.stop - start], values[:-1])
+    def block_sum(at: slice) -> FloatArray:
+        values, own = np.zeros(shape), _factors(data, at, clip, root=False)[:, None]
+        KERNELS.output_add(data.table.block(at), data.scales[at], own, values)
         return values
 
-    sums = data.total(block_sum, table.n_features + 1, near=True)
-    total = carried_back(data, sums[None, :], 1.0 if mapped else clip)
+    total = carried_back(data, data.total(block_sum, shape), clip if data.map.is_identity else 1.0)
     return Sum(total.values[: data.n_features], total.error)
 
 
 def square_sum(data: RowData) -> Sum:
-    """Sum the squares of the rows' entries, each row scaled down to ``row_norm`` if longer.
-
-    ``values`` has n_features entries: the diagonal of what `outer_sum` computes.
+    """Sum the squares of the rows' entries: the diagonal of what `outer_sum` computes.
 
     *Privacy.* The contract of ``Sum`` with c_i = y∘y, ‖y‖ ≤ row_norm: entries of c_i are not
-    negative and ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
+    negative and ‖c_i‖₂ ≤ row_norm².
     """
     clip = number("row_norm", data.row_norm, **NORM)
-    table, map = data.table, data.map
-    error = gradient_error(data.public_size, table.block_rows, clip, OUTER_ROUNDINGS) * clip
-    if map.is_diagonal and not table.dense:
-        error = mapped_square_error(data.public_size, table.block_rows, clip, map.bound)
-    same = AffineMap.to_norm(np.inf, table.n_features)
+    table, size = data.table, data.public_size
+    map = AffineMap.to_norm(np.inf, table.n_features) if data.map.is_identity else data.map
+    error = gradient_error(size, table.block_rows, clip, OUTER_ROUNDINGS) * clip
+    if data.map.is_diagonal and not table.dense:
+        error = mapped_square_error(size, table.block_rows, clip, map.bound)
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        own = data.weighted(start, _factors(data, clip, start, stop), root=True)
-        if map.is_identity:
-            return table.mapped_squares(start, own, same, np.ones(stop - start))
+    def block_sum(at: slice) -> FloatArray:
         if map.is_diagonal:
-            return table.mapped_squares(start, data.scales[start:stop], map, own)
+            return table.squares(at, data.scales[at], map, _factors(data, at, clip))
         block = np.zeros(data.n_features)
-        for row, tile in data.tiles(start, stop):
-            tile *= own[row - start : row - start + len(tile), None]
+        for some, tile in data.tiles(at):
+            tile *= _factors(data, some, clip)[:, None]
             block += np.einsum("ij,ij->j", tile, tile)
         return block
 
-    return Sum(data.total(block_sum, data.n_features, near=True), error)
+    return Sum(data.total(block_sum, data.n_features), error)
 
 
-def _scaled(data: RowData, start: int, factors: FloatArray) -> FloatArray:
+def _scaled(data: RowData, at: slice, factors: FloatArray) -> FloatArray:
     """Return factors for rows as tiles have them: with the scales of rows that are stored."""
     if not data.map.is_identity or not data.scales.size:
         return factors
-    own = factors * data.scales[start : start + factors.size]
+    own = factors * data.scales[at]
     own[own < SMALLEST_MOMENT_FACTOR] = 0.0
     return own
 
@@ -119,17 +110,15 @@ def gram(data: RowData, factors: Factors, more: int = 0, *, features: bool = Tru
     width = data.n_features if features else 0
     size = width + more
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        block, (own, columns) = np.zeros((size, size)), factors(start, stop)
-        own = _scaled(data, start, own) if features else own
-        nothing = iter([(start, np.empty((stop - start, 0)))])
-        for row, tile in data.tiles(start, stop) if features else nothing:
-            at = slice(row - start, row - start + len(tile))
-            own_tile = features and not more and not data.map.is_identity  # others are X itself
+    def block_sum(at: slice) -> FloatArray:
+        block, nothing = np.zeros((size, size)), [(at, np.empty((at.stop - at.start, 0)))]
+        for some, tile in data.tiles(at) if features else nothing:
+            own, columns = factors(some)
+            own_tile = tile.flags.writeable and not more  # mapped rows, that nobody else reads
             rows = tile if own_tile else np.empty((len(tile), size))
-            np.multiply(tile, own[at, None], out=rows[:, :width])
+            np.multiply(tile, _scaled(data, some, own)[:, None], out=rows[:, :width])
             for k, column in enumerate(columns):
-                rows[:, width + k] = column[at]
+                rows[:, width + k] = column
             block += rows.T @ rows
         return block
 
@@ -149,29 +138,20 @@ def triangle(data: RowData, matrix: FloatArray, clip: float, block_rows: int = O
 
 
 def outer_sum(data: RowData) -> Sum:
-    """Sum the outer products of the rows, each scaled down to ``row_norm`` if it is longer.
-
-    ``values`` is the upper triangle, row by row, with off-diagonal numbers times √2: its L2 norm
-    is the matrix's Frobenius norm.
+    """Sum the outer products of the rows, each scaled down to ``row_norm``: a `triangle`.
 
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of yyᵀ, ‖y‖ ≤ row_norm:
-    ‖c_i‖₂ ≤ row_norm². Proofs: docs/proofs/preparation.md, docs/proofs/affine.md.
+    ‖c_i‖₂ ≤ row_norm².
     """
     clip = number("row_norm", data.row_norm, **NORM)
-    table, size, stored = data.table, data.n_features, data.map.is_identity
+    table, size = data.table, data.n_features
+    if not isinstance(table, SparseTable) or not data.map.is_identity:
+        return triangle(data, gram(data, lambda at: (_factors(data, at, clip), [])), clip)
 
-    def own(start: int, stop: int) -> FloatArray:  # scales of stored rows come with their tiles
-        factors = np.ones(stop - start) if stored else _factors(data, clip, start, stop)
-        return data.weighted(start, factors, root=True)
+    def block_sum(at: slice) -> FloatArray:
+        return table.outer_sum(at, _scaled(data, at, _factors(data, at, clip)))
 
-    if not isinstance(table, SparseTable) or not stored:
-        return triangle(data, gram(data, lambda start, stop: (own(start, stop), [])), clip)
-    csr, rows = table, max(OUTER_ROWS, size)
-
-    def block_sum(start: int, stop: int) -> FloatArray:
-        return csr.outer_sum(start, _scaled(data, start, own(start, stop)))
-
-    entries = table.n_entries * size
+    entries, rows = table.n_entries * size, max(OUTER_ROWS, size)
     total = data.total(block_sum, (size, size), entries=entries, block_rows=rows)
     return triangle(data, total, clip, rows)
 
@@ -184,29 +164,26 @@ def xy_moment_sum(
     *,
     features: bool = True,
 ) -> Sum:
-    """Sum vvᵀ over rows, v = (x, 1, t·(y − c)), scaled down to norm ``clip`` if it is longer.
+    """Sum vvᵀ over rows, v = (x, 1, t·(y − c)), scaled down to norm ``clip``: a `triangle`.
 
     Without a constant feature v has no 1; without ``features`` it is (1, t·(y − c)), constant
     or not. With ``row_norm``, x is scaled down to it first. ``target_weight`` and
-    ``target_centre`` are t and c; ``values`` is a weighted triangle as in `outer_sum`. All of v is
-    scaled down *together*: that leaves a linear relation between its parts as it is, and only takes
-    weight from the row.
+    ``target_centre`` are t and c. All of v is scaled down *together*: that leaves a linear relation
+    between its parts as it is, and only takes weight from the row.
 
     *Privacy.* The contract of ``Sum`` with c_i the weighted triangle of vvᵀ: ‖c_i‖₂ ≤ clip².
-    Proof: docs/proofs/newton.md.
     """
     clip = number("clip", clip, **CLIP)
     constant, limit = data.fit_intercept or not features, ROUNDING_ROOM * clip
 
-    def factors(start: int, stop: int) -> tuple[FloatArray, list[FloatArray]]:
+    def factors(at: slice) -> tuple[FloatArray, list[FloatArray]]:
         with np.errstate(all="ignore"):
-            targets = (data.targets[start:stop] - float(target_centre)) * float(target_weight)
+            targets = (data.targets[at] - float(target_centre)) * float(target_weight)
             targets = np.clip(targets, -LARGEST_TARGET, LARGEST_TARGET)
-            norms = data.bounds(start, stop) if features else 1.0
+            norms = data.bounds(at) if features else 1.0
             joint_norms = np.sqrt(np.square(norms) + np.square(targets))  # each rounded correctly
             own = np.where(joint_norms > limit, limit / joint_norms, 1.0)
-        own[own < SMALLEST_MOMENT_FACTOR] = 0.0
-        own = data.weighted(start, own, root=True)
+        own = data.weighted(at, own, root=True)
         return own, [own, targets * own] if constant else [targets * own]
 
     return triangle(data, gram(data, factors, 1 + int(constant), features=features), clip)
@@ -215,20 +192,14 @@ def xy_moment_sum(
 def target_sum(data: RowData, bound: float) -> Sum:
     """Sum the targets, each cut to [-bound, bound]; ``values`` has one entry.
 
-    *Privacy.* The contract of ``Sum`` with |c_i| ≤ bound: the cut target itself, summed in
-    blocks like an entry of a gradient. Proof: docs/proofs/gd.md.
+    *Privacy.* The contract of ``Sum`` with |c_i| ≤ bound. Proof: docs/proofs/gd.md.
     """
     bound = number("bound", bound, **CLIP)
 
-    cut_sum = LOSS_KERNELS.cut_sum
-    values = data.total(
-        lambda start, stop: np.array(
-            [cut_sum(data.targets[start:stop], data.weights[start:stop], -bound, bound)]
-        ),
-        1,
-        entries=data.n_rows,
-        block_rows=BLOCK_ROWS,
-    )
+    def block_sum(at: slice) -> FloatArray:
+        return np.array([data.cut_sum(at, data.targets[at], -bound, bound)])
+
+    values = data.total(block_sum, 1, entries=data.n_rows, block_rows=BLOCK_ROWS)
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))
 
 
@@ -238,28 +209,25 @@ def exponent_counts(data: RowData) -> Sum:
     Entry x is in the cell of e where 2^(e−1) ≤ |x| < 2^e; exponents beyond the outermost cells
     count as these. Entries of exactly ±1 have a cell of their own (indicators of categories are
     recognised by it), and zeros count nowhere. Column j has the m + 1 entries of ``values`` from
-    j·(m + 1): m exponents from the first one on, then ±1. Rows are not clipped for it; a map's clip
-    comes first.
+    j·(m + 1): m exponents from the first one on, then ±1. A map's clip comes first.
 
     *Privacy.* The contract of ``Sum``: of each column, a row adds its weight to one cell at most.
-    Units whose weights add up to 1 add a vector of norm at most 1 per column, so of norm
-    √n_features, and two such vectors differ by at most √(2·n_features). Integers are summed, and
-    divided at the end: the error is that of adding up partitions.
+    So units add vectors of norm at most √n_features, which differ by at most √(2·n_features).
+    Integers are summed, and divided at the end: the error is that of adding up partitions.
     """
-    table, shape = data.table, (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 3)
+    shape = (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 3)
     weights = read_only((data.weights * WEIGHT_STEPS).astype(np.int64))
 
-    def part(start: int, stop: int) -> Any:
+    def block_counts(at: slice) -> Any:
         counts: Any = np.zeros(shape, dtype=np.int64)
-        pieces: Any = table.pieces(start, stop, by_column=False)
+        blocks: Any = [(at, data.table.block(at))]
         if not data.map.is_identity:
-            tiles = data.tiles(start, stop)
-            pieces = ((slice(row, row + len(tile)), (read_only(tile),)) for row, tile in tiles)
-        for at, rows in pieces:
-            KERNELS.count(rows, weights[at], *EXPONENTS, counts)
+            blocks = ((some, (read_only(tile),)) for some, tile in data.tiles(at))
+        for some, rows in blocks:
+            KERNELS.count(rows, some.stop - some.start, weights[some], *EXPONENTS, counts)
         return counts
 
-    counts = sum(in_parts(part, data.n_rows, table.n_entries, table.block_rows))
+    counts: Any = sum(data.table.each(block_counts), np.zeros(shape, dtype=np.int64))
     values = counts[:, :-1].ravel()  # zeros count nowhere
     unit = WEIGHT_STEPS if weights.size else 1
     return Sum(values / unit, gradient_error(data.public_size, 1, math.sqrt(data.n_features)))

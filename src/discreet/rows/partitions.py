@@ -1,9 +1,8 @@
 """Rows in partitions that live elsewhere: the same questions, answered by adding up.
 
 An `Engine` runs small tasks where the partitions are. A partition there is `Rows` with the public
-size of the whole table, so the error bound of its sums is that of the total. The client accepts one
-answer of each partition to each question, adds answers up pairwise in the order of the partitions'
-ids, and never sees a row. Proof: docs/proofs/summation.md, part 5.
+size of the whole table, so the error bound of its sums is that of the total. The client never sees
+a row. Proof: docs/proofs/summation.md, part 5, and docs/proofs/partitions.md.
 """
 
 # ruff: noqa: D102  questions are documented in `discreet.core.rows.Rows` and `discreet.rows.Rows`
@@ -188,9 +187,8 @@ def _refused(what: str) -> Callable[..., NoReturn]:
 class PartitionedRows:
     """Rows in partitions; made by `partitioned_rows`. Answers are those of `Rows`, added up.
 
-    Public attributes are those of the rows of each partition, which agree on them; ``n_rows`` is
-    the public size. `with_targets` takes a picklable function from a partition's own targets to
-    others. What needs single rows, or their order, is refused.
+    `with_targets` takes a picklable function from a partition's own targets to others. What needs
+    single rows, or their order, is refused.
     """
 
     engine: Engine
@@ -300,10 +298,9 @@ def partitioned_rows(
     fit_intercept: bool = True,
     row_norm: float | None = None,
 ) -> PartitionedRows:
-    """Make rows of the blocks that an engine holds.
+    """Make rows of the `Block`s that an engine holds, whose ids are 0, 1, … in order.
 
-    Each handle is of a `Block`; their ids are 0, 1, … in order. Settings are those of `as_rows`;
-    the public size is that of the whole table.
+    Settings are those of `as_rows`; the public size is that of the whole table.
     """
     if not len(blocks):
         raise ValueError("a table in partitions needs at least one partition.")

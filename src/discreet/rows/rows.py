@@ -1,7 +1,6 @@
 """`Rows`: what a curator, and methods that run inside it, can ask of a table with targets.
 
-`Rows` is a `RowData` whose methods are the functions of ``sums.py``, ``moments.py``,
-``descents.py`` and ``curvature.py``, where each is documented with its contract.
+Its methods are functions of `RowData`, documented with their contracts where they are defined.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import RowData, add_constant
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import DenseTable, in_parts
+from discreet.rows.table import DenseTable
 from discreet.rows.units import RowWeights
-from discreet.validate import FloatArray, integer, number, vector
+from discreet.validate import FloatArray, integer, number
 
 
 class Checked(NamedTuple):
@@ -87,10 +86,8 @@ def check_weights(
 class Rows(RowData):
     """A table with targets; made by :func:`discreet.rows.as_rows`.
 
-    The table is not copied, so it must not be changed while the rows are in use: norms are computed
-    once, and privacy rests on them. With an intercept, the last weight belongs to a constant
-    feature 1 that is never stored. With ``row_norm``, rows longer than it act as if scaled down
-    to it. Everything that is computed from the rows is private.
+    The table must not be changed while the rows are in use: norms are computed once, and privacy
+    rests on them. Everything that is computed from the rows is private.
     """
 
     # Sums with the contract of `Sum`
@@ -127,15 +124,12 @@ class Rows(RowData):
     # Other rows
 
     def with_targets(self, y: Targets | Callable[[FloatArray], Targets]) -> Self:
-        """Return the same rows with other targets, or with a function of their own ones.
-
-        Nothing is computed again or copied.
-        """
+        """Return the same rows with other targets, or with a function of their own ones."""
         targets = y(self.targets) if callable(y) else y
         return self._with(targets=check_targets(targets, self.n_rows))
 
     def with_weights(self, weights: RowWeights) -> Self:
-        """Return the same rows with other weights. Nothing is computed again or copied."""
+        """Return the same rows with other weights."""
         own = check_weights(weights, self.n_rows, None)
         changes: Any = {"units": own.codes, "grouped": own.grouped, "public_size": own.size}
         return self._with(weights=own.values, **changes)
@@ -149,7 +143,7 @@ class Rows(RowData):
         """Draw a Poisson sample: every row independently, with a probability of at most ``rate``.
 
         Of rows whose units are known, units are drawn, with all of their rows. The probability is
-        ``rate`` rounded down to a multiple of 2⁻⁵³. Only sampled rows are copied.
+        ``rate`` rounded down to a multiple of 2⁻⁵³.
 
         *Privacy.* Which and how many rows were drawn is private; the sample's ``error`` is
         computed from the size of the whole table. Amplification holds as far as ``generator`` is
@@ -165,7 +159,7 @@ class Rows(RowData):
         """Return the rows without those that are scaled down by more than 2^-500.
 
         Such a row counts as a constant: its products with weights could overflow before they are
-        scaled. There are none in sensible units; then these are the rows themselves.
+        scaled. There are none in sensible units.
 
         *Privacy.* Whether a row counts depends on that row and public arguments alone, and a
         constant is a convex function within every bound on gradients and curvature. The number of
@@ -178,9 +172,8 @@ class Rows(RowData):
         """Return the rows with the named columns only, multiplied by ``factor``, as rows.
 
         Rows that are scaled down to ``row_norm`` keep the scale of the whole row; the new rows have
-        no ``row_norm``. A constant feature stays as it is. Entries beyond 1e150 are cut to it: no
-        row can make it fail. What becomes of a row is a function of that row and of public
-        arguments, so a narrower table keeps every contract. Proof: docs/proofs/shrunk_gd.md.
+        no ``row_norm``. Entries beyond 1e150 are cut to it: no row can make it fail. What becomes
+        of a row is a function of that row and of public arguments (docs/proofs/shrunk_gd.md).
         """
         index = np.asarray(index, dtype=np.intp)
         width = self.table.n_features
@@ -204,19 +197,18 @@ class Rows(RowData):
 
     def margins(self, weights: ArrayLike) -> FloatArray:
         """Return the n margins x·w plus intercept (private), each from its row alone."""
-        return self.margins_at(vector("weights", weights, self.n_parameters)).copy()
+        return self.margins_at(weights).copy()
 
     def norms(self) -> FloatArray:
         """Return upper bounds on the norms of rows, without a constant feature (private).
 
-        They are computed from each row alone. Taking the constant out again rounds short ones.
+        Taking the constant out again rounds short ones.
         """
-        entries = self.table.n_entries * (1 if self.map.is_diagonal else self.n_features)
-        in_parts(self.bounds, self.n_rows, entries, self.table.block_rows)
+        norms = self.all_bounds()
         if self.fit_intercept:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                return np.sqrt(np.maximum(np.square(self.norm_bounds) - 1.0, 0.0))
-        return self.norm_bounds.copy()
+                return np.sqrt(np.maximum(np.square(norms) - 1.0, 0.0))
+        return norms.copy()
 
     def norm_counts(self, candidates: FloatArray) -> Counts:
         """Count the rows' norms between public candidates, as in `column_counts`."""
@@ -225,8 +217,8 @@ class Rows(RowData):
     def column_counts(self, index: int, edges: FloatArray) -> Counts:
         """Count the numbers of a column, as they are stored, between public edges.
 
-        Cells are those of `discreet.core.ranges.cell_counts`. Counts are exact integers and
-        private; those of parts of a table add up. Rows with weights w count as w·unit.
+        Cells are those of `discreet.core.ranges.cell_counts`. Counts are exact integers, and those
+        of parts of a table add up. Rows with weights w count as w·unit.
         """
         self.need_stored("a column")
         if not 0 <= index < self.n_features:
@@ -236,7 +228,7 @@ class Rows(RowData):
     def slope_counts(self, weights: FloatArray, loss: Any, candidates: FloatArray) -> Counts:
         """Count the sizes of the loss's slopes at weights, between public candidates."""
         sums.one_output(loss, "slopes")
-        margins = self.margins_at(vector("weights", weights, self.n_parameters))
+        margins = self.margins_at(weights)
         with np.errstate(all="ignore"):
             sizes = np.abs(loss.derivative(margins, self.targets))
         return self._counts(sizes, candidates)
@@ -250,7 +242,7 @@ class Rows(RowData):
     def scaled(self, factor: float, out: NDArray[Any] | None = None) -> Any:
         """Return the rows, scaled down to ``row_norm``, times ``factor``; a sparse table stays so.
 
-        ``out``, for a dense table, and privacy are as in `written`.
+        ``out``, for a dense table, is as in `written`.
         """
         self.need_stored("a table")
         if not self.scales.size:
@@ -261,10 +253,8 @@ class Rows(RowData):
         """Return L·x − b of rows x, scaled down to ``row_norm`` if there is one: a dense array.
 
         L and b are those of a map that has as many columns as the table; its own norm is not used.
-        ``out``, if given, is written to; it may be the table itself, which then is lost.
-
-        *Privacy.* Private, like the rows. A row of the result is a function of that row, the
-        arguments and the type of the table alone.
+        ``out``, if given, is written to; it may be the table itself, which then is lost. A row of
+        the result is a function of that row, the arguments and the type of the table alone.
         """
         self.need_stored("a table")
         width = self.n_features
@@ -274,11 +264,11 @@ class Rows(RowData):
         rows, shape = replace(self, map=map), (self.n_rows, width)
         target = np.empty(shape, dtype=self.table.dtype) if out is None else out
 
-        def part(first: int, last: int) -> None:
-            for start, tile in rows.tiles(first, last):
-                target[start : start + len(tile)] = tile
+        def write(at: slice) -> None:
+            for some, tile in rows.tiles(at):
+                target[some] = tile
 
-        in_parts(part, self.n_rows, self.table.n_entries, self.table.block_rows)
+        self.table.each(write)
         return target
 
 
@@ -296,11 +286,9 @@ def as_rows(
     Parameters
     ----------
     X : ndarray, memmap, csr_array or csr_matrix of float32 or float64
-        The table, one row for each person. It is read in place and never written, and must not
-        change while the rows are in use.
+        The table. It is never written, and must not change while the rows are in use.
     y : array of numbers
-        Targets, one for each row: -1 and 1 for classification. Like the table, they must not
-        change.
+        Targets, one for each row: -1 and 1 for classification. They must not change, either.
     fit_intercept : bool
         Whether rows have a constant last feature 1 (which is never stored).
     row_norm : float or None

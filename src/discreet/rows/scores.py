@@ -38,7 +38,7 @@ ALL_ONE = np.empty(0)
 def _weights(data: RowData, clip: float) -> FloatArray:
     """Return each row's weight times (clip/N)² where it is longer than the clip, on their grid."""
     with np.errstate(all="ignore"):  # a warning about one row would be about that row
-        values: FloatArray = np.minimum(clip / data.bounds(), 1.0) ** 2 * ROUNDING_ROOM
+        values: FloatArray = np.minimum(clip / data.all_bounds(), 1.0) ** 2 * ROUNDING_ROOM
     if data.weights.size:
         values *= data.weights
     np.floor(values * WEIGHT_STEPS, out=values)
@@ -78,13 +78,13 @@ def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) ->
     if loss.curvature_bound is None:
         raise NotSupported(f"{loss.name!r} has a kink, so it has no curvature to sum.")
     bound, own = float(loss.curvature_bound), _weights(data, clip)
-    margins = data.margins_at(vector("weights", weights, data.n_parameters))
+    margins = data.margins_at(weights)
 
-    def factors(start: int, stop: int) -> tuple[FloatArray, list[FloatArray]]:
+    def factors(at: slice) -> tuple[FloatArray, list[FloatArray]]:
         with np.errstate(all="ignore"):
-            second = loss.second_derivative(margins[start:stop], data.targets[start:stop])
+            second = loss.second_derivative(margins[at], data.targets[at])
             share = np.nan_to_num(np.clip(second / bound, 0.0, 1.0), nan=0.0)
-            values = np.sqrt(own[start:stop] * share) * ROUNDING_ROOM
+            values = np.sqrt(own[at] * share) * ROUNDING_ROOM
         values[values < SMALLEST_MOMENT_FACTOR] = 0.0
         return values, [values] if data.fit_intercept else []
 
@@ -97,24 +97,21 @@ def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float)
     *Privacy.* The contract of ``Sum`` with 0 ≤ c_i ≤ 1 for the unit i.
     """
     clip, slope = number("clip", clip, **CLIP), _slope_bound(loss)
-    margins = data.margins_at(vector("weights", weights, data.n_parameters))
+    margins = data.margins_at(weights)
     own = _weights(data, clip)
     with np.errstate(all="ignore"):
         slopes = loss.derivative(margins, data.targets) / slope
         slopes = np.nan_to_num(np.clip(slopes, -1.0, 1.0), nan=0.0) * own
     if not data.grouped:
         with np.errstate(all="ignore"):
-            parts = np.nan_to_num(np.square(slopes * np.minimum(data.bounds() / clip, 2.0**60)))
+            parts = np.nan_to_num(np.square(slopes * np.minimum(data.all_bounds() / clip, 2.0**60)))
     elif data.units.size != data.n_rows:
         raise NotSupported("squares of scores of rows that share units need to know the units.")
     else:
         parts = np.square(_unit_sums(data, slopes / clip)).sum(axis=1)
+    count, cut_sum = len(parts), LOSS_KERNELS.cut_sum
     values = sum_blocks(
-        lambda start, stop: np.array([LOSS_KERNELS.cut_sum(parts[start:stop], ALL_ONE, 0.0, 1.0)]),
-        1,
-        len(parts),
-        len(parts),
-        BLOCK_ROWS,
+        lambda at: np.array([cut_sum(parts[at], ALL_ONE, 0.0, 1.0)]), 1, count, count, BLOCK_ROWS
     )
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, 1.0))
 
@@ -123,8 +120,7 @@ def _unit_sums(data: RowData, factors: FloatArray) -> FloatArray:
     """Return the sum of each unit's rows, with their constant, times factors."""
     sums = np.zeros((data.public_size, data.n_parameters))
     scaled = data.map.is_identity and data.scales.size
-    for row, tile in data.tiles(0, data.n_rows):
-        at = slice(row, row + len(tile))
+    for at, tile in data.tiles(slice(0, data.n_rows)):
         scales = factors[at] * data.scales[at] if scaled else factors[at]
         np.add.at(sums[:, : data.n_features], data.units[at], tile * scales[:, None])
     if data.fit_intercept:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -12,16 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.rows.affine import AffineMap, read_only
-from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, gamma, norm_inflation
-from discreet.rows.table import BAD_NUMBERS, KERNELS, DenseTable, Piece
+from discreet.rows.bounds import BLOCK_ROWS, UNIT_ROUNDOFF, gamma
+from discreet.rows.table import KERNELS, BaseTable, DenseTable
 from discreet.validate import FloatArray
 
-TILE_ENTRIES = 2**20
-"""Entries (8 MB) that are made dense at a time."""
 
-
-class SparseTable:
-    """Rows of a CSR matrix, with the methods that are documented in `DenseTable`.
+class SparseTable(BaseTable):
+    """Rows of a CSR matrix.
 
     A matrix whose rows have unsorted or repeated entries is put in order on a copy: with repeated
     entries the norm of a row would be wrong, and with it the clipping. The entries themselves are
@@ -30,8 +26,6 @@ class SparseTable:
     """
 
     dense = False
-    n_rows: int
-    n_features: int
 
     def __init__(self, X: Any, *, in_order: bool = False) -> None:
         self.n_rows, self.n_features = X.shape
@@ -42,6 +36,7 @@ class SparseTable:
         # A block's sum is a dense vector: blocks of at least n_features rows keep its cost below
         # that of the entries. (The size of a block is public; the number of entries is not.)
         self.block_rows = max(BLOCK_ROWS, self.n_features)
+        self.height = max(self.n_rows, 1)
         if in_order:
             return
         verdict = KERNELS.sparse_shape(
@@ -62,61 +57,28 @@ class SparseTable:
         parts = (data, self.indices[: data.size], self.indptr)
         return sp.csr_array(parts, shape=(self.n_rows, self.n_features))
 
-    def block(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
-        """Return the CSR arrays of rows start to stop."""
-        return self.indptr[start : stop + 1], self.indices, self.data
+    def block(self, at: slice) -> tuple[Any, ...]:
+        return self.indptr[at.start : at.stop + 1], self.indices, self.data
 
-    def tiles(
-        self, start: int, stop: int, *, single: bool = False
-    ) -> Iterator[tuple[int, FloatArray]]:
-        height = max(1, TILE_ENTRIES // self.n_features)
-        for first in range(start, stop, height):
-            last = min(first + height, stop)
-            pointers = self.indptr[first : last + 1]
-            entries = slice(pointers[0], pointers[-1])
-            parts = (self.data[entries], self.indices[entries], pointers - pointers[0])
-            tile = sp.csr_array(parts, shape=(last - first, self.n_features)).toarray()
-            yield first, read_only(np.ascontiguousarray(tile, dtype=np.float64))
+    def tile(self, at: slice) -> NDArray[Any]:
+        pointers = self.indptr[at.start : at.stop + 1]
+        entries = slice(pointers[0], pointers[-1])
+        parts = (self.data[entries], self.indices[entries], pointers - pointers[0])
+        tile = sp.csr_array(parts, shape=(len(pointers) - 1, self.n_features)).toarray()
+        return read_only(np.ascontiguousarray(tile))
 
-    def pieces(self, start: int, stop: int, *, by_column: bool = True) -> Iterator[Piece]:
-        yield slice(start, stop), self.block(start, stop)
-
-    def norms(self, units: FloatArray | None = None) -> FloatArray:
-        out = np.empty(self.n_rows)
-        with np.errstate(all="ignore"):  # a warning about one row would be about that row
-            data = self.data if units is None else read_only(self.data * units[self.indices])
-        rows = (self.indptr, self.indices, data)
-        if not KERNELS.sparse_norms(rows, norm_inflation(self.n_features), out) and units is None:
-            raise ValueError(BAD_NUMBERS)
-        return out
-
-    def mapped_squared_norms(
-        self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray
-    ) -> None:
-        """Write the squared norms of L·(s·x) − b of rows start and on to out; L is a diagonal."""
+    def mapped_norms(self, at: slice, scales: FloatArray, map: AffineMap, out: FloatArray) -> None:
         numbers = (scales, map.linear, map.offset, float(map.offset @ map.offset))
-        KERNELS.sparse_mapped_norms(self.block(start, start + scales.size), *numbers, out)
-
-    def mapped_norms(self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray) -> None:
-        self.mapped_squared_norms(start, scales, map, out)
+        KERNELS.sparse_mapped_squares(self.block(at), *numbers, out)
         bound = map.bound  # squares are differences of larger numbers: slack for cancellation
         out += 16 * gamma(2 * self.n_features + 32) * bound**2
         np.sqrt(out, out=out)
         out *= 1 + 16 * UNIT_ROUNDOFF
 
-    def mapped_squares(
-        self, start: int, scales: FloatArray, map: AffineMap, factors: FloatArray
-    ) -> FloatArray:
-        total, offset = np.zeros(self.n_features), map.offset
-        numbers = (scales, map.linear, offset, factors)
-        KERNELS.sparse_squares(self.block(start, start + scales.size), *numbers, total)
-        total += offset**2 * np.sum(factors**2)
-        return total
-
-    def outer_sum(self, start: int, scales: FloatArray) -> FloatArray:
-        """Return the upper triangle of Σ yyᵀ, y = scale·x, over rows start and on."""
+    def outer_sum(self, at: slice, scales: FloatArray) -> FloatArray:
+        """Return the upper triangle of Σ yyᵀ, y = scale·x, over rows."""
         total = np.zeros((self.n_features, self.n_features))
-        KERNELS.sparse_outer_add(self.block(start, start + scales.size), scales, total)
+        KERNELS.sparse_outer_add(self.block(at), scales, total)
         return total
 
     def column(self, index: int) -> FloatArray:

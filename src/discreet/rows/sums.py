@@ -30,7 +30,7 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import Line, Point, RowData
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, LOSS_KERNELS, PRODUCT_KERNELS, in_parts
+from discreet.rows.table import KERNELS, LOSS_KERNELS
 from discreet.validate import FloatArray, number, vector
 
 FORMULAS = KernelModule("discreet.objectives.kernels")
@@ -48,15 +48,10 @@ FEW = 8
 class Sum(NamedTuple):
     """A sum over rows, and a public bound on its rounding error.
 
-    Attributes
-    ----------
-    values : ndarray of float64
-        The sum as computed. It depends on the rows: it is private.
-    error : float
-        There are c_i, each a function of row i and of public arguments only and each within the
-        clip, such that values differs from Σ c_i by at most error, for this table and for every
-        table with one row more, fewer or replaced. error is computed from public numbers only. So
-        the sensitivity of ``values`` is at most that of Σ c_i plus 2·error.
+    ``values`` is private. There are c_i, each a function of row i and of public arguments only and
+    each within the clip, such that values differs from Σ c_i by at most ``error``, for this table
+    and for every table with one row more, fewer or replaced. So the sensitivity of ``values`` is at
+    most that of Σ c_i plus 2·error.
     """
 
     values: FloatArray
@@ -87,21 +82,15 @@ def carried_back(data: RowData, sums: FloatArray, factor: float) -> Sum:
 
 
 def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
-    """Sum the rows' loss gradients, each clipped to L2 norm ``clip``.
+    """Sum the rows' loss gradients φ'(margin, target)·x, each clipped to L2 norm ``clip``.
 
-    A row's gradient is φ'(margin, target)·x, so clipping limits φ' to ±clip/‖x‖. A slope that is
-    not a number (after overflow) counts as 0. The penalty is not included. A row under an affine
-    map that has no constant feature and is shorter than 1 is clipped as if its norm were 1.
-
-    ``weights`` has n_parameters numbers per output of the loss. If it equals ``weights - steps[k] *
-    direction``, computed so, for the arguments of the last `line_losses`, or the weights of the
-    last call, no product with X is needed for the margins. The library's own losses have compiled
-    loops; others are called block by block. ``clip`` is between 1e-100 and 1e100 in all sums.
+    That limits φ' to ±clip/‖x‖; a slope that is not a number counts as 0. The penalty is not
+    included. ``weights`` has n_parameters numbers per output of the loss. Margins at the weights of
+    the last call, and at those of the last `line_losses`, are remembered.
 
     *Privacy.* L2 sensitivity of ``values``: clip + 2·error under add/remove, 2·clip + 2·error
     under replace, by the contract in :class:`Sum` with ‖c_i‖₂ ≤ clip (times the row's weight, in
-    this sum and all others). ``values`` must not be released without noise. A third-party loss
-    must be elementwise. Proofs: docs/proofs/summation.md, docs/proofs/affine.md.
+    this sum and all others). A third-party loss must be elementwise.
     """
     clip = number("clip", clip, **CLIP)
     if not data.map.is_identity and clip < SMALLEST_MAPPED_CLIP:
@@ -111,7 +100,7 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
         )
     at = vector("weights", weights, loss.n_outputs * data.n_parameters)
     if loss.n_outputs > 1:
-        return _output_gradient(data, data.margins_at(at, loss.n_outputs), loss, clip)
+        return clipped_sum(data, data.margins_at(at, loss.n_outputs), loss, clip)
     return margin_sum(data, at, loss, clip)
 
 
@@ -136,66 +125,45 @@ def clipped_sum(
     missing: FloatArray | None = None,
     within: float | None = None,
 ) -> Sum:
-    """Sum φ'·x over rows, each φ' limited to ±clip/size of its row: by default its norm.
+    """Sum φ'·x over rows, each φ' limited to ±clip/size of its row: by default its norm N_i.
 
     With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
     The part of a row is ``within`` a norm, by default the clip.
-    """
-    table, code, parameter = data.table, loss.code, loss.parameter
-    carried = None if missing is None else data.carried(missing)
-    weights = np.empty(0)
-    if carried is not None and code:
-        weights = np.append(carried[0][0], carried[1] if carried[1].size else 0.0)
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        values, targets = np.zeros(table.n_features + 1), data.targets[start:stop]
-        norms = data.bounds(start, stop) if sizes is None else sizes[start:stop]
+    With several outputs k, row i contributes c_i = (u_ik·x_i, t_ik). Its slopes are scaled by one
+    factor so that ‖t_i‖ ≤ clip/N_i: the computed norm is lifted by 1 + 4(K + 8)u, which outweighs
+    its own rounding and that of the factor. The rest is as for one output, for all K·p entries.
+    """
+    table, code, parameter, count = data.table, loss.code, loss.parameter, loss.n_outputs
+    shape, weights = (count, table.n_features + 1), np.empty(0)  # margins are known
+    if missing is not None and code:
+        carried, constant = data.carried(missing)
+        weights = np.append(carried[0], constant if constant.size else 0.0)
+    elif missing is not None:
+        margins[:] = data.computed_margins(missing)
+
+    def block_sum(at: slice) -> FloatArray:
+        values, rows, targets = np.zeros(shape), table.block(at), data.targets[at]
+        norms = data.bounds(at) if sizes is None else sizes[at]
         norms = np.maximum(norms, data.smallest) if data.smallest else norms
-        if not code:
-            here = margins[start:stop]
-            if carried is not None:
-                data.block_margins(start, stop, carried, here)
-            with np.errstate(all="ignore"):
-                targets = np.array(loss.derivative(here, targets), dtype=np.float64)
-        for at, rows in table.pieces(start, stop):
-            own = slice(at.start - start, at.stop - start)
-            numbers = (read_only(targets[own]), norms[own], data.scales[at], data.weights[at])
-            settings = (weights, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
-            LOSS_KERNELS.gradient(code, parameter, rows, *settings, values)
-        return values
-
-    total = data.total(block_sum, table.n_features + 1)[None, :]
-    return carried_back(data, total, clip if within is None else within)
-
-
-def _output_gradient(data: RowData, margins: FloatArray, loss: Loss, clip: float) -> Sum:
-    """Sum the rows' gradients, K × p numbers each, clipped to L2 norm ``clip``.
-
-    Row i contributes c_i = (u_ik·x_i, t_ik) over outputs k. Its slopes are scaled by one factor so
-    that ‖t_i‖ ≤ clip/N_i: the computed norm is lifted by 1 + 4(K + 8)u, which outweighs its own
-    rounding and that of the factor. The rest is as for one output, for all K·p entries together.
-    """
-    table, count = data.table, loss.n_outputs
-    shape = (count, table.n_features + 1)
-
-    def block_sum(start: int, stop: int) -> FloatArray:
-        block, values = slice(start, stop), np.zeros(shape)
-        sums, totals = np.zeros((count, table.n_features)), np.zeros(count)
-        slopes = np.empty((stop - start, count))
+        slopes = np.empty(margins[at].shape if not code else 0)
         if type(loss) is Softmax:
-            FORMULAS.softmax_slopes(margins[block], data.targets[block], slopes)
-        else:
+            FORMULAS.softmax_slopes(margins[at], targets, slopes)
+        elif not code:
             with np.errstate(all="ignore"):
-                slopes[:] = loss.derivative(margins[block], data.targets[block])
-        norms = np.maximum(data.bounds(start, stop), data.smallest)
-        numbers = (norms, data.scales[block], data.weights[block])
-        LOSS_KERNELS.clip_outputs(slopes, *numbers, clip, totals)
-        for at, rows in table.pieces(start, stop, by_column=False):
-            PRODUCT_KERNELS.output_add(rows, slopes[at.start - start : at.stop - start], sums)
-        values[:, :-1], values[:, -1] = sums, totals
+                slopes[:] = loss.derivative(margins[at], targets)
+        if count > 1:
+            LOSS_KERNELS.clip_outputs(slopes, norms, data.weights[at], clip)
+            KERNELS.output_add(rows, data.scales[at], slopes, values)
+        else:
+            given = targets if code else read_only(slopes)
+            numbers = (given, norms, data.scales[at], data.weights[at])
+            settings = (weights, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
+            LOSS_KERNELS.gradient(code, parameter, rows, *settings, values[0])
         return values
 
-    return carried_back(data, data.total(block_sum, shape, entries=count * table.n_entries), clip)
+    total = data.total(block_sum, shape, entries=count * table.n_entries)
+    return carried_back(data, total, clip if within is None else within)
 
 
 def line_losses(
@@ -212,9 +180,7 @@ def line_losses(
     0 and are equally spaced. ``values[k]`` belongs to ``steps[k]``; ``error`` holds for each.
 
     *Privacy.* By the contract in :class:`Sum` with 0 ≤ c_i ≤ clip, adding a row changes every
-    value by a number in [0, clip], up to 2·error: sensitivity clip + 2·error, and monotone up
-    to 2·error, under add/remove. A loss that is not a number counts as clip. Proof:
-    docs/proofs/summation.md.
+    value by a number in [0, clip], up to 2·error. A loss that is not a number counts as clip.
     """
     clip = number("clip", clip, **CLIP)
     one_output(loss, "losses along a line")
@@ -234,9 +200,8 @@ def line_losses(
     cap = math.exp(min(clip, 700.0)) * (1.0 - 2.0**-50)  # so that log(cap) <= clip
     group = int(min(64, max(1, 600 / clip)))  # factors whose product cannot overflow
 
-    def block_sum(start: int, stop: int) -> FloatArray:
-        m, v, y = at_start[start:stop], changes[start:stop], targets[start:stop]
-        sums = np.zeros(steps.size)
+    def block_sum(at: slice) -> FloatArray:
+        m, v, y, sums = at_start[at], changes[at], targets[at], np.zeros(steps.size)
         if products and compiled:
             LOSS_KERNELS.logistic_line_sums(m, v, y, steps, clip, cap, group, sums)
         elif compiled:
@@ -244,8 +209,7 @@ def line_losses(
         else:
             with np.errstate(all="ignore"):
                 for k, step in enumerate(steps):
-                    values = losses(loss, m - step * v, y)
-                    sums[k] = data.cut_sum(start, values, 0.0, clip)
+                    sums[k] = data.cut_sum(at, losses(loss, m - step * v, y), 0.0, clip)
         return sums
 
     entries = data.n_rows * steps.size
@@ -264,14 +228,12 @@ def _equally_spaced(steps: FloatArray) -> bool:
 def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:
     """Sum the rows' loss gradients, each scaled down until no entry of it exceeds ``clip``.
 
-    A row's gradient is φ'(margin, target)·x, so this limits φ' to ±clip/max_j|x_j|: the
-    direction of a row's gradient stays as it is. The constant of the intercept counts as an
-    entry of the row. A slope that is not a number counts as 0. The penalty is not included.
+    That limits φ' to ±clip/max_j|x_j|; the constant of the intercept counts as an entry of the row.
     ``error`` holds for each entry.
 
     *Privacy.* Each entry of ``values`` moves by at most clip + 2·error under add/remove,
-    2·clip + 2·error under replace: the contract in `Sum` with ‖c_i‖_∞ ≤ clip. ``values`` must
-    not be released without noise. Proof: docs/proofs/frank_wolfe.md.
+    2·clip + 2·error under replace: the contract in `Sum` with ‖c_i‖_∞ ≤ clip. Proof:
+    docs/proofs/frank_wolfe.md.
     """
     data.need_stored("a gradient with bounded entries")
     one_output(loss, "gradients with bounded entries")
@@ -279,8 +241,7 @@ def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) 
     at = vector("weights", weights, data.n_parameters)
     if data.memory.largest is None:
         bounds = np.empty(data.n_rows)
-        for places, rows in data.table.pieces(0, data.n_rows, by_column=False):
-            KERNELS.largest(rows, bounds[places])
+        data.table.each(lambda at: KERNELS.largest(data.table.block(at), bounds[at]))
         if data.scales.size:
             bounds *= data.scales
         if data.fit_intercept:
@@ -298,11 +259,7 @@ def corner_margins(data: RowData, weights: FloatArray) -> FloatArray:
     if not isinstance(table, SparseTable) or FEW * np.count_nonzero(used) > data.n_features:
         return data.margins_at(weights)
     values = np.empty(data.n_rows)
-
-    def part(start: int, stop: int) -> None:
-        KERNELS.few_products(table.block(start, stop), weights, used, values[start:stop])
-
-    in_parts(part, data.n_rows, table.n_entries, table.block_rows)
+    table.each(lambda at: KERNELS.few_products(table.block(at), weights, used, values[at]))
     data.finish_margins(values, slice(None), weights[data.n_features :])
     return values
 
@@ -312,13 +269,11 @@ def candidate_losses(
 ) -> Sum:
     """Sum, for each candidate, the rows' changes of loss from ``parent``, clipped to ±clip.
 
-    ``candidates`` has shape (m, n_parameters); ``values[k]`` belongs to ``candidates[k]``, and
-    ``error`` holds for each.
+    ``candidates`` has shape (m, n_parameters), and ``error`` holds for each of ``values``.
 
     *Privacy.* By the contract in `Sum` with |c_ik| ≤ clip, adding a row moves each value by at
     most clip + 2·error, either way; replacing one, by 2·clip + 2·error. A change that is not
-    a number counts as clip. A third-party loss must be elementwise. Proof:
-    docs/proofs/privgene.md.
+    a number counts as clip. A third-party loss must be elementwise. Proof: docs/proofs/privgene.md.
     """
     one_output(loss, "losses of candidates")
     clip = number("clip", clip, **CLIP)
@@ -332,16 +287,16 @@ def candidate_losses(
     parent = vector("parent", parent, data.n_parameters)
     weights = [data.carried(point) for point in (parent, *points)]
 
-    def block_sum(start: int, stop: int) -> FloatArray:
+    def block_sum(at: slice) -> FloatArray:
         # margins are held for one candidate at a time
-        values, targets = np.zeros(len(points) + 1), data.targets[start:stop]
-        margins, before = np.empty((2, stop - start))
+        values, targets = np.zeros(len(points) + 1), data.targets[at]
+        margins, before = np.empty((2, targets.size))
         for k, carried in enumerate(weights):
-            data.block_margins(start, stop, carried, margins)
+            data.block_margins(at, carried, margins)
             with np.errstate(all="ignore"):
                 found = losses(loss, margins, targets)
                 before = found if k == 0 else before
-                values[k] = data.cut_sum(start, found - before, -clip, clip)
+                values[k] = data.cut_sum(at, found - before, -clip, clip)
         return values[1:]
 
     entries = data.table.n_entries * len(points)

@@ -2,8 +2,10 @@
 
 A table knows nothing of targets, losses or clips. What it computes of a row depends on that row and
 the arguments alone, to the last bit (docs/proofs/summation.md, part 1); only sums over rows may be
-added up in any order within a block. `DenseTable` documents what every table offers.
+added up in any order within a block.
 """
+
+# ruff: noqa: D102  some methods are documented in BaseTable
 
 from __future__ import annotations
 
@@ -32,14 +34,8 @@ ENTRIES_WORTH_A_THREAD = 2**22
 
 BAD_NUMBERS = "X must be finite; it has NaN or infinite entries. Impute them or remove those rows."
 
-TILE_ENTRIES = 2**16
-"""Entries of X (half a megabyte) that are converted at a time."""
-
-WIDE_ROWS, WIDE_ENTRIES = 64, 2**18
-"""Rows per tile of a wide table, as long as a tile has at most this many entries (2 MB)."""
-
-Piece = tuple[slice, tuple[Any, ...]]
-"""The places of some rows, and the rows as kernels take them (``kernels.py``)."""
+TILE_ENTRIES = 2**17
+"""Entries of dense rows (1 MB) that are copied or mapped at a time: they stay in cache."""
 
 Result = TypeVar("Result")
 
@@ -54,28 +50,31 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
-def in_parts(
-    work: Callable[[int, int], Result], n_rows: int, n_entries: int, block_rows: int
-) -> list[Result]:
-    """Call ``work(start, stop)`` for consecutive parts of the rows; results in their order.
+def blocks(at: slice, height: int) -> Iterator[slice]:
+    """Yield consecutive places of at most ``height`` rows."""
+    for start in range(at.start, at.stop, height):
+        yield slice(start, min(start + height, at.stop))
 
-    Parts begin at multiples of ``block_rows`` and large tables have one per thread. Kernels release
-    the interpreter lock, so plain threads are enough; they are started for one call and joined,
-    which survives fork, nested threads and worker processes, where pools hang or crash. An
-    exception in a part is raised here, after all parts have ended.
+
+def in_parts(
+    work: Callable[[slice], Result], n_rows: int, n_entries: int, block_rows: int
+) -> list[Result]:
+    """Call ``work(at)`` for consecutive parts of the rows; results in their order.
+
+    Parts begin at multiples of ``block_rows`` and large tables have one per thread. Threads are
+    started for one call and joined, which survives fork, nested threads and worker processes, where
+    pools hang or crash. An exception in a part is raised here, after all parts have ended.
     """
     count = n_entries // ENTRIES_WORTH_A_THREAD
     count = min(threads(), count) if count > 1 else 1
-    if count == 1:
-        return [work(0, n_rows)]
-    blocks = -(-n_rows // block_rows)
-    edges = [min(blocks * k // count * block_rows, n_rows) for k in range(count + 1)]
+    n_blocks = -(-n_rows // block_rows)
+    edges = [min(n_blocks * k // count * block_rows, n_rows) for k in range(count + 1)]
     results: dict[int, Result] = {}
     errors: list[BaseException] = []
 
     def run(k: int) -> None:
         try:
-            results[k] = work(edges[k], edges[k + 1])
+            results[k] = work(slice(edges[k], edges[k + 1]))
         except BaseException as error:  # handed to the caller below
             errors.append(error)
 
@@ -97,8 +96,7 @@ Node = tuple[int, int, FloatArray]
 def joined(nodes: Iterable[Node]) -> list[Node]:
     """Add up consecutive nodes that are the halves of one, as far as possible; left ones first.
 
-    Which numbers are added is fixed by the items' places, whatever nodes they come in. Values are
-    overwritten.
+    Which numbers are added is fixed by the items' places. Values are overwritten.
     """
     forest: list[Node] = []
     for level, place, values in nodes:
@@ -120,28 +118,23 @@ def tree_total(nodes: Iterable[Node]) -> FloatArray:
 
 
 def sum_blocks(
-    block_sum: Callable[[int, int], FloatArray],
+    block_sum: Callable[[slice], FloatArray],
     shape: int | tuple[int, ...],
     n_rows: int,
     n_entries: int,
     block_rows: int,
 ) -> FloatArray:
-    """Add up ``block_sum(start, stop)`` over blocks of rows, pairwise, in parts.
+    """Add up ``block_sum(at)`` over blocks of rows, pairwise, in parts.
 
     One binary tree over all blocks, whatever the threads: the same bits (summation.md, part 3).
     """
     if not n_rows:
         return np.zeros(shape)
-    parts = in_parts(
-        lambda first, last: joined(
-            (0, start // block_rows, block_sum(start, min(start + block_rows, last)))
-            for start in range(first, last, block_rows)
-        ),
-        n_rows,
-        n_entries,
-        block_rows,
-    )
-    return tree_total(chain.from_iterable(parts))
+
+    def nodes(part: slice) -> list[Node]:
+        return joined((0, at.start // block_rows, block_sum(at)) for at in blocks(part, block_rows))
+
+    return tree_total(chain.from_iterable(in_parts(nodes, n_rows, n_entries, block_rows)))
 
 
 def one_thread() -> contextlib.AbstractContextManager[Any]:
@@ -164,58 +157,44 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-class DenseTable:
-    """Rows of a NumPy array of any layout: in memory, read-only or memory-mapped.
+class BaseTable:
+    """Rows as they are stored, which must not change while the table is in use.
 
-    The array is not copied and must not change while it is in use. Kernels read C-contiguous arrays
-    of float32 or float64 in place if ``as_stored``, and F-contiguous ones of float64 by column;
-    others are copied in small tiles. ``n_entries`` are those that a pass reads (only to decide how
-    many threads to use), and ``block_rows`` the rows whose numbers are summed before blocks are:
-    public.
+    ``n_entries`` are those that a pass reads, only to decide how many threads to use;
+    ``block_rows`` the rows whose numbers are summed before blocks are: public; ``height`` the rows
+    that are read at a time, at most.
     """
 
-    dense, block_rows = True, BLOCK_ROWS
+    dense: bool
     n_rows: int
     n_features: int
+    n_entries: int
+    dtype: np.dtype[Any]
+    block_rows: int
+    height: int
 
-    def __init__(self, X: NDArray[Any]) -> None:
-        self.array = X.view()
-        self.array.flags.writeable = False
-        self.n_rows, self.n_features = X.shape
-        self.n_entries, self.dtype = X.size, X.dtype
-        self.as_stored = X.flags.aligned and X.flags.c_contiguous
-        double = X.dtype == np.float64 and X.flags.aligned
-        self._by_row = double and self.as_stored
-        self._by_column = double and X.flags.f_contiguous and not self.as_stored
-        columns = max(1, X.shape[1])
-        self._height = max(1, TILE_ENTRIES // columns, min(WIDE_ROWS, WIDE_ENTRIES // columns))
+    def block(self, at: slice) -> tuple[Any, ...]:
+        """Return rows as kernels take them (``kernels.py``)."""
+        raise NotImplementedError
 
-    def tiles(
-        self, start: int, stop: int, *, single: bool = False
-    ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (first row, read-only C-contiguous dense rows) for rows start to stop.
+    def tile(self, at: slice) -> NDArray[Any]:
+        """Return read-only, C-contiguous dense rows of float64, or of float32 if stored so."""
+        raise NotImplementedError
 
-        They are of float64; with ``single``, rows of float32 may be as they are stored.
-        """
-        if self._by_row or (single and self.as_stored):
-            yield start, self.array[start:stop]
-            return
-        buffer = np.empty((min(self._height, stop - start), self.n_features))
-        for first in range(start, stop, self._height):
-            tile = buffer[: min(self._height, stop - first)]
-            np.copyto(tile, self.array[first : first + len(tile)])
-            yield first, read_only(tile)
+    def tiles(self, at: slice) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield places and dense rows, a few at a time."""
+        for some in blocks(at, max(16, TILE_ENTRIES // self.n_features)):
+            yield some, self.tile(some)
 
-    def pieces(self, start: int, stop: int, *, by_column: bool = True) -> Iterator[Piece]:
-        """Yield rows start to stop as kernels take them.
-
-        Arrays of columns are for `products`, `add` and `gradient` only.
-        """
-        if self._by_column and by_column:
-            yield slice(start, stop), (self.array.T, start)
-            return
-        for row, tile in self.tiles(start, stop, single=True):
-            yield slice(row, row + len(tile)), (tile,)
+    def each(self, work: Callable[[slice], Result], times: int = 1) -> list[Result]:
+        """Call ``work(at)`` for places of rows, in parts; it reads the entries this many times."""
+        parts = in_parts(
+            lambda part: [work(at) for at in blocks(part, self.height)],
+            self.n_rows,
+            self.n_entries * times,
+            BLOCK_ROWS,
+        )
+        return list(chain.from_iterable(parts))
 
     def norms(self, units: FloatArray | None = None) -> FloatArray:
         """Return upper bounds on the norms of rows; raise ValueError if an entry is not finite.
@@ -223,39 +202,56 @@ class DenseTable:
         With ``units``, factors of the columns that are powers of two, entries are finite, and norms
         that are not are infinite.
         """
-        out, map = np.empty(self.n_rows), AffineMap.to_norm(np.inf, self.n_features)
-        map = map if units is None else map.scaled(units)
-        finite = in_parts(
-            lambda first, last: self.mapped_norms(first, np.empty(0), map, out[first:last]),
-            self.n_rows,
-            self.n_entries,
-            self.block_rows,
-        )
+        size, all_one, out = self.n_features, np.empty(0), np.empty(self.n_rows)
+        factors = read_only(np.ones(size) if units is None else units)
+        numbers = (all_one, factors, read_only(np.zeros(size)), norm_inflation(size))
+        finite = self.each(lambda at: KERNELS.norms(self.block(at), *numbers, out[at]))
         if units is None and not all(finite):
             raise ValueError(BAD_NUMBERS)
         return out
 
-    def mapped_norms(self, start: int, scales: FloatArray, map: AffineMap, out: FloatArray) -> bool:
-        """Write bounds on the norms of L·(s·x) − b of rows start and on to out; L is a diagonal.
-
-        ``scales`` may have no entries. Return whether the entries are finite. The rounding of L·x
-        is not covered (`RowData.bounds` does that).
-        """
-        finite, numbers = True, (map.linear, map.offset, norm_inflation(self.n_features))
-        for row, tile in self.tiles(start, start + out.size, single=True):
-            at = slice(row - start, row - start + len(tile))
-            finite &= KERNELS.dense_norms(tile, scales[at], *numbers, out[at])
-        return finite
-
-    def mapped_squares(
-        self, start: int, scales: FloatArray, map: AffineMap, factors: FloatArray
+    def squares(
+        self, at: slice, scales: FloatArray, map: AffineMap, factors: FloatArray
     ) -> FloatArray:
-        """Return Σ (κ·(L·(s·x) − b))² over rows start and on, by column; L is a diagonal."""
+        """Return Σ (κ·(L·(s·x) − b))² over rows, by column; L is a diagonal."""
         total = np.zeros(self.n_features)
-        for row, tile in self.tiles(start, start + factors.size, single=True):
-            at = slice(row - start, row - start + len(tile))
-            KERNELS.dense_squares(tile, scales[at], map.linear, map.offset, factors[at], total)
+        KERNELS.squares(self.block(at), scales, map.linear, map.offset, factors, total)
+        if not self.dense:  # columns without an entry
+            total += np.square(map.offset) * (factors @ factors)
         return total
+
+
+class DenseTable(BaseTable):
+    """Rows of a NumPy array of any layout: in memory, read-only or memory-mapped.
+
+    Kernels read C-contiguous arrays in place, if ``as_stored``; others are copied in small tiles.
+    """
+
+    dense, block_rows = True, BLOCK_ROWS
+
+    def __init__(self, X: NDArray[Any]) -> None:
+        self.array = X.view()
+        self.array.flags.writeable = False
+        self.n_rows, self.n_features = X.shape
+        self.n_entries, self.dtype = X.size, X.dtype
+        self.as_stored = X.flags.aligned and X.flags.c_contiguous
+        self.height = max(self.n_rows if self.as_stored else TILE_ENTRIES // X.shape[1], 1)
+
+    def block(self, at: slice) -> tuple[Any, ...]:
+        return (self.tile(at),)
+
+    def tile(self, at: slice) -> NDArray[Any]:
+        if self.as_stored:
+            return self.array[at]
+        return read_only(np.ascontiguousarray(self.array[at], dtype=np.float64))
+
+    def mapped_norms(self, at: slice, scales: FloatArray, map: AffineMap, out: FloatArray) -> None:
+        """Write bounds on the norms of L·(s·x) − b to out; L is a diagonal.
+
+        The rounding of L·x is not covered (`RowData.bounds` does that).
+        """
+        numbers = (scales, map.linear, map.offset, norm_inflation(self.n_features))
+        KERNELS.norms(self.block(at), *numbers, out)
 
     def column(self, index: int) -> FloatArray:
         """Return a column."""

@@ -39,11 +39,9 @@ class RowWeights:
         From 0 to 1, in multiples of 2^-30; no entries if all are 1.
     size : int
         Public bound on their sum: the number of units.
-    grouped : bool
-        True if rows may share a unit; False if each row is one.
-    codes : ndarray
-        The unit of each row, as a number below ``size``; no entries if it is not known here, or if
-        each row is a unit.
+    grouped, codes
+        True if rows may share a unit, and the unit of each row, a number below ``size``; no entries
+        if it is not known here, or if each row is a unit.
     """
 
     values: FloatArray
@@ -82,9 +80,8 @@ class Units:
     def of(cls, ids: Any, n_rows: int) -> Self:
         """Return the units that ids name, one id per row; equal ids are one unit.
 
-        Ids may be any hashable values, of one kind: an id that appears as 1 and as "1" would be
-        two units, so numbers and texts together are refused, and so are missing ids. Messages show
-        no id.
+        Ids are hashable values of one kind: an id that appears as 1 and as "1" would be two units,
+        so numbers and texts together are refused, and so are missing ids. Messages show no id.
         """
         values = _one_per_row(ids, n_rows)
         codes, count = _coded(values)
@@ -94,9 +91,7 @@ class Units:
     def weights(self, rows_per_unit: int = 1, factors: FloatArray | None = None) -> RowWeights:
         """Return min(1/k, 1/m) for each row of a unit of m rows, times factors from 0 to 1.
 
-        Privacy
-        -------
-        On their grid, the weights of a unit add up to at most 1, whatever m is.
+        *Privacy.* On their grid, the weights of a unit add up to at most 1, whatever m is.
         """
         k = integer("rows_per_unit", rows_per_unit, remedy="1 makes each unit count once.")
         sizes = np.bincount(self.codes, minlength=self.count)
@@ -108,10 +103,8 @@ class Units:
     def capped(self, values: FloatArray) -> RowWeights:
         """Return weights from 0 to 1, divided by their sum in units where it is above 1.
 
-        Privacy
-        -------
-        In whole steps of the grid, the weights of a unit add up to at most 1, and depend on the
-        rows of that unit alone.
+        *Privacy.* In whole steps of the grid, the weights of a unit add up to at most 1, and depend
+        on the rows of that unit alone.
         """
         if not ((values >= 0) & (values <= 1)).all():
             raise ValueError("weights must be numbers from 0 to 1.")
@@ -124,10 +117,8 @@ class Units:
     def draw(self, bits: Bits) -> NDArray[np.intp]:
         """Draw one row of each unit at random, in the order of the table.
 
-        Privacy
-        -------
-        Which row of a unit is drawn depends on bits of that unit alone. So the drawn rows of
-        neighbouring data sets, for the same bits, differ in one row.
+        *Privacy.* Which row of a unit is drawn depends on bits of that unit alone. So the drawn
+        rows of neighbouring data sets, for the same bits, differ in one row.
         """
         order = np.argsort(self.codes, kind="stable")
         sizes = np.bincount(self.codes, minlength=self.count)
@@ -180,6 +171,11 @@ def _one_per_row(ids: Any, n_rows: int) -> NDArray[Any]:
     return values
 
 
+MIXED = (
+    "groups mixes kinds of ids, such as numbers and texts: an id that appears as 1 and as '1' "
+    "would count as two people. Convert all ids to one type, for example to text."
+)
+
 _MISSING = (
     "groups has missing ids (None, NaN or NaT): it is not known whose rows these are. Leave these "
     "rows out, or give each an id of its own if they belong to different people."
@@ -218,10 +214,7 @@ def _coded_objects(values: list[Any]) -> tuple[NDArray[Any], int]:
     if any(_is_missing(value) for value in numbers):
         raise ValueError(_MISSING)
     if len({_family(value) for value in numbers}) > 1:
-        raise ValueError(
-            "groups mixes kinds of ids, such as numbers and texts: an id that appears as 1 and as "
-            "'1' would count as two people. Convert all ids to one type, for example to text."
-        )
+        raise ValueError(MIXED)
     codes = np.fromiter((numbers[value] for value in values), dtype=np.int64, count=len(values))
     return codes, len(numbers)
 
