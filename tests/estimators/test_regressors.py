@@ -249,6 +249,12 @@ def rule(**changes):
     return choice.steps, choice.solver
 
 
+def clipped_to(radius):
+    """The norm that moments clip rows to, over the median; the model clips them far beyond it."""
+    assert radius.factor == LARGEST_FACTOR
+    return radius.factor * radius.nearer
+
+
 def test_the_rule_by_hand():
     mu = BUDGET.to_gdp().mu
     steps, solver = rule()
@@ -257,13 +263,13 @@ def test_the_rule_by_hand():
     assert steps[1].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
     steady = math.sqrt(0.15 * 1e4 * mu * math.sqrt(0.05) / 16)
     usual = 1e4 * mu / (50 * 4)
-    assert steps[1].factor == pytest.approx(min(max(3.0, usual), 8.0))
-    rich = rule(n_rows=10**7)[0][1].factor
+    assert clipped_to(steps[1]) == pytest.approx(min(max(3.0, usual), 8.0))
+    rich = clipped_to(rule(n_rows=10**7)[0][1])
     assert rich == pytest.approx(min(0.5 * steady * math.sqrt(1e3), LARGEST_FACTOR))
     few = Budget(0.1, 1e-6, "replace_one")
     reach = 1e4 * few.to_gdp().mu
-    assert rule(budget=few)[0][0].factor == pytest.approx(max(3.0, reach / (50 * 2 * 4)))
-    assert rule(n_rows=10)[0][0].factor == 3.0
+    assert clipped_to(rule(budget=few)[0][0]) == pytest.approx(max(3.0, reach / (50 * 2 * 4)))
+    assert clipped_to(rule(n_rows=10)[0][0]) == pytest.approx(3.0)
     assert [step.name for step in rule(n_rows=10)[0]] == ["radius", "centre", "scale"]
     assert [step.name for step in rule(fit_intercept=False)[0]] == ["magnitude", "radius", "scale"]
     # what the caller wants comes first, and more than bounds is left alone
@@ -307,3 +313,18 @@ def test_wine(epsilon, least):
     model = LinearRegression(epsilon, 1e-7, target_bounds=data.target_bounds, random_state=0)
     model.fit(data.X[train], data.y[train])
     assert model.score(data.X[test], data.y[test]) > least  # 0.30 without privacy
+
+
+def test_long_rows_of_a_fit_have_their_own_target():
+    """Clipping rows while their targets stay makes slopes too steep, which long rows then follow.
+
+    Columns are log-normal, and too few rows for the preparation to measure their units.
+    """
+    rng = np.random.default_rng(3)
+    scores = []
+    for seed in range(8):
+        X = np.exp(1.2 * rng.normal(size=(1500, 3)))
+        y = X @ [0.5, 0.4, 0.6] + rng.normal(size=1500)
+        model = LinearRegression(0.4, 1e-6, target_bounds=(0.0, 30.0), random_state=seed)
+        scores.append(model.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]))
+    assert np.mean(scores) > 0.845  # 0.82 if rows are clipped as in the moments, now 0.87

@@ -211,6 +211,24 @@ def test_a_moved_row_is_a_function_of_that_row():
         assert np.array_equal(whole[500:501], alone)
 
 
+def test_the_next_moment_may_clip_rows_nearer_than_the_radius():
+    """The mean of one long row among equal ones is off by what the moment leaves of it."""
+    X = np.ones((1000, 4))
+    X[0] = 200.0
+    settings = {"data_norm": None, "epsilon": 1e5}
+    for nearer in (1.0, 0.1):
+        steps = [Radius(0.1, factor=100.0, nearer=nearer), Centre(0.1, shrink=False)]
+        radius, centre = (
+            model(preparation=steps, **settings).fit(X, np.arange(1000) % 2).preparation_
+        )
+        assert radius.radius == pytest.approx(200.0, rel=0.05)  # times the median norm, 2
+        assert centre.row_norm == nearer
+        mean = (
+            (999 * 2 / radius.radius + nearer) / 1000 / 2
+        )  # of norm 1, or nearer, along (1, 1, …)
+        np.testing.assert_allclose(centre.mean, mean, rtol=0.01)
+
+
 def test_the_norm_for_a_model_is_public():
     for steps, bound, want in (
         ([], 5.0, 5.0),
@@ -275,6 +293,8 @@ def test_fitted_steps_are_plain_data_and_back():
         lambda: Radius(0.0),
         lambda: Radius(factor=0.0),
         lambda: Radius(factor=math.inf),
+        lambda: Radius(nearer=0.0),
+        lambda: Radius(nearer=1.1),
         lambda: Scale(share=2.0),
         lambda: Scale(norm=0.0),
     ],

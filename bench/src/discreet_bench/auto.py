@@ -1,12 +1,14 @@
 """Measure the default on all tables and budgets: one command for table and figure of docs/auto.md.
 
     python -m discreet_bench.auto --seeds 10 --figure curves.svg
+    python -m discreet_bench.auto --small --seeds 20
 
 Splits are 80/20 and seeded; the noise is not. The default knows the public bounds of the numeric
 columns (``numeric``), where a table has any; "linear" is the same with ``features="linear"``. In
 parentheses: a model without privacy on the same features, standardised (scikit-learn's lbfgs or
 ridge), or for frequencies the share of the most frequent class and the log loss of frequencies. All
-budgets are measured and drawn; ``--printed`` names those that the table shows.
+budgets are measured and drawn; ``--printed`` names those that the table shows. ``--small`` measures
+generated tables of a few hundred rows instead, against the majority and the mean.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +37,7 @@ from discreet.preparation import FeatureMap
 from discreet_bench.figures import STYLE
 from discreet_bench.tabular import TABLES, Tabular, tabular
 
-__all__ = ["EPSILONS", "KINDS", "curves", "falls", "main", "measure"]
+__all__ = ["EPSILONS", "KINDS", "curves", "falls", "main", "measure", "small", "small_table"]
 
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 KINDS = ("linear", "auto")
@@ -50,6 +52,10 @@ FEW = {"mnist": 1, "income": 1, "hospital-visits": 1, "covertype": 1, "reuters":
 
 DRAWN = ("R²", "AUC", "accuracy")
 """Score of a panel: the first of these that a table has."""
+
+SMALL_ROWS, SMALL_EPSILONS = (200, 500, 1000, 3000), (0.5, 1.0, 3.0)
+SMALL_KINDS = ("normal", "units", "long tails", "rare indicators")
+"""Sizes, budgets and columns of the small tables; each kind has an easy and a hard target."""
 
 Scores = dict[str, float]
 Runs = dict[tuple[str, float | None], list[tuple[Scores, Scores]]]
@@ -141,6 +147,44 @@ def measure(
                 yield kind, epsilon, found, plain[width]
 
 
+def small_table(kind: str, hard: bool, rows: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return 10 columns and a target: a line that explains 0.7 (hard: 0.2) of its variance."""
+    rng, size = np.random.default_rng(seed), (rows, 10)
+    X = rng.standard_normal(size)
+    weights = np.random.default_rng(SMALL_KINDS.index(kind)).standard_normal(10)
+    score = X @ weights / np.linalg.norm(weights)
+    if kind == "units":
+        X = (X + 5) * 10.0 ** np.linspace(-3, 3, 10)
+    elif kind == "long tails":
+        X = np.exp(X)
+    elif kind == "rare indicators":
+        X = np.where(np.arange(10) < 5, X, np.linspace(0.5, 2.2, 10) < X).astype(np.float64)
+    explained = 0.2 if hard else 0.7
+    return X, explained**0.5 * score + (1 - explained) ** 0.5 * rng.standard_normal(rows)
+
+
+def small(seeds: int) -> Iterator[tuple[str, str, bool, int, float, list[float]]]:
+    """Yield (task, kind, hard, rows, ε, gains) of small tables, one gain per seed.
+
+    A gain is R², or the accuracy above the majority's in points; a hard target has 20 % positives.
+    """
+    cells = product((False, True), SMALL_KINDS, (False, True), SMALL_ROWS, SMALL_EPSILONS)
+    for numbers, kind, hard, rows, epsilon in cells:
+        gains = []
+        for seed in range(seeds):
+            X, y = small_table(kind, hard, rows, 2 * seed)
+            X_test, y_test = small_table(kind, hard, 4000, 2 * seed + 1)
+            model: Any = LinearRegression(epsilon, rows**-2.0, target_bounds=(-5.0, 5.0))
+            if not numbers:
+                limit = 0.84 if hard else 0.0
+                y, y_test = y > limit, y_test > limit
+                model = LogisticRegression(epsilon, rows**-2.0, classes=[False, True])
+            score = model.fit(X, y).score(X_test, y_test)
+            majority = max(y_test.mean(), 1 - y_test.mean())
+            gains.append(float(score if numbers else 100 * (score - majority)))
+        yield ("R²" if numbers else "accuracy"), kind, hard, rows, epsilon, gains
+
+
 def _cell(score: str, runs: Sequence[tuple[Scores, Scores]]) -> str:
     """Return mean and standard deviation, then the mean without privacy."""
     own = [run[score] for run, _ in runs if score in run]
@@ -212,10 +256,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--rows", type=int, default=None, help="training rows at most")
     parser.add_argument("--printed", help="budgets that the table shows; by default all")
+    parser.add_argument("--small", action="store_true", help="small generated tables instead")
     parser.add_argument("--figure", type=Path, help="file for the curves, for example curves.svg")
     asked = parser.parse_args(arguments)
     epsilons = [float(each) for each in asked.epsilons.split(",")]
     warnings.simplefilter("ignore")  # lbfgs stops at 300 iterations on some tables
+    if asked.small:
+        _print_small(asked.seeds)
+        return
     printed = {float(each) for each in (asked.printed or asked.epsilons).split(",")}
     print(f"| data | features | splits | ε | {' | '.join(DIGITS)} |")
     print("|---|---|---:|---:|" + "---:|" * len(DIGITS))
@@ -238,6 +286,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print()
     for line in (line for name, runs in tables.items() for line in falls(name, runs)):
         print(f"- {line}")
+
+
+def _print_small(seeds: int) -> None:
+    """Print the least mean gain of the small tables, and the least of single fits."""
+    print("| score | rows | ε | least mean | table | least fit |")
+    print("|---|---:|---:|---:|---|---:|")
+    cells: dict[tuple[str, int, float], list[tuple[float, float, str]]] = defaultdict(list)
+    for score, kind, hard, rows, epsilon, gains in small(seeds):
+        name = f"{kind}, {'hard' if hard else 'easy'}"
+        cells[score, rows, epsilon].append((float(np.mean(gains)), min(gains), name))
+    for (score, rows, epsilon), found in cells.items():
+        mean, _, name = min(found)
+        fit = min(each[1] for each in found)
+        digits = DIGITS[score]
+        print(f"| {score} | {rows} | {epsilon:g} | {mean:.{digits}f} | {name} | {fit:.{digits}f} |")
 
 
 def _save(figure: Figure, path: Path) -> None:

@@ -64,8 +64,9 @@ LARGEST_FACTOR = 50.0
 STEADY_SHARE = 0.5
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
-tenth of it: clipping a row changes it while its target stays. Multiples above these limits, up to
-the largest, are used where second moments allow twice as much: a large budget clips few rows.
+tenth of it. Only moments of the preparation clip rows to it: the model gets rows up to the largest
+multiple, as clipping changes a row while its target stays. Multiples above these limits, up to the
+largest, are used where second moments allow twice as much: a large budget clips few rows.
 The cautious one is the least for classes if there are at most that many columns, none of them
 known to be in [0, 1]: some rows may be far longer than usual, and predictions do not clip them."""
 
@@ -284,7 +285,10 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
         return Choice(table.given, solver)
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
     far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
-    steps = table.steps(max(float(np.clip(factor, *REGRESSION_FACTORS)), far))
+    near = max(float(np.clip(factor, *REGRESSION_FACTORS)), far)
+    radius = {"factor": LARGEST_FACTOR, "nearer": near / LARGEST_FACTOR}
+    steps = table.steps(near)
+    steps = [replace(step, **radius) if isinstance(step, Radius) else step for step in steps]
     if narrow:
         left = 1 - sum(step.share for step in steps) / table.left
         reach = table.signal * math.sqrt(Newton().gradient_share * left) / table.changed

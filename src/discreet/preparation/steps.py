@@ -324,6 +324,8 @@ class Radius(Step):
         Share of the budget.
     factor : float
         R over the median norm. Rows of a norm above R are clipped to R.
+    nearer : float
+        Norm that rows are clipped to in the next moment, over R.
 
     Notes
     -----
@@ -332,10 +334,14 @@ class Radius(Step):
 
     share: float = 0.01
     factor: float = 1.1
+    nearer: float = 1.0
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
     selections = 1
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 100.0)}
+    limits: ClassVar[dict[str, tuple[float, float]]] = {
+        "factor": (0.1, 100.0),
+        "nearer": (1e-3, 1.0),
+    }
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:
         """Ask for the median norm; rows have norm at most 1 afterwards."""
@@ -343,7 +349,8 @@ class Radius(Step):
         largest = norms.clip if norms and bounded else None
         radius = self.factor * curator.median_norm(mechanism=mechanism, largest=largest)
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
-        return fitted, RowNorms(1.0, 1.0, 1.0, dense=norms.dense if norms else None)
+        near = (self.nearer, self.nearer, 1.0)
+        return fitted, RowNorms(*near, dense=norms.dense if norms else None)
 
 
 @dataclass(frozen=True, eq=False)

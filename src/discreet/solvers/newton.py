@@ -24,8 +24,16 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.errors import NotSupported
-from discreet.objectives import Local, Loss, Problem
-from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry, nearest
+from discreet.objectives import Loss, Problem
+from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
+from discreet.solvers.second_moment import (
+    MOMENT_CLIP,
+    STEP,
+    Descent,
+    SecondMoment,
+    Target,
+)
+from discreet.solvers.second_moment import doubt as moment_doubt
 from discreet.validate import FloatArray, check_fields, flag, integer, number
 
 __all__ = ["Newton", "NewtonStep"]
@@ -33,30 +41,22 @@ __all__ = ["Newton", "NewtonStep"]
 USUAL_NORM = 10 / 3
 """Root mean square norm of rows of which nothing is known; `Scale` brings rows to it."""
 
-MOMENT_CLIP = 1.2
-"""The clip of the moment, over the usual norm of a row with its constant."""
-
 TARGET_NORM = 0.6
 """Norm that usual targets are given in the moment, over that of a row with its constant."""
-
-SIGNAL = 0.25
-"""Share of the target's variance that weights are taken to explain where noise wants a ridge. It is
-rather small: a model that explains nothing is better than one made of noise."""
 
 USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
 """Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
 
-CLIPS = (1.25, 4.0, 12.0)
+USUAL_MEAN = 0.3
+"""Usual size of the mean of a target in [-1, 1]: a noisy mean is shrunk as if it were that."""
+
+CLIPS = (0.75, 4.0, 8.0)
 """Least, usual, most clip of a gradient, over the usual residual times the usual norm of a row."""
 
-NOISE_SHARES = (0.05, 0.02)
+NOISE_SHARES = (0.07, 0.025)
 """The clip grows to the usual one while noise adds less than the square of the first to the mean
 squared residual, and beyond it while that is less than the square of the second: rows are left as
 they are where that is cheap."""
-
-STEP = 0.8
-"""Of Newton's step: stable where the curvature is up to 2.5 times what the moment says, as it can
-be if many rows are longer than the clip."""
 
 GROWN, GROWN_NOISE = 2.0, 4.0
 """A step is taken back if the squared gradient, in units of the curvature, grew by this factor and
@@ -67,9 +67,6 @@ ITERATIONS = (10, 40)
 
 GRADIENT_NOISE = 1 / 30
 """Noise in one mean gradient, over the clip, beyond which more of them are no better."""
-
-LEAST_LEFT = 0.05
-"""Share of the target's variance that is taken to be left unexplained at least."""
 
 
 @dataclass(frozen=True)
@@ -180,17 +177,21 @@ class Newton(Solver):
             mechanism=for_moment,
         )
         mean, deviation = noisy.matrix() / problem.n_rows, noisy.deviation / problem.n_rows
-        moment = _Moment.of(mean, deviation, problem, weight, length)
+        moment = SecondMoment.of(mean, deviation, problem, weight, length)
         weights, left = moment.least_squares(alpha, target)
         shape = problem.loss.local(target.centre, left)
         weights = moment.start(weights, shape)
         noise = for_gradient.noise_multiplier / math.sqrt(iterations) / problem.n_rows
         noise *= curator.relation.rows_changed  # in the mean of all gradients, over their clip
-        cheap, cheaper = (share / (noise * problem.n_parameters) for share in NOISE_SHARES)
+        spectrum = moment.spectrum()
+        curved = shape.curvature
+        descent = Descent(iterations, iterations, curved, curved, alpha, noise=1.0)
+        # the deviation that noise 1 in mean gradients adds to scores, at most
+        gain = math.sqrt(float(spectrum.likely @ descent.variances(spectrum)))
+        cheap, cheaper = (share / (noise * gain * length) for share in NOISE_SHARES)
         factor = max(CLIPS[0], min(cheap, CLIPS[1]), min(cheaper, CLIPS[2]))
         clip = max(min(factor * (shape.slope * length), problem.lipschitz), 1e-6)
         ridge = moment.ridge(alpha, noise * clip, min(shape.scale * target.spread, 1.0))
-        curved = shape.curvature
         divisor = curved * moment.cautious() + np.diag(ridge)
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
@@ -214,8 +215,16 @@ class Newton(Solver):
             ends.append(weights)
         weights = np.mean(ends or [last.weights], axis=0)
         if self.shrink:
-            sampling = shape.slope**2 / problem.n_rows
-            weights = moment.shrunk(weights, curved, ridge, noise * clip, sampling)
+            unclipped = math.erf(clip / (math.sqrt(2.0) * shape.slope * length))
+            descent = descent._replace(
+                averaged=averaged,
+                curvature=curved * unclipped,
+                ridge=float(ridge[0]),
+                noise=noise * clip,
+                start_noise=shape.scale * moment.deviation,
+                sampling=shape.slope**2 / problem.n_rows,
+            )
+            weights = moment.shrunk(weights, spectrum, descent)
         conditions = (
             "in the second moments, each row with its target is scaled down to norm "
             f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
@@ -234,7 +243,7 @@ class Newton(Solver):
         ``length`` is the usual norm of a row with its constant, or a bound on it.
         """
         mu = budget.to_gdp().mu * math.sqrt(self.moment_share)
-        return _doubt(n_parameters, budget.relation, length) / (max(n_rows, 1) * mu)
+        return moment_doubt(n_parameters, budget.relation, length) / (max(n_rows, 1) * mu)
 
     @property
     def gradient_share(self) -> float:
@@ -243,7 +252,7 @@ class Newton(Solver):
 
     def _iterations(self, problem: Problem, total: float, relation: Relation) -> int:
         """Return T, from public numbers only."""
-        largest = 2 * _doubt(problem.n_parameters, relation, length := self._length(problem))
+        largest = 2 * moment_doubt(problem.n_parameters, relation, length := self._length(problem))
         largest /= problem.n_rows * math.sqrt(self.moment_share * total)
         least, most = ITERATIONS
         if largest < 2 * length**2 / problem.n_parameters and not problem.loss.curves_unevenly:
@@ -262,7 +271,7 @@ class Newton(Solver):
         norm = self.row_norm or problem.row_norm or USUAL_NORM
         return math.hypot(norm, 1.0) if problem.fit_intercept else norm
 
-    def _target(self, problem: Problem, curator: Curator, mechanism: Gaussian) -> _Target:
+    def _target(self, problem: Problem, curator: Curator, mechanism: Gaussian) -> Target:
         """Estimate mean and deviation of the target, shrunk by their noise towards usual values."""
         noisy = curator.xy_moment_sum(
             clip=math.sqrt(2.0), target_weight=1.0, features=False, mechanism=mechanism
@@ -272,12 +281,12 @@ class Newton(Solver):
         mean, noise = float(mean) / math.sqrt(2.0), deviation / math.sqrt(2.0)
         if not problem.fit_intercept:
             mean = 0.0
-        mean = mean * max(0.0, 1 - noise**2 / mean**2) if mean else 0.0
+        mean = float(np.clip(mean, -1.0, 1.0)) * USUAL_MEAN**2 / (USUAL_MEAN**2 + noise**2)
         deviation *= math.sqrt(1 + 2 * mean**2)  # of a mean square less a squared mean
         least = min(deviation, USUAL_VARIANCE)  # noise alone must not make the spread collapse
         found = min(max(float(square) - mean**2, least), 1.0)
         trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
-        return _Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
+        return Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
 
 
 class _Accepted(NamedTuple):
@@ -286,134 +295,3 @@ class _Accepted(NamedTuple):
     weights: FloatArray
     direction: FloatArray
     least: float
-
-
-class _Target(NamedTuple):
-    """Mean of the target, and root mean square distance from it: both public by now."""
-
-    centre: float
-    spread: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Moment:
-    """Estimates from a noisy second moment: post-processing, nothing private.
-
-    ``matrix`` is the rows' second moment, projected on those that rows can have. ``product`` and
-    ``square`` are the means of a row times, and of the square of, its target's distance from the
-    centre. ``doubt`` is half of the largest eigenvalue of the matrix's noise, ``deviation`` that
-    of the noise in each entry of ``product``; with an intercept, the last entry is a constant's.
-    """
-
-    matrix: FloatArray
-    product: FloatArray
-    square: float
-    doubt: float
-    deviation: float
-    intercept: bool
-
-    @classmethod
-    def of(
-        cls, full: FloatArray, deviation: float, problem: Problem, weight: float, length: float
-    ) -> _Moment:
-        """Read a noisy mean of outer products, of a known standard deviation."""
-        size = problem.n_parameters
-        values, vectors = np.linalg.eigh(full[:size, :size])
-        trace = float(np.clip(values.sum(), LEAST_LEFT * length**2, (MOMENT_CLIP * length) ** 2))
-        matrix = (vectors * nearest(values, trace)) @ vectors.T
-        return cls(
-            matrix=(matrix + matrix.T) / 2,
-            product=full[:size, size] / weight,
-            square=float(full[size, size]) / weight**2,
-            doubt=0.5 * deviation * math.sqrt(2 * size),
-            deviation=deviation / (math.sqrt(2.0) * weight),
-            intercept=problem.fit_intercept,
-        )
-
-    def ridge(self, alpha: float, deviation: float, spread: float) -> FloatArray:
-        """Return the penalty on each weight: alpha, or what noise in the mean gradient calls for.
-
-        If p weights explain a variance v in equal parts, a ridge of p·s²/v balances what it takes
-        from them against the noise s that it keeps out. A constant has none of it. ``spread`` is
-        the deviation of what margins are to explain.
-        """
-        size = self.product.size
-        noise = size * deviation**2 / (SIGNAL * spread**2)
-        ridge = np.full(size, max(alpha, noise))
-        if self.intercept:
-            ridge[-1] = alpha
-        return ridge
-
-    def least_squares(self, alpha: float, target: _Target) -> tuple[FloatArray, float]:
-        """Return weights of least squares, and the root mean square of their residuals.
-
-        The weights are those for targets less their centre.
-        """
-        ridge = self.ridge(alpha, self.deviation, target.spread)
-        product = self.product.copy()
-        if self.intercept:
-            product[-1] -= alpha * target.centre  # the penalty is on the whole intercept
-        divisor = self.matrix + np.diag(ridge + self.doubt)
-        weights = np.linalg.solve(divisor, product)
-        left = self.square - 2 * weights @ self.product + weights @ self.matrix @ weights
-        # the minimum leaves no more than the best constant with its penalty on it does
-        most = target.spread**2 + target.centre**2 * alpha / (1 + alpha)
-        left = float(np.clip(left, LEAST_LEFT * target.spread**2, most))
-        return weights, math.sqrt(left)
-
-    def cautious(self) -> FloatArray:
-        """Return the matrix plus its doubt, as far as that is not known better.
-
-        The curvature along a constant is 1, whatever noise says. What it shares with other columns
-        is trusted by 1/(1 + doubt).
-        """
-        trust, doubt = np.ones(len(self.matrix)), np.full(len(self.matrix), self.doubt)
-        if self.intercept:
-            trust[-1] = 1 / (1 + self.doubt)
-            found = float(self.matrix[-1, -1])
-            doubt[-1] = max(found, 1.0) - trust[-1] ** 2 * found + trust[-1] * self.doubt
-        return np.asarray(trust[:, None] * self.matrix * trust + np.diag(doubt))
-
-    def shrunk(
-        self,
-        weights: FloatArray,
-        curvature: float,
-        ridge: FloatArray,
-        deviation: float,
-        sampling: float,
-    ) -> FloatArray:
-        """Shrink slopes by what noise explains of the variance of their scores.
-
-        Noise in mean gradients has a known deviation; rows drawn at random add ``sampling`` times
-        the second moment to its square. With q its share of that variance, slopes are multiplied
-        by 1 − q^1.5, as by `GD`: a model that found nothing is the mean of the target.
-        """
-        size = self.product.size - int(self.intercept)
-        matrix, slopes = self.matrix[:size, :size], weights[:size]
-        inverse = np.linalg.inv(curvature * matrix + np.diag(ridge[:size]))
-        gradient = deviation**2 * np.eye(size) + sampling * matrix
-        noise = float(np.vdot(inverse @ gradient, matrix @ inverse))
-        variance = float(slopes @ matrix @ slopes)
-        share = max(1.0 - (noise / variance) ** 1.5, 0.0) if variance > 0 else 0.0
-        return np.concatenate([share * slopes, weights[size:]])
-
-    def start(self, weights: FloatArray, shape: Local) -> FloatArray:
-        """Return the first weights, from those of least squares, for a loss of this shape.
-
-        For normal rows and targets of mean exp(margin), E[x·y] = E[y]·E[x·margin] (Stein's lemma)
-        and E[y] is the exponential of the mean margin plus half its variance.
-        """
-        weights = shape.scale * weights
-        if self.intercept:
-            variance = float(weights @ self.matrix @ weights)
-            weights[-1] += shape.margin - shape.convexity * min(variance, 1.0)
-        return weights
-
-
-def _doubt(n_parameters: int, relation: Relation, length: float) -> float:
-    """Return half of the noise's largest eigenvalue in a sum of outer products, at μ = 1.
-
-    About s·√(2p)/2 for a deviation s on the diagonal and s/√2 off it.
-    """
-    changed = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2.0)
-    return 0.5 * changed * (MOMENT_CLIP * length) ** 2 * math.sqrt(2 * n_parameters)
