@@ -316,7 +316,7 @@ class PrivateLinearModel(BaseEstimator):
                 size = plan.width + int(self.fit_intercept)
                 error = expected_error(people.size, size, settings.budget)
                 steps = whitened(steps, people.size, plan.width, settings.budget)
-                solver = pilot(solver, settings.loss, steps, size, error)
+                solver = pilot(solver, settings.loss, error)
             steps = check_steps(steps, self.data_norm)
             method = self._divide(settings.budget, steps, solver)
         elif plan.bounds is None:

@@ -263,7 +263,9 @@ class _Stage:
         dispersion, doubt = loss.dispersion or 1.0, 0.0
         if measured:
             squares, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
-            found = squares / max(float(np.trace(hessian.matrix)), 1e-300)
+            # one that the likelihood states counts as less only beyond the noise
+            upper = squares + 2 * noise if stated else squares
+            found = upper / max(float(np.trace(hessian.matrix)), 1e-300)
             dispersion = min(found, dispersion) if stated else found
             doubt = STUDENT / 4 * (noise / squares) ** 2
         sampling = (1 + doubt) * dispersion / n_rows

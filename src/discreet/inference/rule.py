@@ -32,11 +32,6 @@ PILOT_NEWTON, PILOT_LINEAR = 5, 1
 curvature, where second moments are known well. Fewer of descent would be too long: weights beyond
 the minimum, where the curvature is small, are a bad start."""
 
-SHORT_ITERATIONS, SHORT_MOMENTUM = 8, 0.3
-SHORT_STEP, LONGEST_STEP = 0.7, 14.8
-"""Steps of descent on whitened rows where much is known, each this many times the number of
-weights; beyond the longest step, that of an intercept would not be stable."""
-
 
 def check_inference(solver: Solver, expansion: Any) -> None:
     """Refuse models whose coefficients have no intervals, with what to use instead."""
@@ -66,20 +61,15 @@ def reserved(
     return (Inference(share),) * n_models
 
 
-def pilot(solver: Solver, loss: Loss, steps: Sequence[Step], size: int, error: float) -> Solver:
+def pilot(solver: Solver, loss: Loss, error: float) -> Solver:
     """Return a solver chosen by rule with few iterations: Newton's steps of inference go on.
 
-    ``size`` is the number of weights, ``error`` what is expected of a Hessian (`expected_error`).
+    ``error`` is what is expected of a Hessian (`expected_error`).
     """
-    sure, step = error < SURE_ERROR, SHORT_STEP * size
-    white = any(isinstance(each, Whiten) for each in steps)
     if isinstance(solver, GD) and solver.iterations > PILOT_ITERATIONS:
-        if sure and white and step <= LONGEST_STEP:
-            solver = replace(solver, iterations=SHORT_ITERATIONS, step_size=step)
-            return replace(solver, momentum=SHORT_MOMENTUM)
         return replace(solver, iterations=PILOT_ITERATIONS, momentum=PILOT_MOMENTUM)
     if isinstance(solver, Newton) and solver.iterations is None:
-        even = sure and not loss.curves_unevenly
+        even = error < SURE_ERROR and not loss.curves_unevenly
         return replace(solver, iterations=PILOT_LINEAR if even else PILOT_NEWTON)
     return solver
 
