@@ -86,6 +86,14 @@ def layout_of(name, X, folder):
     raise AssertionError(name)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_tiles():
+    """Give tables of tests several tiles, and copied ones several blocks, as large ones have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("discreet.rows.table.TILE_ENTRIES", 2**9)
+        yield
+
+
 @pytest.fixture(scope="session")
 def reference():
     return Reference

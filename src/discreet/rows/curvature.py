@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import combinations_with_replacement, product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -154,8 +154,17 @@ def certified_sum(
     return Sum(gradient_sum(rows, at, loss, clip).values, allowance(data, loss, clip, size, 0.0))
 
 
+class Certifiable(Protocol):
+    """Rows that add up certified gradients, in one place or in partitions."""
+
+    def certified_sum(
+        self, weights: FloatArray, rest: FloatArray | None, loss: Loss, clip: float
+    ) -> Sum:
+        """Sum the rows' gradients at ``weights + rest``."""
+
+
 def perturbed_gradient(
-    rows: Any,
+    rows: Certifiable,
     weights: FloatArray,
     loss: Loss,
     clip: float,
