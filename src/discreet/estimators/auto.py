@@ -95,11 +95,12 @@ would hide nearly all of their weights if all were measured at once."""
 WHITEN_NOISE = 4.0
 """Whitening pays while its noise is below this many times the mean eigenvalue."""
 
-SAMPLE_ROWS, SAMPLE_NOISE, SAMPLE_PRECISION = 20_000, 0.15, 600.0
-LARGEST_RATE, LARGEST_SAMPLE = 0.5, 2**26
-"""The preparation sees a sample of the rows if half of them are enough: this many, noise of the
-whitening of this share of the mean eigenvalue, and a signal of this times √(k·d), at which looks
-at the columns need no more than their smallest share. A sample has at most this many entries."""
+SAMPLE_ROWS, SAMPLE_NOISE, SAMPLE_PRECISION = 20_000, 0.06, 600.0
+LARGEST_RATE, LARGEST_SAMPLE, SAMPLE_SHARE = 0.5, 2**26, 0.4
+"""Where noise does not limit the path, the preparation sees a sample if half of the rows are
+enough: this many, noise of the whitening of this share of the mean eigenvalue, and a signal of this
+times √(k·d), at which looks at columns need no more than their smallest share. A sample has at most
+this many entries, and the whitening by it this share of the budget: the model can do with less."""
 
 NARROW = 1024
 """Largest number of weights for Newton's steps: the moment has about half its square."""
@@ -240,7 +241,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     steps = table.steps(max(float(np.clip(table.steady_factor, least, most)), far))
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
-    white = 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE
+    white, rate = 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE, 1.0
     if white:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
     if not wide:
@@ -251,15 +252,18 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         path = min(reach / clip_by_rule(reach, converged), converged)
         if path == converged and loss.smooth:
             solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
+            needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
+            noise *= math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE
+            needed = max(needed, noise, SAMPLE_ROWS / table.n_rows)
+            if needed <= LARGEST_RATE:
+                rate = min(needed, LARGEST_SAMPLE / (table.n_features * table.n_rows))
+                if white:
+                    steps[-1] = Whiten(share=table.left * SAMPLE_SHARE)
         else:
             several = loss.n_outputs > 1
             longest = math.sqrt(slowness) * (WHITE_STEP[several] * width if white else STEP)
             count = math.ceil(np.clip(path / longest, ITERATIONS[several], MOST_ITERATIONS))
             solver = replace(solver, iterations=count, momentum=1 - DAMPING[several] / count)
-    needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
-    needed = max(needed, noise / SAMPLE_NOISE, SAMPLE_ROWS / max(table.n_rows, 1))
-    most = LARGEST_SAMPLE / (table.n_features * max(table.n_rows, 1))
-    rate = min(needed, most) if needed <= LARGEST_RATE else 1.0
     return Choice((*table.given, *steps), solver, rate)
 
 
