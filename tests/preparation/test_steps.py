@@ -215,12 +215,11 @@ def test_the_next_moment_may_clip_rows_nearer_than_the_radius():
     """The mean of one long row among equal ones is off by what the moment leaves of it."""
     X = np.ones((1000, 4))
     X[0] = 200.0
+    labels = np.where(np.arange(1000) % 2, "yes", "no")
     settings = {"data_norm": None, "epsilon": 1e5}
     for nearer in (1.0, 0.1):
         steps = [Radius(0.1, factor=100.0, nearer=nearer), Centre(0.1, shrink=False)]
-        radius, centre = (
-            model(preparation=steps, **settings).fit(X, np.arange(1000) % 2).preparation_
-        )
+        radius, centre = model(preparation=steps, **settings).fit(X, labels).preparation_
         assert radius.radius == pytest.approx(200.0, rel=0.05)  # times the median norm, 2
         assert centre.row_norm == nearer
         mean = (
