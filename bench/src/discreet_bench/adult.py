@@ -1,9 +1,10 @@
-"""Coefficients of Adult with privacy beside those of statsmodels: ``python -m discreet_bench.adult``.
+"""Coefficients of Adult with privacy beside statsmodels': ``python -m discreet_bench.adult``.
 
 Arguments are the two files of the data set, as published or compressed. The page is for a browser
-(``chromium --headless --screenshot=… --window-size=1500,700 summary-adult.html`` makes the picture
-of docs/inference.md), the forest plot is written beside it. With repetitions, it counts how often
-signs and significance agree for all coefficients whose |z| is above 10 without privacy.
+(``chromium --headless --screenshot=summary-adult.png --window-size=1500,700 summary-adult.html``
+makes the picture of docs/inference.md), and the forest plot is written beside it. With repetitions,
+it counts how often signs and significance agree for all coefficients whose |z| is above 10 without
+privacy.
 """
 
 from __future__ import annotations
@@ -81,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             other = plain.summary2(float_format="%.3f").tables[1]
             other.columns = ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
             page = (
-                f"<meta charset='utf-8'><style>{STYLE}</style><div><h3>discreet, ε = 1: "
-                f"model.summary()</h3>{model.summary()._repr_html_()}</div><div class='statsmodels'>"
-                f"<h3>statsmodels, without privacy</h3>"
+                f"<!doctype html><meta charset='utf-8'><style>{STYLE}</style>"
+                f"<div><h3>discreet, ε = 1: model.summary()</h3>{model.summary()._repr_html_()}"
+                "</div><div class='statsmodels'><h3>statsmodels, without privacy</h3>"
                 f"{other.to_html(border=0, float_format=lambda value: f'{value:.3f}')}</div>"
             )
             (given.output / "summary-adult.html").write_text(page, encoding="utf-8")
