@@ -26,6 +26,7 @@ def test_a_problem_that_experiments_share_counts_once():
     assert sorted(board["epsilon"]) == [0.1, 1.0]
     text = summary.rank_text(board)
     assert "the best private method in 1 of 2 comparisons (50.0%)" in " ".join(text.split())
+    assert "By ε: 0 of 1 at 0.1, 1 of 1 at 1." in " ".join(text.split())
     assert "| adult | logistic | add_remove | 0.1 | 70.00 | DP-AGD 80.00 | 10.00 |" in text
 
 
@@ -97,7 +98,7 @@ def test_published_numbers_are_beside_ours():
         for method, kind, excess in (("sgd-adv", "published", 3.0), ("sgd", "tight", 0.001))
     ]
     table = summary.published_table(named(together(*one)), "outpert-table3")
-    assert "| adult, α = 0.1 | 0.1 | SGD-Adv | 5.22 | 3 | 0.001 |  |" in table
+    assert "| adult, penalty 0.1 | 0.1 | SGD-Adv | 5.22 | 3 | 0.001 |  |" in table
     released = rows.assign(
         variant=rows["variant"].where(rows["calibration"] == "tight", "as released")
     )

@@ -82,6 +82,9 @@ def rank_text(board: pd.DataFrame) -> str:
         f"Where accuracy is compared, its lead over the best other method is "
         f"{100 * shares['auto_margin'].median():.1f} points in the median.",
     ]
+    counts = first.groupby(board["epsilon"]).agg(["sum", "count"])
+    by = [f"{won} of {all_} at {epsilon:g}" for epsilon, won, all_ in counts.itertuples()]
+    text.append(f"By ε: {', '.join(by)}.")
     lines = [*_wrapped(" ".join(text)), ""]
     if behind.empty:
         return "\n".join(lines)
@@ -108,7 +111,7 @@ def guarantees(runs: pd.DataFrame) -> str:
     private = done[done["variant"] == "private"]
     recomputed = private["epsilon_recomputed"].notna()
     kept = private["epsilon_recomputed"] <= (1 + TOLERANCE) * private["epsilon"]
-    refused = runs["problem"].str.startswith("refused")
+    refused = runs["problem"].str.startswith(("refused", "NotSupported"))
     overspent = runs["problem"].str.startswith("spent too much")
     return "\n".join(
         _wrapped(
@@ -256,7 +259,7 @@ def _compared(shown: pd.DataFrame, entry: Published) -> Iterator[str]:
             _mean(part[default & ~published], entry.measure),
             _mean(part[grid & ~published], entry.measure),
         ]
-        name = data if entry.alpha is None else f"{data}, α = {entry.alpha:g}"
+        name = data if entry.alpha is None else f"{data}, penalty {entry.alpha:g}"
         epsilon = "–" if entry.epsilon is None else f"{entry.epsilon:g}"
         paper = _number(entry.value, entry.measure)
         yield f"| {name} | {epsilon} | {METHODS[entry.method].title} | {paper} | " + (
