@@ -1,4 +1,4 @@
-"""Coefficients of Adult with privacy beside statsmodels': ``python -m discreet_bench.adult``.
+"""Coefficients of Adult with and without privacy: ``python -m discreet_bench.adult``.
 
 Arguments are the two files of the data set, as published or compressed. The page is for a browser
 (``chromium --headless --screenshot=summary-adult.png --window-size=1500,700 summary-adult.html``
