@@ -104,20 +104,20 @@ def test_the_default_step_by_hand(relation, n_models):
 
 def test_a_known_bound_replaces_a_larger_clip():
     problem = Problem(Logistic(), L2(0.0), 1000, 5, fit_intercept=False, row_norm=0.25)
-    assert GD()._clip(problem, 1.0, 1) == 0.25
-    assert GD(gradient_clip=0.1)._clip(problem, 1.0, 1) == 0.1
+    assert GD()._path(problem, 1.0, 1)[0] == 0.25
+    assert GD(gradient_clip=0.1)._path(problem, 1.0, 1)[0] == 0.1
 
 
 @pytest.mark.parametrize("changed", [1, 2])
 def test_the_clip_grows_with_the_budget(changed):
     """0.6·n·μ/(k·18·p) within [5/3, 10]; K classes need a path of K/2 times that length."""
     problem = Problem(Logistic(), L2(0.0), 10_000, 29)
-    assert GD()._clip(problem, 0.1, changed) == 5 / 3
-    assert GD()._clip(problem, 1e3, changed) == 10.0
+    assert GD()._path(problem, 0.1, changed)[0] == 5 / 3
+    assert GD()._path(problem, 1e3, changed)[0] == 10.0
     expected = 0.6 * 10_000 * 0.6 / (changed * 18 * 30)
-    assert GD()._clip(problem, 0.6, changed) == pytest.approx(expected)
+    assert GD()._path(problem, 0.6, changed)[0] == pytest.approx(expected)
     classes = Problem(Softmax(3), L2(0.0), 10_000, 29)
-    assert GD()._clip(classes, 0.6, changed) == pytest.approx(expected / 1.5)
+    assert GD()._path(classes, 0.6, changed)[0] == pytest.approx(expected / 1.5)
 
 
 def test_steps_are_stable_for_the_intercept():
@@ -131,14 +131,18 @@ def test_steps_are_stable_for_the_intercept():
 
 
 def test_only_the_default_step_of_intercepts_is_bounded():
-    """4·(1 + m)/(1 − m): 36 at the default momentum, 4 without one."""
+    """4·(1 + m)/(1 − m): 36 at the default momentum, 4 without one; 18·p·max(1, K/2) for others."""
+
+    def steps(solver, problem, mu=1e3):
+        return solver._path(problem, mu, 1)[1].tolist()
+
     two, three = (Problem(loss, L2(0.0), 1000, 2) for loss in (Logistic(), Softmax(3)))
-    assert GD()._steps(two, 50.0).tolist() == [50, 50, pytest.approx(36)]
-    assert GD(momentum=0.0)._steps(three, 5.0).tolist() == [5, 5, 4] * 3
-    assert GD()._steps(two, 5.0).tolist() == [5, 5, 5]
-    assert GD(step_size=50.0)._steps(two, 50.0).tolist() == [50, 50, 50]
+    assert steps(GD(1), two) == [54, 54, pytest.approx(36)]
+    assert steps(GD(1, momentum=0.0), three) == [81, 81, 4] * 3
+    assert steps(GD(10), two) == pytest.approx([5.4, 5.4, 5.4])
+    assert steps(GD(1, step_size=50.0), two) == [50, 50, 50]
     without = Problem(Logistic(), L2(0.0), 1000, 2, fit_intercept=False)
-    assert GD()._steps(without, 50.0).tolist() == [50, 50]
+    assert steps(GD(1, momentum=0.0), without) == [36, 36]
 
 
 def test_shrinking_keeps_what_noise_does_not_explain():

@@ -107,7 +107,16 @@ def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> boo
     only come first, or after one `Magnitude`.
     """
     for step in steps:
-        step.check(X.shape[1] if isinstance(step, Bounds) else width)
+        if isinstance(step, Bounds) and max(step.columns) >= X.shape[1]:
+            raise ValueError(
+                f"Bounds names column {max(step.columns)}, but X has {X.shape[1]} columns, counted "
+                "from 0."
+            )
+        if step.widest is not None and width > step.widest:
+            raise NotSupported(
+                f"{type(step).__name__} takes tables of at most {step.widest} columns; X has "
+                f"{width}. Use fewer columns, or Centre and Scale, which take any number."
+            )
     later = [type(step) for step in steps if not isinstance(step, Bounds)]
     later = later[1:] if later[:1] == [Magnitude] else later
     if not copy and later and Radius not in later[1:]:

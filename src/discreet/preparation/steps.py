@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
-from discreet.errors import NotSupported
 from discreet.rows import AffineMap, as_rows
 from discreet.validate import FloatArray, check_fields, flag, integer, number, positive, vector
 
@@ -94,14 +93,6 @@ class Step:
         for name, (least, most) in {"share": (1e-6, 1 - 1e-6), **self.limits}.items():
             check_fields(self, number, name, least=least, most=most)
         check_fields(self, flag, *self.flags)
-
-    def check(self, n_features: int) -> None:
-        """Refuse a table of this width, before a row is read."""
-        if self.widest is not None and n_features > self.widest:
-            raise NotSupported(
-                f"{type(self).__name__} takes tables of at most {self.widest} columns; X has "
-                f"{n_features}. Use fewer columns, or Centre and Scale, which take any number."
-            )
 
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
         """Return the mechanism whose uses in this step cost at most ``total``, and nearly all.
@@ -228,14 +219,6 @@ class Bounds(Step):
         object.__setattr__(self, "whole", distinct(self.whole) if len(self.whole) else ())
         if not set(self.whole) <= set(self.columns):
             raise ValueError(f"whole must name some of the columns; got {list(self.whole)}.")
-
-    def check(self, n_features: int) -> None:
-        """Refuse columns that do not exist."""
-        if max(self.columns) >= n_features:
-            raise ValueError(
-                f"Bounds names column {max(self.columns)}, but X has {n_features} columns, counted "
-                "from 0."
-            )
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedBounds, Known]:
         """Ask for both bounds of each column."""

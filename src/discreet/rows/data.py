@@ -24,7 +24,7 @@ from discreet.rows.bounds import (
     mapped_norm_error,
 )
 from discreet.rows.sparse import Table
-from discreet.rows.table import KERNELS, LOSS_KERNELS, PRODUCT_KERNELS, sum_blocks
+from discreet.rows.table import KERNELS, PRODUCT_KERNELS, sum_blocks
 from discreet.rows.units import Codes, RowWeights
 from discreet.validate import FloatArray, vector
 
@@ -257,10 +257,6 @@ class RowData:
             return parts
         own = np.sqrt(self.weights[at]) * ROOT_ROOM if root else self.weights[at]
         return parts * own.reshape(-1, *(1,) * (parts.ndim - 1))
-
-    def cut_sum(self, at: slice, parts: FloatArray, low: float, high: float) -> float:
-        """Sum the parts of rows, cut to [low, high], times the rows' weights."""
-        return float(LOSS_KERNELS.cut_sum(parts, self.weights[at], low, high))
 
     def total(
         self,

@@ -87,8 +87,7 @@ def descend(
             rows = some.table.block(slice(0, some.n_rows))
             LOSS_KERNELS.descent(rows, arrays, batches, (code, parameter), numbers, tuple(path))
         for t, batch in enumerate(() if code else index):  # calls the derivative for each batch
-            room = np.empty(batch.size)
-            total = clipped_sum(data.take(batch), room, loss, clip, missing=path.weights)
+            total = clipped_sum(data.take(batch), path.weights, loss, clip)
             step = (batch.size, steps[t], *penalty)
             LOSS_KERNELS.take_step(total.values, integers, t, *scaling, *step, *path)
     return path

@@ -30,7 +30,7 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import CLIP, Sum, carried_back
-from discreet.rows.table import KERNELS, one_thread
+from discreet.rows.table import KERNELS, LOSS_KERNELS, one_thread
 from discreet.validate import FloatArray, number
 
 NORM: Any = {"least": ROW_NORM_RANGE[0], "most": ROW_NORM_RANGE[1]}
@@ -197,7 +197,8 @@ def target_sum(data: RowData, bound: float) -> Sum:
     bound = number("bound", bound, **CLIP)
 
     def block_sum(at: slice) -> FloatArray:
-        return np.array([data.cut_sum(at, data.targets[at], -bound, bound)])
+        total = LOSS_KERNELS.cut_sum(data.targets[at], data.weights[at], -bound, bound)
+        return np.array([total])
 
     values = data.total(block_sum, 1, entries=data.n_rows, block_rows=BLOCK_ROWS)
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))

@@ -27,7 +27,7 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import RowData
 from discreet.rows.moments import gram, triangle
-from discreet.rows.sums import CLIP, Sum, margin_sum, one_output
+from discreet.rows.sums import CLIP, Sum, clipped_sum, one_output
 from discreet.rows.table import LOSS_KERNELS, sum_blocks
 from discreet.validate import FloatArray, number, vector
 
@@ -64,7 +64,7 @@ def score_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum
     at = vector("weights", weights, data.n_parameters)
     weighted = replace(data, weights=_weights(data, clip))
     sizes, within = np.ones(data.n_rows), slope * max(clip, 1.0)
-    return margin_sum(weighted, at, loss, slope, sizes=sizes, within=within)
+    return clipped_sum(weighted, at, loss, slope, sizes, within=within)
 
 
 def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:

@@ -99,48 +99,36 @@ def gradient_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> 
             f"{clip!r}."
         )
     at = vector("weights", weights, loss.n_outputs * data.n_parameters)
-    if loss.n_outputs > 1:
-        return clipped_sum(data, data.margins_at(at, loss.n_outputs), loss, clip)
-    return margin_sum(data, at, loss, clip)
-
-
-def margin_sum(data: RowData, at: FloatArray, loss: Loss, clip: float, **settings: Any) -> Sum:
-    """Return `clipped_sum` at weights, whose margins are remembered or computed on the way."""
-    known = data.memory.known(at)
-    if known is not None:
-        return clipped_sum(data, known, loss, clip, **settings)
-    data.memory.point = None  # a vector less while the new one is computed
-    computed = np.empty(data.n_rows)
-    total = clipped_sum(data, computed, loss, clip, missing=at, **settings)
-    data.memory.point = Point(at, computed)
-    return total
+    return clipped_sum(data, at, loss, clip)
 
 
 def clipped_sum(
     data: RowData,
-    margins: FloatArray,
+    weights: FloatArray,
     loss: Loss,
     clip: float,
     sizes: FloatArray | None = None,
-    missing: FloatArray | None = None,
+    margins: FloatArray | None = None,
     within: float | None = None,
 ) -> Sum:
     """Sum φ'·x over rows, each φ' limited to ±clip/size of its row: by default its norm N_i.
 
-    With ``missing`` weights, margins are computed first, piece by piece of X, and written down.
-    The part of a row is ``within`` a norm, by default the clip.
+    Margins at the weights are given, remembered, or computed on the way, piece by piece of X. The
+    part of a row is ``within`` a norm, by default the clip.
 
     With several outputs k, row i contributes c_i = (u_ik·x_i, t_ik). Its slopes are scaled by one
     factor so that ‖t_i‖ ≤ clip/N_i: the computed norm is lifted by 1 + 4(K + 8)u, which outweighs
     its own rounding and that of the factor. The rest is as for one output, for all K·p entries.
     """
     table, code, parameter, count = data.table, loss.code, loss.parameter, loss.n_outputs
-    shape, weights = (count, table.n_features + 1), np.empty(0)  # margins are known
-    if missing is not None and code:
-        carried, constant = data.carried(missing)
-        weights = np.append(carried[0], constant if constant.size else 0.0)
-    elif missing is not None:
-        margins[:] = data.computed_margins(missing)
+    shape, missing = (count, table.n_features + 1), np.empty(0)  # weights of missing margins
+    found = data.memory.known(weights) if margins is None else margins
+    if found is None and code:
+        data.memory.point = None  # a vector less while the new one is computed
+        carried, constant = data.carried(weights)
+        missing = np.append(carried[0], constant if constant.size else 0.0)
+        found = np.empty(data.n_rows)
+    margins = data.margins_at(weights, count) if found is None else found
 
     def block_sum(at: slice) -> FloatArray:
         values, rows, targets = np.zeros(shape), table.block(at), data.targets[at]
@@ -158,11 +146,13 @@ def clipped_sum(
         else:
             given = targets if code else read_only(slopes)
             numbers = (given, norms, data.scales[at], data.weights[at])
-            settings = (weights, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
+            settings = (missing, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
             LOSS_KERNELS.gradient(code, parameter, rows, *settings, values[0])
         return values
 
     total = data.total(block_sum, shape, entries=count * table.n_entries)
+    if missing.size:
+        data.memory.point = Point(weights, margins)
     return carried_back(data, total, clip if within is None else within)
 
 
@@ -209,7 +199,8 @@ def line_losses(
         else:
             with np.errstate(all="ignore"):
                 for k, step in enumerate(steps):
-                    sums[k] = data.cut_sum(at, losses(loss, m - step * v, y), 0.0, clip)
+                    found = losses(loss, m - step * v, y)
+                    sums[k] = LOSS_KERNELS.cut_sum(found, data.weights[at], 0.0, clip)
         return sums
 
     entries = data.n_rows * steps.size
@@ -249,7 +240,8 @@ def corner_gradient(data: RowData, weights: ArrayLike, loss: Loss, clip: float) 
         with np.errstate(over="ignore"):
             bounds *= ENTRY_LIFT
         data.memory.largest = np.maximum(bounds, SMALLEST_NORM, out=bounds)
-    return clipped_sum(data, corner_margins(data, at), loss, clip, data.memory.largest)
+    margins, largest = corner_margins(data, at), data.memory.largest
+    return clipped_sum(data, at, loss, clip, largest, margins)
 
 
 def corner_margins(data: RowData, weights: FloatArray) -> FloatArray:
@@ -296,7 +288,8 @@ def candidate_losses(
             with np.errstate(all="ignore"):
                 found = losses(loss, margins, targets)
                 before = found if k == 0 else before
-                values[k] = data.cut_sum(at, found - before, -clip, clip)
+                change = found - before
+                values[k] = LOSS_KERNELS.cut_sum(change, data.weights[at], -clip, clip)
         return values[1:]
 
     entries = data.table.n_entries * len(points)

@@ -163,14 +163,13 @@ class GD(Solver):
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
         mu, changed = math.sqrt(total), curator.relation.rows_changed
-        clip, start = self._clip(problem, mu, changed), weights
-        step, deviation = self._step(problem, mu, changed * clip)
+        start = weights
+        clip, steps, deviation = self._path(problem, mu, changed)
         if self.quasi_newton:
             settings = (total, self.iterations, clip, start, record)
             weights, noise = quasi_newton.minimise(problem, curator, *settings)
         else:
             mechanism = Gaussian.sharing(total, self.iterations)
-            steps = self._steps(problem, step)
             averaged = max(1, round(self.averaging * self.iterations))
             velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
             for t in range(1, self.iterations + 1):
@@ -180,7 +179,7 @@ class GD(Solver):
                 weights = weights - steps * (1 - self.momentum) * velocity
                 if t > self.iterations - averaged:
                     ends += weights
-                record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
+                record(GradientStep(float(steps[0]), float(np.linalg.norm(gradient))), weights)
             weights = ends / averaged
             noise = (
                 f"Gaussian noise on each of {self.iterations} sums over all rows, of "
@@ -221,41 +220,34 @@ class GD(Solver):
         )
         return weights, (condition,), (1 - self.start_share) * total
 
-    def _clip(self, problem: Problem, mu: float, changed: int) -> float:
-        """Return C, or the smaller bound that is known, but at least 1e-6, as settings are."""
-        clip = self.gradient_clip
-        if clip is None:
-            reach = NOISE_REACH * problem.n_rows * mu / changed
-            clip = clip_by_rule(reach, _converged(problem))
-        return min(clip, max(problem.lipschitz, 1e-6))
+    def _path(self, problem: Problem, mu: float, changed: int) -> tuple[float, FloatArray, float]:
+        """Return the clip, the weights' steps and the noise in a weight, by public numbers only.
 
-    def _step(self, problem: Problem, mu: float, change: float) -> tuple[float, float]:
-        """Return the step and the estimated noise in each weight, from public numbers only.
-
-        ``change`` is k·C. docs/proofs/gd.md has the reasons.
+        The clip is C, or the smaller bound that is known, but at least 1e-6, as settings are. By
+        default the step of an intercept is bounded. docs/proofs/gd.md has the reasons.
         """
-        step, alpha = self.step_size, problem.penalty.alpha
+        outputs, alpha = problem.loss.n_outputs, problem.penalty.alpha
+        # K outputs have 2/K of the curvature of one
+        converged = CONVERGED_PATH * problem.n_parameters / outputs * max(1.0, outputs / 2)
+        reach = NOISE_REACH * problem.n_rows * mu / changed
+        clip = clip_by_rule(reach, converged) if self.gradient_clip is None else self.gradient_clip
+        clip = min(clip, max(problem.lipschitz, 1e-6))
+        step = self.step_size
         if step is None:
-            noise = NOISE_REACH * problem.n_rows * mu / change
-            step = min(noise, _converged(problem)) / self.iterations
+            step = min(reach / clip, converged) / self.iterations
             step = min(step, 1 / alpha) if alpha > 0 else step
         path = step * self.iterations
-        free = change * path / (problem.n_rows * mu)
-        pull = 2 * CURVATURE * CONVERGED_PATH * path / _converged(problem)
+        free = changed * clip * path / (problem.n_rows * mu)
+        pull = 2 * CURVATURE * CONVERGED_PATH * path / converged
         variance = -math.expm1(-pull) / pull
         # the mean of the last weights: of a random walk, and where the loss pulls noise back
         variance *= 1 - 2 / 3 * self.averaging * math.exp(-pull)
         window = max(self.averaging * pull / 2, 1e-6)
         variance *= 2 / window * (1 + math.expm1(-window) / window)
-        return step, free * math.sqrt(variance)
-
-    def _steps(self, problem: Problem, step: float) -> FloatArray:
-        """Return the step of each weight: that of an intercept is bounded by default."""
-        outputs = problem.loss.n_outputs
         steps = np.full((outputs, problem.n_parameters // outputs), step)
         if problem.fit_intercept and self.step_size is None:
             steps[:, -1] = min(step, INTERCEPT_STEP * (1 + self.momentum) / (1 - self.momentum))
-        return steps.ravel()
+        return clip, steps.ravel(), free * math.sqrt(variance)
 
 
 def clip_by_rule(reach: float, path: float) -> float:
@@ -277,9 +269,3 @@ def _kept(problem: Problem, change: FloatArray, deviation: float) -> FloatArray:
     share = max(1.0 - (noise / square) ** 1.5, 0.0) if square > 0 else 0.0
     kept[:, : problem.n_features if len(kept) > 1 else None] = share
     return kept.ravel()
-
-
-def _converged(problem: Problem) -> float:
-    """Return the path after which descent is done: K outputs have 2/K of the curvature of one."""
-    outputs = problem.loss.n_outputs
-    return CONVERGED_PATH * problem.n_parameters / outputs * max(1.0, outputs / 2)
