@@ -42,7 +42,7 @@ def test_secure_fits_say_what_they_promise(model, relation, binary):
     assert "the class labels" in fitted.guarantee_.public
     assert fitted.coef_.shape == (1, 6)
     assert fitted.intercept_.shape == (1,)
-    assert len(fitted.trace_) > 10
+    assert len(fitted.trace_) > 1
     with pytest.warns(PrivacyLeakWarning, match="test mode"):
         seeded = clone(fitted).set_params(random_state=0).fit(X, y)
     assert seeded.score(X, y) > 0.85

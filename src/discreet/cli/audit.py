@@ -205,7 +205,7 @@ def _attack_all(
 
 def _default_trials(attack: Attack, confidence: float) -> int:
     """Return the number of trials that can refute twice the promised ε, but at most `MOST`."""
-    from discreet.audit.attack import trials_needed
+    from discreet.audit.statistics import trials_needed
 
     needed = trials_needed(attack.epsilon, attack.delta, confidence) or MOST
     return min(MOST, max(USUAL, needed))

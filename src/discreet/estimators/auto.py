@@ -75,12 +75,11 @@ START_PRECISION = 10.0
 """Smallest and largest share of the model's μ² for the balance of two classes; in between, that
 at which the noise in a class's frequency is about a twentieth."""
 
-ITERATIONS, MOST_ITERATIONS = (12, 24), 50
+ITERATIONS, MOST_ITERATIONS = (20, 24), 50
 DAMPING = (8.0, 10.0)
-WHITE_STEP = (0.6, 0.5)
-STEP = 10.0
+WHITE_STEP, STEP = 0.5, 10.0
 """Descent takes as few iterations T, within these limits, as keep its steps stable, and has
-momentum 1 − 8/T. Steps are at most 0.6 per weight on whitened rows, where no direction has much
+momentum 1 − 8/T. Steps are at most 0.5 per weight on whitened rows, where no direction has much
 more curvature than others; on other rows, of which nothing is known, at most 10. The second of two
 numbers is for K > 2 classes. Their steps are √(K/2) times as long, as curvature is less between
 most of them. Noise does not depend on T."""
@@ -261,7 +260,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
                     steps[-1] = Whiten(share=table.left * SAMPLE_SHARE)
         else:
             several = loss.n_outputs > 1
-            longest = math.sqrt(slowness) * (WHITE_STEP[several] * width if white else STEP)
+            longest = math.sqrt(slowness) * (WHITE_STEP * width if white else STEP)
             count = math.ceil(np.clip(path / longest, ITERATIONS[several], MOST_ITERATIONS))
             solver = replace(solver, iterations=count, momentum=1 - DAMPING[several] / count)
     return Choice((*table.given, *steps), solver, rate)
