@@ -1,6 +1,7 @@
 """Constants of proofs: one home each, tied to what the code does."""
 
 import ast
+import math
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import discreet
 from discreet.objectives import Logistic
-from discreet.rows import as_rows, bounds
+from discreet.rows import AffineMap, as_rows, bounds
 from discreet.rows.table import LOSS_KERNELS
 
 SOURCES = Path(discreet.__file__).parent
@@ -66,3 +67,25 @@ def test_blocks_are_as_large_as_bounds_say(monkeypatch):
     total = rows.gradient_sum(np.zeros(3), Logistic(), 1.0)
     assert sizes == [4096, 4096, 808]
     assert total.error == bounds.gradient_error(9000, bounds.BLOCK_ROWS, 1.0)
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "float32", "csr-int32"])
+def test_every_entry_counts_in_norms_and_margins_whatever_the_width(layout, to_layout):
+    generator, huge = np.random.default_rng(3), 2.0 ** (100 if layout == "float32" else 600)
+    for width in range(1, 26):
+        X = generator.standard_normal((7, width)).astype(np.float32).astype(np.float64)
+        weights, units = generator.standard_normal(width), 2.0 ** (np.arange(width) % 5)
+        rows = as_rows(to_layout(layout, X), np.ones(7), fit_intercept=False)
+        far = as_rows(to_layout(layout, X * huge), np.ones(7), fit_intercept=False)
+        map = AffineMap.to_norm(99.0, width).scaled(units)
+        mapped = rows.with_row_norm(99.0).transformed(map, fit_intercept=False)
+        np.testing.assert_allclose(rows.margins(weights), X @ weights, rtol=1e-12, atol=1e-12)
+        for found, table in (
+            (rows.norms(), X),
+            (far.norms() / huge, X),
+            (rows.with_units(units).norms(), X * units),
+            (mapped.norms(), X * units),
+        ):
+            exact = np.array([math.sqrt(math.fsum(row * row)) for row in table])
+            assert (found >= exact).all()
+            np.testing.assert_allclose(found, exact, rtol=1e-3)

@@ -279,9 +279,9 @@ def test_rows_that_might_overflow_take_no_part(loss, layout, huge):
     whole = as_rows(LAYOUTS[layout](X), y, row_norm=1.0)
     rows = whole.within_reach()
     assert rows.n_rows == 299
-    assert rows.objective_sum(weights, loss) == expected.objective_sum(weights, loss)
     vector = np.linspace(-1, 1, weights.size)
     for name, arguments in (
+        ("objective_sum", (weights, loss)),
         ("hessian_diagonal", (weights, loss)),
         ("hessian_product", (weights, loss, vector)),
         *([("hessian_sum", (weights, loss))] if rows.dense else []),

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
 from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM
-from discreet.rows.vector_kernels import four_products, one_product
+from discreet.rows.vector_kernels import four_products, mapped_square, one_product
 
 LANES = 64
 """Rows that are worked on side by side, so that the compiler can use vector instructions."""
@@ -70,14 +70,7 @@ def column(rows, i, k):
 @inlined
 def dense_product(table, i, vector):
     """Return table[i] @ vector; table is C-contiguous."""
-    width = table.shape[1]
-    total = 0.0
-    if width >= 8:
-        total = one_product(table, i * width, vector, 0, width)[0]
-    else:
-        for j in range(width):
-            total += table[i, j] * vector[j]
-    return total
+    return one_product(table, i * table.shape[1], vector, table.shape[1])[0]
 
 
 @kernel
@@ -106,9 +99,9 @@ def products(rows, vector, out):
     whole = 0
     if len(rows) == 1:
         table, width = rows[0], rows[0].shape[1]
-        whole = out.size - out.size % 4 if width >= 8 else 0
+        whole = out.size - out.size % 4
         for i in range(0, whole, 4):
-            found = four_products(table, i * width, vector, 0, width)
+            found = four_products(table, i * width, vector, width)
             out[i], out[i + 1], out[i + 2], out[i + 3] = found
     for i in range(whole, out.size):
         out[i] = product(rows, i, vector)
@@ -133,13 +126,14 @@ def few_products(rows, vector, used, out):
 @kernel
 def add_row(rows, i, factor, out):
     """Add factor times row i to out."""
-    values = entries(rows, i)
     if len(rows) == 1:
-        for j in range(values.size):
-            out[j] += factor * values[j]
+        for j in range(rows[0].shape[1]):
+            out[j] += factor * rows[0][i, j]
     else:
-        for k in range(values.size):
-            out[column(rows, i, k)] += factor * values[k]
+        at = slice(rows[0][i], rows[0][i + 1])
+        columns, values = rows[1][at], rows[2][at]
+        for k in range(columns.size):
+            out[np.uint64(columns[k])] += factor * values[k]
 
 
 @kernel
@@ -161,11 +155,30 @@ def add(rows, coefficients, out):
 
 @kernel
 def output_products(rows, weights, out):
-    """Write the products of rows with each row of weights to the columns of out."""
-    for start in range(0, out.shape[0], NEAR_ROWS):
-        stop = min(start + NEAR_ROWS, out.shape[0])
-        for k in range(weights.shape[0]):
-            products(part(rows, start, stop), weights[k], out[start:stop, k])
+    """Write the products of rows with each row of weights to the columns of out.
+
+    Entries of a CSR matrix are read once for all outputs, and added up as `product` does.
+    """
+    if len(rows) == 1:
+        for start in range(0, out.shape[0], NEAR_ROWS):
+            stop = min(start + NEAR_ROWS, out.shape[0])
+            for k in range(weights.shape[0]):
+                products(part(rows, start, stop), weights[k], out[start:stop, k])
+    else:
+        turned, sums = weights.T.copy(), np.empty((4, weights.shape[0]))
+        for i in range(out.shape[0]):
+            at = slice(rows[0][i], rows[0][i + 1])
+            columns, values = rows[1][at], rows[2][at]
+            whole = columns.size - columns.size % 4
+            sums[:] = 0.0
+            for k in range(columns.size):
+                value, own = values[k], turned[np.uint64(columns[k])]
+                target = sums[k % 4 if k < whole else 0]
+                for output in range(out.shape[1]):
+                    target[output] += value * own[output]
+            for output in range(out.shape[1]):
+                low = sums[0, output] + sums[1, output]
+                out[i, output] = low + (sums[2, output] + sums[3, output])
 
 
 @kernel
@@ -190,11 +203,11 @@ def output_add(rows, scales, factors, out):
     else:
         sums = np.zeros((width, out.shape[0]))
         for i in range(factors.shape[0]):
-            values = entries(rows, i)
-            for k in range(values.size):
-                target = sums[column(rows, i, k)]
+            own = scaled[i]
+            for k in range(rows[0][i], rows[0][i + 1]):
+                value, target = rows[2][k], sums[np.uint64(rows[1][k])]
                 for output in range(out.shape[0]):
-                    target[output] += scaled[i, output] * values[k]
+                    target[output] += own[output] * value
         out[:, :width] += sums.T
 
 
@@ -226,37 +239,30 @@ def norms(rows, scales, factors, offset, inflation, out):
     """Write upper bounds on the norms of factors·(scale·x) − offset to out.
 
     Return whether all of them are finite. ``scales`` may have no entries. Rows of a CSR matrix have
-    the offset 0 here.
+    the offset 0 here; for them, ``factors`` may have no entries, either.
     """
-    mapped, totals, width = np.zeros((4, factors.size)), np.empty(4), factors.size
-    finite = True
-    for start in range(0, out.size, 4):
-        count = min(4, out.size - start)
-        for target in range(count):
-            i, total = start + target, 0.0
-            scale, values = scales[i] if scales.size > 0 else 1.0, entries(rows, i)
-            if len(rows) == 1:
-                for j in range(width):
-                    mapped[target, j] = factors[j] * (scale * values[j]) - offset[j]
-                if width < 8:
-                    total = dense_product(mapped, target, mapped[target])
-            else:
-                for k in range(values.size):
-                    value = factors[column(rows, i, k)] * (scale * values[k])
-                    mapped[target, k] = value
-                    total += value * value
-            totals[target] = total
-        if len(rows) == 1 and width >= 8:
-            found = four_products(mapped, 0, mapped, width, width)
-            totals[0], totals[1], totals[2], totals[3] = found
-        for target in range(count):
-            i, total = start + target, totals[target]
-            norm = math.sqrt(total)
-            if not SAFE_LOW <= total <= SAFE_HIGH:
-                norm, good = scaled_norm(mapped[target, : entries(rows, i).size])
-                finite = finite and good
-            bound = norm * inflation
-            out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
+    mapped, width, finite = np.empty(offset.size), offset.size, True
+    for i in range(out.size):
+        scale, total = scales[i] if scales.size > 0 else 1.0, 0.0
+        if len(rows) == 1:
+            total = mapped_square(rows[0], i * width, scale, factors, offset, width)
+        else:
+            for k in range(rows[0][i], rows[0][i + 1]):
+                value = scale * rows[2][k]
+                if factors.size > 0:
+                    value *= factors[np.uint64(rows[1][k])]
+                total += value * value
+        norm = math.sqrt(total)
+        if not SAFE_LOW <= total <= SAFE_HIGH:
+            values = entries(rows, i)
+            for k in range(values.size):
+                j = column(rows, i, k)
+                value = scale * values[k]
+                mapped[k] = (factors[j] * value if factors.size > 0 else value) - offset[j]
+            norm, good = scaled_norm(mapped[: values.size])
+            finite = finite and good
+        bound = norm * inflation
+        out[i] = bound if bound > SMALLEST_NORM else SMALLEST_NORM
     return finite
 
 

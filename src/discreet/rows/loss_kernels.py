@@ -11,7 +11,7 @@ import numpy as np
 from discreet.objectives.compile import kernel
 from discreet.objectives.kernels import REACH, exp, loss, slopes, softplus
 from discreet.rows.bounds import SMALLEST_FACTOR, UNIT_ROUNDOFF
-from discreet.rows.kernels import LANES, add, add_row, part, product, products
+from discreet.rows.kernels import LANES, add, add_row, dense_product, part, product, products
 
 
 @kernel
@@ -47,10 +47,10 @@ def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, height
 
     ``weights`` has one more entry than rows have columns, a constant; if it has none, margins are
     known, else they are written down. ``numbers`` are the targets (for code 0, the slopes), norms,
-    scales and weights of rows. ``height`` rows, or 64, are worked on at a time: they are read from
-    memory once.
+    scales and weights of rows. Of an array, ``height`` rows, or 64, are worked on at a time: they
+    are read from memory once.
     """
-    height = max(height, LANES)
+    height = max(height, LANES) if len(rows) == 1 else max(margins.size, 1)
     targets, norms, scales, own = numbers
     width = out.size - 1
     buffer = np.empty(min(height, margins.size))
@@ -237,16 +237,23 @@ def descent(table, arrays, order, loss, numbers, path):
     clip, steps, alpha, radius, noise, grid, magnitude, intercept = numbers
     weights, sums = path
     b, width = order.shape[1], weights.size - (1 if intercept else 0)
-    margins, factors, total = np.empty(b), np.empty(b), np.empty(weights.size)
+    (margins, factors, goals, sizes), total = np.empty((4, b)), np.empty(weights.size)
+    own = np.empty(b if scales.size > 0 else 0)
     for t in range(order.shape[0]):
         rows = order[t]
-        own = scales[rows] if scales.size > 0 else scales
         for k in range(b):
-            margin = product(table, rows[k], weights)
-            margin = margin * own[k] if scales.size > 0 else margin
+            goals[k], sizes[k] = targets[rows[k]], norms[rows[k]]
+        for k in range(own.size):
+            own[k] = scales[rows[k]]
+        for k in range(b):
+            if len(table) == 1:
+                margin = dense_product(table[0], rows[k], weights)
+            else:
+                margin = product(table, rows[k], weights)
+            margin = margin * own[k] if own.size > 0 else margin
             margins[k] = margin + weights[width] if intercept else margin
-        slopes(code, parameter, margins, targets[rows], factors)
-        constant = clip_slopes(norms[rows], own, own[:0], clip, factors)
+        slopes(code, parameter, margins, goals, factors)
+        constant = clip_slopes(sizes, own, own[:0], clip, factors)
         total[:] = 0.0
         for k in range(b):
             add_row(table, rows[k], factors[k], total)

@@ -203,7 +203,7 @@ class BaseTable:
         that are not are infinite.
         """
         size, all_one, out = self.n_features, np.empty(0), np.empty(self.n_rows)
-        factors = read_only(np.ones(size) if units is None else units)
+        factors = read_only(np.ones(size if self.dense else 0) if units is None else units)
         numbers = (all_one, factors, read_only(np.zeros(size)), norm_inflation(size))
         finite = self.each(lambda at: KERNELS.norms(self.block(at), *numbers, out[at]))
         if units is None and not all(finite):

@@ -29,6 +29,20 @@ def widened(builder, pointer, k):
     return builder.fpext(numbers, EIGHT) if numbers.type != EIGHT else numbers
 
 
+def load(context, builder, array, value, offset, mask=None):
+    """Load eight numbers of an array, from an offset on; with a mask, 0 for those it leaves out."""
+    pointer = eights(context, builder, array, value, offset)
+    if mask is None:
+        return widened(builder, pointer, ir.Constant(offset.type, 0))
+    kind, letter = pointer.type.pointee, "f32" if array.dtype == types.float32 else "f64"
+    shape = ir.FunctionType(kind, [pointer.type, INDEX, mask.type, kind])
+    name = f"llvm.masked.load.v8{letter}.p0v8{letter}"
+    function = cgutils.get_or_insert_function(builder.module, shape, name)
+    nothing = ir.Constant(kind, [0.0] * 8)
+    numbers = builder.call(function, [pointer, ir.Constant(INDEX, 4), mask, nothing])
+    return numbers if kind == EIGHT else builder.fpext(numbers, EIGHT)
+
+
 def lanes(numbers, kind=INDEX):
     """Return a constant vector of integers."""
     return ir.Constant(ir.VectorType(kind, len(numbers)), list(numbers))
@@ -56,65 +70,98 @@ def loop_over(builder, count, n_values, step):
     return ends
 
 
+def interleaved(builder, width, term):
+    """Return eight interleaved sums of ``width`` terms; ``term(k, mask)`` are eight, from k on.
+
+    Of the last ones, those that are left after groups of eight are read, by a mask.
+    """
+    eight = ir.Constant(width.type, 8)
+    room = ir.Constant(ir.VectorType(width.type, 8), ir.Undefined)
+    spread = builder.insert_element(room, builder.srem(width, eight), ir.Constant(INDEX, 0))
+    spread = builder.shuffle_vector(spread, room, lanes([0] * 8))
+    mask = builder.icmp_signed("<", lanes(range(8), width.type), spread)
+
+    def added(k, totals):
+        return [builder.fadd(totals[0], term(builder.mul(k, eight)))]
+
+    count = builder.sdiv(width, eight)
+    (total,) = loop_over(builder, count, 1, added)
+    return builder.fadd(total, term(builder.mul(count, eight), mask))
+
+
+def added_up(builder, sums):
+    """Add up each of one or four vectors of eight, neighbours first, side by side."""
+    count = len(sums)
+    while len(sums) > 1 or sums[0].type.count > count:
+        size = sums[0].type.count * min(2, len(sums))
+        pairs = zip(sums[::2], sums[1::2] or sums, strict=True)
+        sums = [
+            builder.fadd(*(builder.shuffle_vector(a, b, lanes(range(k, size, 2))) for k in (0, 1)))
+            for a, b in pairs
+        ]
+    return [builder.extract_element(sums[0], ir.Constant(INDEX, k)) for k in range(count)]
+
+
 def row_products(count):
     """Return an intrinsic: the dot products of ``count`` rows, 1 or 4, with a vector.
 
-    ``table`` and ``vector`` are contiguous arrays of float32 or float64; rows have ``width`` ≥ 8
-    entries, from ``start``, ``start`` + ``width``, … on. With a ``step``, each row has a vector of
-    its own, that many entries from the one before. Eight interleaved sums are kept for each row,
-    then added up pairwise. What is left after groups of eight is added to the last sums: the last
-    eight terms, with 0 for those that were counted. Rows are read one after the other (four at a
-    time would be slower from memory), and their eight sums added up side by side.
+    ``table`` and ``vector`` are contiguous arrays of float32 or float64; rows have ``width``
+    entries, from ``start``, ``start`` + ``width``, … on. Rows are read one after the other (four at
+    a time would be slower from memory), and their eight sums added up side by side.
     """
 
-    def typed(_context, table, start, vector, step, width):
+    def typed(_context, table, start, vector, width):
         if any(array.layout != "C" for array in (table, vector)):
             return None  # numba reports that no such function exists
         result = types.UniTuple(types.float64, count)
-        return result(table, types.intp, vector, types.intp, types.intp), generate
+        return result(table, types.intp, vector, types.intp), generate
 
     def generate(context, builder, signature, arguments):
-        kinds, (_, start, _, step, width) = signature.args, arguments
-        zero, eight = ir.Constant(width.type, 0), ir.Constant(width.type, 8)
-        counted = builder.sub(eight, builder.srem(width, eight))
-        room = ir.Constant(ir.VectorType(width.type, 8), ir.Undefined)
-        spread = builder.insert_element(room, counted, ir.Constant(INDEX, 0))
-        spread = builder.shuffle_vector(spread, room, lanes([0] * 8))
-        new = builder.icmp_signed(">=", lanes(range(8), width.type), spread)
-        sums, at = [], zero
+        kinds, (_, start, _, width), sums = signature.args, arguments, []
         for _ in range(count):
 
-            def term(offset, k, start=start, at=at):
-                places = (builder.add(start, offset), builder.add(at, offset))
-                row = eights(context, builder, kinds[0], arguments[0], places[0])
-                other = eights(context, builder, kinds[2], arguments[2], places[1])
-                return builder.fmul(widened(builder, row, k), widened(builder, other, k))
+            def term(k, mask=None, start=start):
+                row = load(context, builder, kinds[0], arguments[0], builder.add(start, k), mask)
+                return builder.fmul(row, load(context, builder, kinds[2], arguments[2], k, mask))
 
-            def added(k, totals, term=term):
-                return [builder.fadd(totals[0], term(zero, k))]
-
-            (total,) = loop_over(builder, builder.sdiv(width, eight), 1, added)
-            last = term(builder.sub(width, eight), zero)
-            left = builder.select(new, last, ir.Constant(EIGHT, [0.0] * 8))
-            sums.append(builder.fadd(total, left))
-            start, at = builder.add(start, width), builder.add(at, step)
-        while len(sums) > 1 or sums[0].type.count > count:  # add up neighbours
-            size = sums[0].type.count * min(2, len(sums))
-            pairs = zip(sums[::2], sums[1::2] or sums, strict=True)
-            sums = [
-                builder.fadd(
-                    *(builder.shuffle_vector(a, b, lanes(range(k, size, 2))) for k in (0, 1))
-                )
-                for a, b in pairs
-            ]
-        places = [ir.Constant(INDEX, k) for k in range(count)]
-        parts = [builder.extract_element(sums[0], place) for place in places]
-        return context.make_tuple(builder, signature.return_type, parts)
+            sums.append(interleaved(builder, width, term))
+            start = builder.add(start, width)
+        return context.make_tuple(builder, signature.return_type, added_up(builder, sums))
 
     return intrinsic(typed)
 
 
 one_product, four_products = row_products(1), row_products(4)
+
+
+@intrinsic
+def mapped_square(_context, table, start, scale, factors, offset, width):
+    """Return the squared norm of factors·(scale·x) − offset, x from ``start`` of ``table`` on.
+
+    All arrays are contiguous, and have at least ``width`` entries.
+    """
+    if any(array.layout != "C" for array in (table, factors, offset)):
+        return None  # numba reports that no such function exists
+
+    def generate(context, builder, signature, arguments):
+        kinds, (_, start, scale, _, _, width) = signature.args, arguments
+        room = ir.Constant(EIGHT, ir.Undefined)
+        spread = builder.insert_element(room, scale, ir.Constant(INDEX, 0))
+        spread = builder.shuffle_vector(spread, room, lanes([0] * 8))
+
+        def term(k, mask=None):
+            places = (builder.add(start, k), k, k)
+            row, factor, shift = (
+                load(context, builder, kinds[at], arguments[at], place, mask)
+                for at, place in zip((0, 3, 4), places, strict=True)
+            )
+            value = builder.fsub(builder.fmul(factor, builder.fmul(spread, row)), shift)
+            return builder.fmul(value, value)
+
+        return added_up(builder, [interleaved(builder, width, term)])[0]
+
+    numbers = (types.intp, types.float64, factors, offset, types.intp)
+    return types.float64(table, *numbers), generate
 
 
 @intrinsic
