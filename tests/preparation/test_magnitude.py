@@ -8,7 +8,12 @@ import scipy.sparse as sp
 
 from discreet import Budget, LogisticRegression, Magnitude
 from discreet.preparation import Centre, Radius, check_steps
-from discreet.preparation.magnitude import FittedMagnitude, exponents, upper_exponents
+from discreet.preparation.magnitude import (
+    FALSE_ALARM,
+    FittedMagnitude,
+    exponents,
+    upper_exponents,
+)
 from discreet.preparation.steps import FITTED_STEPS, RowNorms, from_dict, to_dict
 from discreet.rows import EXPONENTS, as_rows
 
@@ -172,3 +177,61 @@ def test_noise_in_many_columns_does_not_make_one_of_them_large():
     counts[:, -6 - EXPONENTS[0]] = 4000.0
     counts += rng.normal(scale=150.0, size=counts.shape)
     assert np.ptp(upper_exponents(counts, 150.0, 4000, 2.0)) == 0
+
+
+def noisy_exponents(shares, columns, draws):
+    """Yield the exponents of columns alike, under noise of a 24th of the rows: the default's."""
+    deviation, rng = 1000.0, np.random.default_rng(7)
+    exact = np.zeros(EXPONENTS[1] - EXPONENTS[0] + 2)
+    for exponent, share in shares.items():
+        exact[exponent - EXPONENTS[0]] = 24 * deviation * share
+    for _ in range(draws):
+        cells = exact + rng.normal(scale=deviation, size=(columns, exact.size))
+        counts = cells[:, :-1]
+        counts[:, 1 - EXPONENTS[0]] += cells[:, -1]
+        yield exponents(counts, deviation, int(24 * deviation))
+
+
+def test_noise_alone_is_rarely_taken_for_entries():
+    """In at most FALSE_ALARM of fits: in 8 or more of 600 with a probability below 1e-6."""
+    assert FALSE_ALARM <= 1e-3
+    assert sum(np.isfinite(found).any() for found in noisy_exponents({}, 200, 600)) < 8
+
+
+def test_columns_that_noise_nearly_hides_are_not_taken_for_smaller_ones():
+    """Pixels, a third of which are not 0, appear to be 2^4 times smaller in 3 of 10^5 columns.
+
+    So 8 or more of 20,000 do with a probability below 1e-6.
+    """
+    pixels = {8: 0.25, 7: 0.05, 6: 0.03, 5: 0.02, 4: 0.015, 3: 0.01}
+    found = np.concatenate(list(noisy_exponents(pixels, 400, 50)))
+    assert np.isfinite(found).mean() > 0.01
+    assert (found < 5).sum() < 8
+
+
+def in_a_table(*cells, last=0):
+    """Return the exponent of a column with these cells up to that of ``last``, of 784 columns."""
+    counts, stop = np.zeros((784, EXPONENTS[1] - EXPONENTS[0] + 1)), last + 1 - EXPONENTS[0]
+    counts[0, stop - len(cells) : stop] = cells
+    return exponents(counts, 1.0, 24)[0]
+
+
+def test_counts_that_only_add_up_to_enough_over_eight_exponents():
+    assert in_a_table(3.0, 1.3, 0.5, 1.5, 0.0, 1.7, 5.3, 4.4) == 0.0
+    assert np.isnan(in_a_table(1.0, 1.3, 0.5, 1.5, 0.0, 1.7, 5.3, 4.4))
+    assert in_a_table(*[2.5] * 8) == -4.0  # each four are as full: the first
+
+
+def test_the_count_of_exponent_1_has_the_noise_of_two():
+    """Of 784 columns, one in 70 fits would be taken to be of unit 1."""
+    assert in_a_table(7.0, last=2) == 2.0
+    assert np.isnan(in_a_table(7.0, last=1))
+    assert in_a_table(9.0, last=1) == 1.0
+    assert in_a_table(*[3.0] * 4, last=0) == -1.0
+    assert np.isnan(in_a_table(*[3.0] * 4, last=1))
+    assert in_a_table(*[2.1] * 8, last=0) < 1.0
+    assert np.isnan(in_a_table(*[2.1] * 8, last=1))
+
+
+def test_noise_far_below_the_fullest_exponents_is_not_the_column():
+    assert in_a_table(*[2.2] * 4, *[0.0] * 9, *[3.0] * 4) == -1.0

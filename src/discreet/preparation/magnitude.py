@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from discreet.core import Curator
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
@@ -26,6 +27,9 @@ column's numbers have one of four exponents."""
 TAIL_WINDOW, LEAST_TAIL = 8, 0.01
 """Share of the rows that a large exponent, alone or with the next larger ones up to this many,
 needs to be taken for the column's."""
+
+FALSE_ALARM = 1e-3
+"""Probability, at most, that noise alone makes any count or sum of any column look like entries."""
 
 TAIL = 0.1
 """Share of the rows whose entries, around the mean, may be larger than a column's magnitude, where
@@ -157,20 +161,30 @@ class FittedMagnitude(FittedStep):
 def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     """Return the exponent of the large numbers of each column; NaN where noise hides all.
 
-    ``counts`` has one row per column and one entry per exponent. A column's exponent is the largest
-    that a hundredth of the rows reach, as far as noise does not explain it, or else the uppermost
-    of the first four neighbours whose sum is the largest, up to noise.
+    ``counts`` has one row per column and one entry per exponent; that of 1 is the sum of two noisy
+    counts. A column is seen if a count, or the sum of four or eight neighbours, is more than noise
+    makes anywhere in the table. Its exponent is the largest that a hundredth of the rows reach, as
+    far as noise does not explain it, but at least that of the fullest four neighbours, if four or
+    eight show the column: the uppermost of them, or of the first overlapping four that are as full
+    up to noise. Where noise is large, the sum of eight may need all of them, and the first is far
+    below the column's large numbers.
     """
-    sure = (math.sqrt(2 * math.log(counts.size)) + 1) * deviation
-    places = np.arange(counts.shape[1])
-    least = [max(math.sqrt(width) * sure, LEAST_TAIL * n_rows) for width in (1, TAIL_WINDOW)]
-    tails = _windows(counts[:, ::-1], TAIL_WINDOW)[:, ::-1]
-    single = np.where((counts > least[0]) | (tails > least[1]), places, -1).max(axis=1)
-    windows = _windows(counts)
-    most, noise = windows.max(axis=1), math.sqrt(WINDOW) * deviation
-    around = (windows >= most[:, None] - 2 * noise).argmax(axis=1)
-    clear = most > math.sqrt(WINDOW) * sure
-    best = np.maximum(single, np.where(clear, around, -1))
+    sure = -float(ndtri(FALSE_ALARM / (3 * counts.size)))
+    places, variances = np.arange(counts.shape[1]), np.full((1, counts.shape[1]), deviation**2)
+    variances[0, 1 - EXPONENTS[0]] *= 2
+    tails, tail_variances = (
+        _windows(cells[:, ::-1], TAIL_WINDOW)[:, ::-1] for cells in (counts, variances)
+    )
+    single = counts > np.maximum(sure * np.sqrt(variances), LEAST_TAIL * n_rows)
+    wide = tails > np.maximum(sure * np.sqrt(tail_variances), LEAST_TAIL * n_rows)
+    reached = np.where(single | wide, places, -1).max(axis=1)
+    windows, noise = _windows(counts), np.sqrt(_windows(variances))
+    fullest = windows.argmax(axis=1)
+    near = places > fullest[:, None] - WINDOW
+    first = (near & (windows >= windows.max(axis=1)[:, None] - 2 * noise)).argmax(axis=1)
+    clear = (windows > sure * noise).any(axis=1)
+    around = np.where(clear, first, np.where(wide.any(axis=1), fullest, -1))
+    best = np.maximum(reached, around)
     return np.where(best >= 0, best + float(EXPONENTS[0]), np.nan)
 
 
