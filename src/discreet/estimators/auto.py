@@ -85,7 +85,7 @@ numbers is for K > 2 classes. Their steps are √(K/2) times as long, as curvatu
 most of them. Noise does not depend on T."""
 
 QUASI_ITERATIONS = 30
-"""Most iterations of descent by L-BFGS, where noise does not limit the path."""
+"""Most iterations of descent by L-BFGS, for two classes where noise does not limit the path."""
 
 WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
@@ -249,7 +249,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         width, slowness = table.n_features + int(table.fit_intercept), max(1.0, loss.n_outputs / 2)
         converged = CONVERGED_PATH * width * slowness
         path = min(reach / clip_by_rule(reach, converged), converged)
-        if path == converged and loss.smooth:
+        if path == converged and loss.smooth and loss.n_outputs == 1:
             solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
             needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
             noise *= math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE
