@@ -96,7 +96,7 @@ WHITEN_NOISE = 4.0
 
 SAMPLE_ROWS, SAMPLE_NOISE, SAMPLE_PRECISION = 20_000, 0.06, 600.0
 LARGEST_RATE, LARGEST_SAMPLE, SAMPLE_SHARE = 0.5, 2**26, 0.4
-"""Where noise does not limit the path, the preparation sees a sample if half of the rows are
+"""If noise does not limit the path, the preparation sees a sample if half of the rows are
 enough: this many, noise of the whitening of this share of the mean eigenvalue, and a signal of this
 times √(k·d), at which looks at columns need no more than their smallest share. A sample has at most
 this many entries, and the whitening by it this share of the budget: the model can do with less."""
