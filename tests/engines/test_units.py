@@ -66,6 +66,15 @@ class TestAgreement:
         assert "one person with all of their rows" in str(found.guarantee_)
         assert found.size_ == alone.size_
 
+    def test_large_tables(self):
+        """Those of rows are prepared by a sample; people are not sampled."""
+        rng = np.random.default_rng(1)
+        X, ids = rng.normal(size=(60_000, D)), np.arange(60_000) % 50_000
+        data = X, (X[:, 0] + rng.logistic(size=len(X)) > 0).astype(int), ids
+        alone = fit(*data, epsilon=30.0)
+        found = fit(*in_blocks(*data, size=20_000), epsilon=30.0)
+        np.testing.assert_allclose(found.coef_, alone.coef_, rtol=1e-9)
+
     @pytest.mark.parametrize("make", [str, float, lambda id: f"p{id}"], ids=["text", "float", "p"])
     def test_frames_and_kinds_of_ids(self, data, make):
         X, y, ids = data

@@ -183,6 +183,9 @@ def test_large_tables_are_prepared_by_a_sample():
     assert decide(200_000, 6).rate == pytest.approx(max(600 * np.sqrt(6) / (signal / 5), 0.1))
     assert decide(10**6, 10).rate == 0.02
     assert decide(10**6, 30, loss=Hinge()).rate == 1.0  # noise may matter
+    people = decide(10**6, 30, may_sample=False)
+    assert people.rate == 1.0
+    assert people.steps[-1].share == 0.1  # 0.4 makes up for a sample
     rich = Budget(100.0, 1e-6, "add_remove")
     assert decide(10**6, 10, budget=rich).rate == 0.02
     assert decide(10**8, 1000, budget=rich).rate == pytest.approx(2**26 / 1e11)

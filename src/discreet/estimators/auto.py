@@ -133,11 +133,13 @@ def choose(
     data_norm: float | None = None,
     fit_intercept: bool = True,
     n_known: int = 0,
+    may_sample: bool = True,
 ) -> Choice:
     """Choose the steps and the solver for a table of this size.
 
     ``given`` are steps that the caller wants first. If they do more than bound columns, nothing is
     added to them. The last ``n_known`` columns are known to be numbers of about 1 at most. The
+    preparation may see a sample with ``may_sample``: rows that share units are not sampled. The
     budget is that of the whole fit; every argument is public.
     """
     left = 1.0 - sum(step.share for step in given)
@@ -158,6 +160,7 @@ def choose(
         steady_factor=math.sqrt(SCALE_NOISE / noise),
         any_unit=data_norm is None and n_known < n_features,
         n_known=n_known,
+        may_sample=may_sample,
     )
     if loss.task == "regression":
         return _regression(table, budget, alpha, data_norm)
@@ -187,6 +190,7 @@ class _Table:
     steady_factor: float
     any_unit: bool
     n_known: int
+    may_sample: bool
 
     def steps(self, factor: float) -> list[Step]:
         """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`."""
@@ -254,7 +258,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
             needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
             noise *= math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE
             needed = max(needed, noise, SAMPLE_ROWS / table.n_rows)
-            if needed <= LARGEST_RATE:
+            if table.may_sample and needed <= LARGEST_RATE:
                 rate = min(needed, LARGEST_SAMPLE / (table.n_features * table.n_rows))
                 if white:
                     steps[-1] = Whiten(share=table.left * SAMPLE_SHARE)

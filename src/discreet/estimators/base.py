@@ -309,9 +309,9 @@ class PrivateLinearModel(BaseEstimator):
                 data_norm=self.data_norm,
                 fit_intercept=self.fit_intercept,
                 n_known=plan.known,
+                may_sample=people.unit == "row" and not self.inference,
             )
-            steps, rate = choice.steps, 1.0 if self.inference else choice.rate
-            solver = choice.solver
+            steps, solver, rate = choice
             if self.inference:
                 size = plan.width + int(self.fit_intercept)
                 error = expected_error(people.size, size, settings.budget)
