@@ -83,7 +83,7 @@ def test_figures_are_not_stretched_by_points_without_rows(sparse):
     assert np.isnan(figure.axes[1].lines[-1].get_ydata()[-1])
 
 
-def test_without_released_means_all_points_are_shown():
+def test_withoutreleased_means_all_points_are_shown():
     model = fitted(solver="objpert", data_norm=3.0)
     job, *_ = effects(model, NAMES)
     assert job.expected.all()

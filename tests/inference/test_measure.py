@@ -17,7 +17,6 @@ from discreet import (
     LinearSVC,
     LogisticRegression,
     NotSupported,
-    OrdinalClassifier,
     PoissonRegressor,
     QuantileRegressor,
 )
@@ -285,7 +284,6 @@ def test_the_intercept_of_amounts_has_no_interval_and_single_targets_have_none()
         (LogisticRegression, {"numeric": [0], "features": "additive"}, "features='linear'"),
         (LogisticRegression, {"solver": "agd"}, "solver='auto'"),
         (LinearSVC, {}, "LogisticRegression"),
-        (OrdinalClassifier, {}, "coverage has not been measured"),
     ],
 )
 def test_what_has_no_intervals_is_refused(make, settings, word):

@@ -10,6 +10,7 @@ from scipy.stats import binom, norm
 
 import discreet
 from discreet import (
+    Budget,
     DiscreteTimeSurvival,
     LinearRegression,
     LinearSVC,
@@ -20,6 +21,8 @@ from discreet import (
     save,
 )
 from discreet.cli.app import run as main
+from discreet.estimators.effects import released_means
+from discreet.preparation.pipeline import unclipped_map
 from discreet.tuning.plan import plan
 
 
@@ -176,9 +179,119 @@ def test_the_command_plans(tmp_path, capsys):
     assert figure.stat().st_size > 5000
 
 
-@pytest.mark.parametrize("kind", [LinearSVC, DiscreteTimeSurvival, OrdinalClassifier])
-def test_families_whose_coverage_was_not_measured_are_refused(kind):
+def test_models_without_a_distribution_are_refused():
     """Before anything is read: X could not be fitted."""
     X = np.full((2, 2), np.nan)
-    with pytest.raises(NotSupported, match="their coverage has not been measured"):
-        kind(1.0, 1e-6, inference=True).fit(X, X[:, 0])
+    with pytest.raises(NotSupported, match="no parameter of a distribution"):
+        LinearSVC(1.0, 1e-6, inference=True).fit(X, X[:, 0])
+
+
+# Models with a constant per level
+
+
+COEF, THRESHOLDS, BASELINE = [0.6, -0.4, 0.0], [-1.0, 0.5, 2.0], np.linspace(-2.0, -1.0, 6)
+
+
+def ordered(seed, rows=6000, epsilon=3.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3)) @ (np.eye(3) + 0.3)
+    y = np.digitize(X @ COEF + rng.logistic(size=rows), THRESHOLDS)
+    return OrdinalClassifier(epsilon, 1e-6, classes=range(4), inference=True).fit(X, y), X
+
+
+def spells(seed, rows=6000, epsilon=3.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3)) @ (np.eye(3) + 0.3) - [2.0, 0.0, 0.0]
+    events = rng.random((rows, 6)) < expit((X @ COEF)[:, None] + 1.2 + BASELINE)
+    first = np.where(events.any(axis=1), events.argmax(axis=1) + 1, 7)
+    months = np.minimum(first, rng.integers(2, 9, rows))
+    model = DiscreteTimeSurvival(epsilon, 1e-6, periods=6, inference=True)
+    return model.fit(X, np.minimum(months, 6), event=(first == months) & (first < 7)), X
+
+
+@pytest.mark.parametrize("make", [ordered, spells])
+def test_slopes_of_models_with_levels_have_intervals(make, tmp_path):
+    model, X = make(0)
+    assert np.isfinite(model.standard_errors_[1:]).all()
+    assert np.isnan(model.standard_errors_[0])
+    assert (abs(model.coef_ - COEF) < 6 * model.standard_errors_[1:]).all()
+    text = str(model.summary(odds_ratios=True))
+    assert "intervals are for slopes" in text
+    assert "odds ratio" in text
+    save(model, tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    np.testing.assert_allclose(again.conf_int(), model.conf_int())
+    chosen = model.select_coefficients("fdr", level=1e-6)  # so often the last one is kept
+    assert chosen.coef_[2] == 0
+    moved = chosen.intercept_ - model.intercept_
+    np.testing.assert_allclose(chosen.levels_ - model.levels_, moved)
+    save(chosen, tmp_path / "chosen.json")  # the prepared weights are those of the others
+    same = (chosen, load(tmp_path / "chosen.json"))
+    scores = [each._margins(each._read_new(X[:9])) for each in same]
+    np.testing.assert_allclose(*scores)
+    whole = unclipped_map(chosen.preparation_, chosen.prepared_coef_.shape[1])
+    prepared = np.column_stack([chosen.prepared_coef_, chosen.prepared_intercept_])
+    carried = whole.adjoint(prepared)[0]
+    np.testing.assert_allclose(carried[:3], chosen.coef_, atol=1e-9)
+    assert carried[-1] == pytest.approx(chosen.intercept_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "rows"), [(ordered, 5000), (ordered, 20_000), (spells, 20_000)])
+def test_slopes_of_models_with_levels_are_covered(make, rows):
+    """Errors of 300 intervals; a coverage of 0.9 would fail, and one of 0.95 once in a million."""
+    count = 100
+    z = []
+    for seed in range(count):
+        model, _ = make(seed, rows=rows, epsilon=1.0)
+        z.append((model.coef_ - COEF) / model.standard_errors_[1:])
+    missed = int((np.abs(z) > norm.ppf(0.975)).sum())
+    assert missed <= binom.isf(1e-6, 3 * count, 0.05)
+    assert missed > 0
+
+
+def test_intervals_of_ordered_classes_need_rows_that_count_alike():
+    X, y = np.zeros((4, 1)), np.array([0, 1, 2, 0])
+    model = OrdinalClassifier(1.0, 1e-6, classes=range(3), inference=True)
+    for settings in ({"groups": [0, 0, 1, 1]}, {"sample_weight": [1.0, 1.0, 2.0, 1.0]}):
+        with pytest.raises(NotSupported, match="independent rows that count alike"):
+            model.fit(X, y, **settings)
+
+
+def test_the_dispersion_of_ordered_classes_is_that_of_their_number():
+    """Of a row at any score: the variance of the class over the sum of those of its thresholds."""
+    model = OrdinalClassifier(classes=range(4))
+    model.coef_, model.levels_ = np.zeros(1), -np.array(THRESHOLDS)
+    found = []
+    for score in np.linspace(-1.0, 2.0, 101):
+        above = expit(score - np.array(THRESHOLDS))
+        chances = -np.diff(np.concatenate([[1.0], above, [0.0]]))
+        mean = chances @ np.arange(4)
+        found.append(chances @ (np.arange(4) - mean) ** 2 / (above @ (1 - above)) / 3)
+    assert model._dispersion(1.0, np.zeros((3, 2))) == pytest.approx(max(found))
+
+
+def test_the_dispersion_of_survival_is_that_of_slopes():
+    """Scores and curvatures of simulated people, along a slope and along all weights."""
+    model, _ = spells(0)
+    basis = model._basis(6, 6000, Budget(3.0, 1e-6, "add_remove"))
+    rng, count, shift = np.random.default_rng(0), 400_000, np.log(5)
+    means = released_means(model)
+    hazard = expit(model.baseline_ + means @ model.coef_)
+    alive, slopes, all_ = np.ones(count, dtype=bool), np.zeros(2), np.zeros(2)
+    left = np.cumprod(np.append(1.0, 1.0 - hazard[:-1]))
+    roots = np.sqrt(left / left.sum())[:, None]
+    columns = np.linalg.qr(roots * np.column_stack([np.ones(6), basis]))[0] / roots
+    for t in range(6):
+        event = rng.random(count) < hazard[t]
+        weight = np.where(event, 5.0, 1.0)
+        p = expit(np.log(hazard[t] / (1 - hazard[t])) + shift)
+        found = np.array(
+            [(alive * weight**2 * (p - event) ** 2).sum(), (alive * weight).sum() * p * (1 - p)]
+        )
+        slopes += found
+        all_ += found * (3 + np.square(columns[t]).sum())
+        alive &= ~event
+    ratio = (slopes[0] / slopes[1]) / (all_[0] / all_[1])
+    assert ratio > 1.001
+    assert model._dispersion(1.0, basis) == pytest.approx(ratio, abs=0.002)

@@ -215,9 +215,8 @@ class PrivateLinearModel(BaseEstimator):
         flag("inference", self.inference)
         if self.inference and not self._has_intervals:
             raise NotSupported(
-                f"{type(self).__name__} has no intervals: their coverage has not been measured. "
-                "Leave inference=False, or use LogisticRegression, LinearRegression, "
-                "HuberRegressor, QuantileRegressor, PoissonRegressor or GammaRegressor."
+                f"{type(self).__name__} has no intervals: its coefficients estimate no parameter "
+                "of a distribution. Leave inference=False, or use LogisticRegression."
             )
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)

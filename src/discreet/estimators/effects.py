@@ -26,6 +26,7 @@ from discreet.errors import NotSupported
 from discreet.inference import Coefficients, Intervals, Summary, score_intervals
 from discreet.inference.selection import selected as choose_coefficients
 from discreet.inference.summary import forest_plot
+from discreet.objectives import Logistic
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
 from discreet.preparation.whitening import FittedCentre
@@ -155,7 +156,7 @@ def _raw(model: PrivateLinearModel, column: int, values: FloatArray) -> FloatArr
     return bounds.low[j] + values * (bounds.high[j] - bounds.low[j])
 
 
-def _released_means(model: PrivateLinearModel) -> FloatArray | None:
+def released_means(model: PrivateLinearModel) -> FloatArray | None:
     """Return noisy means of the features, 0 where noise could have made them; None if unknown."""
     steps = model.preparation_
     first = next((k for k, step in enumerate(steps) if isinstance(step, FittedCentre)), None)
@@ -165,7 +166,9 @@ def _released_means(model: PrivateLinearModel) -> FloatArray | None:
     before = unclipped_map(steps[:first], len(centre.mean))
     if not before.is_diagonal:
         return None
-    means = np.where(centre.mean > LEAST * centre.deviation, centre.mean, 0.0) / before.linear
+    means = (
+        np.where(np.abs(centre.mean) > LEAST * centre.deviation, centre.mean, 0.0) / before.linear
+    )
     width = model.features_.width(int(model.n_features_in_))
     if (levels := len(means) - width) > 0:
         means = np.delete(means, range(first_level(model), first_level(model) + levels))
@@ -195,7 +198,7 @@ def _effect(
     Weights w of prepared rows are carried to Lᵀw. With independent noise of standard deviation s
     in each entry of w, the noise in c·Lᵀw has the deviation s·‖L·c‖.
     """
-    means = None if line else _released_means(model)
+    means = None if line else released_means(model)
     own = np.zeros(basis.shape[1]) if means is None else np.where(basis.any(axis=0), means, 0.0)
     expected = np.ones(len(basis), dtype=bool)
     middle = basis.mean(axis=0)
@@ -230,7 +233,7 @@ def plot_effects(
     figure = Figure(figsize=(3.4 * across, 2.6 * down + 0.6), layout="constrained")
     panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     labels = getattr(model, "classes_", ())
-    shown = [str(label) for label in labels] if len(labels) > 2 else []
+    shown = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
     for panel, effect in zip(panels, found, strict=False):
         _draw(panel, effect, (units or {}).get(effect.name), shown)
     for panel in panels[len(found) :]:
@@ -348,7 +351,7 @@ def summary(
 ) -> Summary:
     """Return the table of a model; see `PrivateLinearModel.summary`."""
     models = _models(model, names)
-    if odds_ratios and not hasattr(model, "predict_proba"):
+    if odds_ratios and not isinstance(model._loss(), Logistic):
         raise NotSupported(
             "odds ratios are for logistic models. Pass odds_ratios=False for this one."
         )
@@ -422,11 +425,17 @@ def selected(model: Any, rule: str, level: float) -> Any:
         settings: Any = {"intercept": model.fit_intercept}
         row[:size], left = choose_coefficients(row[:size], covariance, rule, level, **settings)
         found.append(left)
-    carried = unclipped_map(model.preparation_, values.shape[1] - 1).adjoint(np.eye(len(values.T)))
-    prepared = np.linalg.solve(carried.T, values.T).T
-    copied.prepared_coef_, copied.prepared_intercept_ = prepared[:, :-1], prepared[:, -1]
     copied.coef_ = values[:, :-1].reshape(model.coef_.shape)
     copied.intercept_ = values[:, -1] if np.ndim(model.intercept_) else float(values[0, -1])
+    old = np.column_stack([model.prepared_coef_, model.prepared_intercept_])
+    carried = unclipped_map(model.preparation_, old.shape[1] - 1).adjoint(np.eye(old.shape[1]))
+    whole, levels = old @ carried, old.shape[1] - values.shape[1]
+    of_levels = range(first_level(model), first_level(model) + levels)
+    whole[:, np.delete(np.arange(whole.shape[1]), of_levels)] = values
+    prepared = np.linalg.solve(carried.T, whole.T).T
+    copied.prepared_coef_, copied.prepared_intercept_ = prepared[:, :-1], prepared[:, -1]
+    if levels:
+        copied.levels_ = model.levels_ + (copied.intercept_ - model.intercept_)
     copied.covariances_ = tuple(found)
     return copied
 

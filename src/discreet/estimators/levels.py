@@ -42,6 +42,8 @@ MOST_LEVELS = 200
 SMOOTH = (2, 5)
 """Least and most degree of a smooth baseline."""
 
+CONSTANTS = "intervals are for slopes: the constants of levels have none"
+
 SIGNAL_PER_DEGREE = 1500.0
 """n·μ/k per degree; with less, noise hides hazards of late periods, where few people are left."""
 
@@ -54,6 +56,8 @@ class LevelModel(PrivateLinearModel):
     intercept_: float = field(init=False)
     levels_: FloatArray = field(init=False)
     link_: Link = field(init=False)
+
+    _has_intervals: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
         return Logistic()
@@ -95,6 +99,18 @@ class LevelModel(PrivateLinearModel):
         self.levels_ = constants[0] + basis @ coefficients[0, own]
         self.intercept_ = float(constants[0])
         self.coef_ = np.delete(coefficients[0], own)
+        kept = np.delete(np.arange(coefficients.shape[1] + 1), own)
+        self.covariances_ = tuple(
+            each.of_slopes(kept, self._dispersion(each.dispersion, basis), CONSTANTS)
+            for each in self.covariances_
+        )
+
+    def _dispersion(self, measured: float, basis: FloatArray) -> float:
+        """Return the mean squared score over the mean curvature of slopes, where all have another.
+
+        It is that of the model with the released constants, or follows from the measured one.
+        """
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags."""
@@ -116,8 +132,8 @@ class OrdinalClassifier(ClassifierMixin, LevelModel):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-numeric, random_state, ledger, progress
-        As in `LogisticRegression`.
+numeric, inference, random_state, ledger, progress
+        As in `LogisticRegression`; intervals are for slopes, and for rows that count alike.
     fit_intercept : bool, default=True
         Must be True.
     classes : array-like, optional
@@ -162,12 +178,19 @@ numeric, random_state, ledger, progress
     classes: ArrayLike | None = None
     classes_: NDArray[Any] = field(init=False)
 
+    _errors_need: ClassVar[tuple[str, ...]] = ("proportional odds",)
+
     def fit(
         self, X: Any, y: ArrayLike, groups: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit the model within the budget; the arguments are those of `LogisticRegression.fit`."""
         settings = self._settings()
         declared = self._declared_classes()
+        if self.inference and not (groups is None and sample_weight is None):
+            raise NotSupported(
+                "intervals of ordered classes are for independent rows that count alike. Leave "
+                "inference=False, or groups and sample_weight out."
+            )
         X, target = self._read(X, y, settings, numbers=False)
         if target is None:
             raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
@@ -231,6 +254,20 @@ numeric, random_state, ledger, progress
 
     def _codes_of(self, scores: FloatArray) -> NDArray[np.intp]:
         return self._probabilities(scores).argmax(axis=1)
+
+    def _dispersion(self, measured: float, basis: FloatArray) -> float:
+        """Return the largest ratio at any score, by the released thresholds.
+
+        The slope of a row is that of the number of thresholds below it, whose variance is more than
+        the sum of single ones: who is above a threshold is more often above the others.
+        """
+        thresholds = self.thresholds_
+        at = np.linspace(thresholds[0], thresholds[-1], 101)[:, None]
+        above = expit(at - thresholds)
+        later = np.maximum.outer(*2 * (np.arange(thresholds.size),))
+        variance = above[:, later].sum(axis=(1, 2)) - above.sum(axis=1) ** 2
+        single = (above * (1 - above)).sum(axis=1)
+        return float((variance / single).max()) / thresholds.size
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._declared_classes()
@@ -312,8 +349,9 @@ class DiscreteTimeSurvival(LevelModel):
         Baseline log odds: a polynomial of the period, of degree 2 to 5 by n and the budget, or one
         number per period. Few people are left in late periods, and their rows are clipped most.
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-numeric, random_state, ledger, progress
-        As in `LogisticRegression`; solvers that take sums over rows, such as ``"gd"``.
+numeric, inference, random_state, ledger, progress
+        As in `LogisticRegression`; solvers that take sums over rows, such as ``"gd"``. Intervals
+        are for slopes.
     fit_intercept : bool, default=True
         Must be True.
 
@@ -431,6 +469,23 @@ numeric, random_state, ledger, progress
         degree = min(max(int(signal(size, budget) / SIGNAL_PER_DEGREE), SMOOTH[0]), SMOOTH[1])
         at = np.linspace(-1.0, 1.0, count)
         return np.asarray(np.polynomial.legendre.legvander(at, min(degree, count - 1))[:, 1:])
+
+    def _dispersion(self, measured: float, basis: FloatArray) -> float:
+        """Correct the measured ratio, which is that of all weights, by the released hazards.
+
+        At a hazard h the ratio is in proportion to 1/(1 + (T − 2)h), the curvature to h(1 − h)/(1 +
+        (T − 2)h). So slopes have more than the weights of periods, which differ in hazards.
+        """
+        means = effects.released_means(self)
+        hazard = expit(self.baseline_ + (0.0 if means is None else float(means @ self.coef_)))
+        left = np.cumprod(np.append(1.0, 1.0 - hazard[:-1]))
+        ratio = 1.0 / (1.0 + np.expm1(self._shift) * hazard)
+        curvature = left * hazard * (1.0 - hazard) * ratio
+        roots = np.sqrt(left / left.sum())[:, None]
+        columns = np.linalg.qr(roots * np.column_stack([np.ones(left.size), basis]))[0] / roots
+        squares = self.coef_.size + np.square(columns).sum(axis=1)
+        slopes = curvature @ ratio / curvature.sum()
+        return float(measured * slopes / (squares * curvature @ ratio / (squares @ curvature)))
 
     @property
     def _shift(self) -> float:

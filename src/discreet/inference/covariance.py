@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from discreet.inference.measure import Evidence
@@ -101,6 +102,20 @@ class Covariance:
         if evidence.reason:
             refused, reason = np.ones(size, dtype=bool), evidence.reason
         return cls(sampling, noise, bias, refused, reason, evidence.dispersion * scale**2)
+
+    def of_slopes(self, kept: NDArray[np.intp], dispersion: float, reason: str) -> Self:
+        """Return the covariance of some coefficients, with another dispersion.
+
+        The last one, a constant, has no interval for the stated reason.
+        """
+        sampling, noise, bias = (part[np.ix_(kept, kept)] for part in self.sources)
+        refused = np.asarray(self.refused)[kept]
+        if refused.all():
+            reason = self.reason
+        else:
+            refused[-1], reason = True, "; ".join(filter(None, (self.reason, reason)))
+        sampling = sampling * (dispersion / self.dispersion)
+        return type(self)(sampling, noise, bias, refused, reason, dispersion)
 
     @property
     def sources(self) -> tuple[FloatArray, FloatArray, FloatArray]:
