@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 
 from discreet import HuberRegressor, LinearRegression, PrivacyLeakWarning
 from discreet.core import Budget
+from discreet.estimators import regressors
 from discreet.estimators.auto import LARGEST_FACTOR, NARROW, choose
-from discreet.objectives import Huber
+from discreet.objectives import Huber, Logistic, Squared
 from discreet.preparation import Bounds, Centre, Radius
 from discreet.solvers import GD
 from discreet.solvers.newton import Newton
@@ -98,6 +99,44 @@ def test_predictions_stay_within_the_bounds(Regressor, regression):
     raw = model.predict(X)
     assert np.array_equal(predicted[inside], raw[inside])
     assert raw.min() < low < high < raw.max()
+
+
+def test_targets_at_a_bound_do_not_pull_predictions_back():
+    """Most targets are at a bound. Least squares, clipped to the bounds, has R² 0.76."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 6))
+    y = np.clip(2 * X @ np.linspace(-1, 1, 6) - 1 + 0.3 * rng.normal(size=8000), -1.0, 1.0)
+    assert np.mean(np.abs(y) == 1) > 0.6
+    scores = [
+        LinearRegression(epsilon, 1e-6, random_state=0, target_bounds=(-1, 1)).fit(X, y).score(X, y)
+        for epsilon in (0.3, 3.0, 100.0)
+    ]
+    assert scores[0] > 0.8
+    assert scores[1] > 0.88
+    assert scores[2] > 0.92
+
+
+def test_targets_within_their_bounds_are_for_least_squares(regression, monkeypatch):
+    """Then weights are the same to the last bit, whether rows at a bound are treated apart."""
+    X, y = regression
+    found = []
+    for size in (regressors.AT_BOUND, 2.0):
+        monkeypatch.setattr(regressors, "AT_BOUND", size)
+        model = LinearRegression(1.0, random_state=0, target_bounds=(-50, 200)).fit(X, y)
+        found.append([*model.coef_, model.intercept_])
+    assert found[0] == found[1]
+
+
+def test_intervals_are_those_of_least_squares():
+    bounds = {"epsilon": 1.0, "target_bounds": (0, 100)}
+    assert LinearRegression(**bounds, inference=True)._loss() == Squared()
+    assert LinearRegression(1.0)._loss() == Squared()
+    limit = LinearRegression(**bounds)._loss().limit
+    # targets at a bound are there up to rounding
+    for low, high in ((0.1, 0.7), (-3e5, 1e-7), (1 / 3, 1e9)):
+        model = LinearRegression(1.0, target_bounds=(low, high))
+        units = regressors._in_units(np.array([low, high]), low, high, *model._target_units())
+        assert (np.abs(units) >= limit).all()
 
 
 @pytest.mark.parametrize("Regressor", REGRESSORS)
@@ -268,7 +307,7 @@ def test_the_rule_by_hand():
     assert rich == pytest.approx(min(0.5 * steady * math.sqrt(1e3), LARGEST_FACTOR))
     few = Budget(0.1, 1e-6, "replace_one")
     reach = 1e4 * few.to_gdp().mu
-    assert clipped_to(rule(budget=few)[0][0]) == pytest.approx(max(3.0, reach / (50 * 2 * 4)))
+    assert clipped_to(rule(budget=few)[0][1]) == pytest.approx(max(3.0, reach / (50 * 2 * 4)))
     assert clipped_to(rule(n_rows=10)[0][0]) == pytest.approx(3.0)
     assert [step.name for step in rule(n_rows=10)[0]] == ["radius", "centre", "scale"]
     assert [step.name for step in rule(fit_intercept=False)[0]] == ["magnitude", "radius", "scale"]
@@ -287,6 +326,43 @@ def test_the_rule_by_hand():
         {"alpha": 1.01 * doubt, "data_norm": 2.0},
     ):
         assert len(rule(**other)[0]) == (6 if "data_norm" in other else 8)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_units_are_looked_at_coarsely_where_a_sure_look_is_too_dear(relation):
+    """At (18·√(k·d)/(n·μ))², at most 0.2 and as long as 14 in place of 18 need no more."""
+    changed = 1 if relation == "add_remove" else 2
+    seen = []
+    for epsilon in np.geomspace(0.02, 1.0, 40):
+        budget = Budget(epsilon, 1e-6, relation)
+        one = changed * 16 / (1e4 * budget.to_gdp().mu) ** 2
+        steps, _ = rule(budget=budget)
+        classes = choose(n_rows=10_000, n_features=16, loss=Logistic(), budget=budget).steps
+        assert (classes[0].name == "magnitude") == (576 * one < 0.057)
+        if 196 * one >= 0.2:
+            assert steps[0].name == "radius"
+            continue
+        names = [step.name for step in steps]
+        sure = 576 * one < 0.057
+        share = max(576 * one, 0.004) if sure else min(324 * one, 0.2)
+        assert steps[0].share == pytest.approx(share)
+        if 1225 * one > 0.03:
+            assert names == ["magnitude", "radius", "centre", "spread", "centre", "scale", "scale"]
+        seen.append((sure, share == 0.2))
+    assert {(True, False), (False, False), (False, True)} == set(seen)
+
+
+def test_columns_of_odd_units_at_a_small_budget():
+    """Without a look at the units mean R² is 0.40."""
+    rng, scores = np.random.default_rng(3), []
+    X = rng.normal(size=(6000, 9))
+    y = np.clip(X @ np.linspace(-1, 1, 9) + rng.normal(size=6000), -8, 8)
+    X *= 10.0 ** np.linspace(-3, 3, 9)[::-1]
+    for seed in range(8):
+        model = LinearRegression(0.1, 1e-6, random_state=seed, target_bounds=(-8, 8)).fit(X, y)
+        assert model.preparation_[0].name == "magnitude"
+        scores.append(model.score(X, y))
+    assert np.mean(scores) > 0.7
 
 
 def test_tables_too_wide_for_a_moment_are_descended_on():

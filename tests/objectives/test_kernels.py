@@ -13,10 +13,12 @@ from discreet.objectives import (
     Poisson,
     SmoothPinball,
     Softmax,
+    Squared,
     kernels,
 )
 
 OTHERS = [HuberHinge(0.7), Huber(0.3), Huber(5.0), Poisson(7.5), Gamma(0.5), Pinball(0.9)]
+OTHERS += [Squared(2.0)]
 EVERY = [*(loss() for loss in LOSSES.values()), *OTHERS, SmoothPinball(0.1)]
 EXACT = ("hinge", "huber-hinge", "huber", "squared", "pinball", "smooth-pinball")
 """Losses of additions, products and comparisons: the same bits in both forms."""
@@ -45,6 +47,7 @@ def test_codes_are_those_of_the_kernels():
         assert loss.code == getattr(kernels, loss.name.upper().replace("-", "_"))
     assert sorted(loss.code for loss in LOSSES.values()) == list(range(1, 11))
     assert (HuberHinge(0.3).parameter, Huber(0.7).parameter) == (0.3, 0.7)
+    assert (Squared(0.8).parameter, Squared().parameter) == (0.8, np.inf)
     assert (Softmax(3).code, Softmax(3).parameter) == (0, 0.0)
 
 

@@ -33,6 +33,7 @@ EVERY = [
     Huber(threshold=0.3),
     Huber(threshold=5.0),
     Squared(),
+    Squared(limit=1.0),
     Sigmoid(),
     Poisson(),
     Poisson(limit=7.5),
@@ -59,6 +60,8 @@ def kinks(loss, target):
             return [target * (1 - h), target * (1 + h)]
         case Huber(t):
             return [target - t, target + t]
+        case Squared(t) if t is not None and abs(target) >= t:
+            return [target]
         case Poisson(c):
             return [math.log(c)]
         case Gamma(c):
@@ -104,6 +107,18 @@ def test_derivatives_agree_with_finite_differences(loss):
         np.testing.assert_allclose(loss.derivative(m, target), slope, rtol=0, atol=1e-6)
         bend = (loss.derivative(m + step, target) - loss.derivative(m - step, target)) / (2 * step)
         np.testing.assert_allclose(loss.second_derivative(m, target), bend, rtol=0, atol=1e-6)
+
+
+def test_the_squared_loss_with_a_limit_is_least_at_the_mean():
+    """As without a limit, and wherever all targets are at the limit at any margin beyond it."""
+    at, loss = np.linspace(-3, 3, 6001), Squared(limit=1.0)
+    for targets in (RNG.uniform(-1, 1, 9), RNG.choice([-1.0, 1.0], 25), np.array([1.0, 1.0, -0.5])):
+        means = [float(loss.value(m, targets).mean()) for m in at]
+        assert at[np.argmin(means)] == pytest.approx(targets.mean(), abs=5.1e-4)
+    assert not loss.value(at[at > 1], 1.0).any()
+    assert not loss.derivative(at[at < -1], -1.0).any()
+    inside = RNG.uniform(-0.99, 0.99, at.size)
+    assert np.array_equal(loss.derivative(at, inside), Squared().derivative(at, inside))
 
 
 def test_only_the_sigmoid_is_not_convex():

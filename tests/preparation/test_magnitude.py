@@ -233,5 +233,19 @@ def test_the_count_of_exponent_1_has_the_noise_of_two():
     assert np.isnan(in_a_table(*[2.1] * 8, last=1))
 
 
+def test_coarse_counts_show_likely_columns_near_those_that_are_seen():
+    """Not where noise is less, where a column of them would be one of its false alarms."""
+    counts = np.zeros((4, EXPONENTS[1] - EXPONENTS[0] + 1))
+    first = -EXPONENTS[0]
+    counts[0, first - 10 : first - 6] = 4.0  # seen
+    counts[1, first : first + 4] = 4.0
+    counts[2, first - 9 : first - 5] = 2.0  # four deviations
+    counts[3, first + 20 : first + 24] = 2.0  # as many, far from the others
+    assert exponents(counts, 1.0, 16)[:3].tolist() == [-8.0, 2.0, -6.0]
+    assert np.isnan(exponents(counts, 1.0, 16)[3])
+    assert np.isnan(exponents(counts, 1.0, 20)[2:]).all()
+    assert np.isnan(exponents(counts[2:], 1.0, 16)).all()
+
+
 def test_noise_far_below_the_fullest_exponents_is_not_the_column():
     assert in_a_table(*[2.2] * 4, *[0.0] * 9, *[3.0] * 4) == -1.0

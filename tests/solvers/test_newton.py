@@ -16,7 +16,7 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Softmax, Squared
 from discreet.rows import as_rows
-from discreet.solvers.newton import Newton
+from discreet.solvers.newton import CLEAR, Newton, _corrected
 from discreet.solvers.second_moment import Descent, SecondMoment, Spectrum, Target
 
 from .conftest import solve
@@ -186,13 +186,36 @@ def test_steps_that_are_taken_back_are_left_out_of_the_mean():
     """A tenth of the rows is far longer than the moment's clip: the first steps are too long."""
     rng, seen = np.random.default_rng(0), []
     X = make_rows()[0].copy()
-    X[rng.random(len(X)) < 0.1] *= 8
+    X[rng.random(len(X)) < 0.1] *= 12
     y = np.clip(X @ np.linspace(-0.05, 0.05, 5) + 0.1 * rng.normal(size=len(X)), -1, 1)
     solution, _, _ = run(Newton(10), RICH, data=(X, y), progress=seen.append)
     plain = np.mean([at.weights for at in seen[-8:]], axis=0)
     assert np.abs(solution.weights - plain).max() > 1e-6
     averaged = SimpleNamespace(weights=plain)
     assert excess(solution, (X, y), SQUARED) < excess(averaged, (X, y), SQUARED)
+
+
+def test_clear_gradients_correct_the_curvature():
+    """Where most targets are at a bound, most rows have none: 0.0075 by the moment's alone."""
+    X, y = make_rows(noise=0.02, centre=0.0)
+    data, loss = (X, np.clip(12 * y, -1, 1)), Squared(limit=1.0)
+    assert excess(run(Newton(10), RICH, loss, data)[0], data, loss) < 2e-4
+
+
+def test_changes_of_gradients_that_noise_explains_correct_nothing():
+    rng = np.random.default_rng(2)
+    curvature = np.diag([1.0, 0.5, 0.25])
+    inverse, step = np.linalg.inv(2 * curvature), rng.normal(size=3)
+    change = curvature @ step
+    found = _corrected(inverse, 2 * curvature, step, change, 0.0)
+    assert found @ change == pytest.approx(step)
+    assert found == pytest.approx(found.T)
+    assert np.linalg.eigvalsh(found).min() > 0
+    edge = step @ change / (CLEAR * np.linalg.norm(step))
+    assert _corrected(inverse, 2 * curvature, step, change, 1.01 * edge) is inverse
+    assert _corrected(inverse, 2 * curvature, step, change, 0.99 * edge) is not inverse
+    assert _corrected(inverse, 21 * curvature, step, change, 0.0) is inverse
+    assert _corrected(inverse, 2 * curvature, step, -change, 0.0) is inverse
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.6])

@@ -37,6 +37,10 @@ MAGNITUDE_PRECISION = 24.0
 """The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
 numbers other than 0 is seen for certain; beyond the largest share there is no look."""
 
+COARSE_PRECISIONS, COARSE_SHARE = (14.0, 18.0), 0.2
+"""In regression the first look is then a coarse one, with the second of these precisions or, at the
+largest share, at least the first: columns of other units would be lost, however large the rest."""
+
 AGAIN_SHARE = 0.03
 AGAIN_PRECISION = 35.0
 """The same for looks around the mean, which have to see how many entries are larger."""
@@ -104,9 +108,9 @@ this many entries, and the whitening by it this share of the budget: the model c
 NARROW = 1024
 """Largest number of weights for Newton's steps: the moment has about half its square."""
 
-CONSTANT_NOISE = 0.08
-"""Rows for Newton's steps are so long that noise in the constant is a tenth of a usual residual, as
-far as that is between 1 and 10/3: the constant is a part of each row's clipped gradient."""
+CONSTANT_NOISE = 0.04
+"""Rows for Newton's steps are so long that noise in the constant is a 20th of a usual residual, as
+far as that is between 1/2 and 10/3: the constant is a part of each row's clipped gradient."""
 
 WIDE_STEP = 1.5
 WIDE_PATH = 0.03
@@ -192,21 +196,28 @@ class _Table:
     n_known: int
     may_sample: bool
 
-    def steps(self, factor: float) -> list[Step]:
-        """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`."""
+    def steps(self, factor: float, *, coarse: bool = False) -> list[Step]:
+        """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`.
+
+        With ``coarse``, look at units coarsely where a sure look is too dear, and scale twice where
+        it is not repeated.
+        """
         share = float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
         share = self.left * max(share, min((SURE_PRECISION / self.signal) ** 2, SURE_SHARE))
         radius, spread = Radius(share=share, factor=factor), Spread(share=share)
         twice, once = self.left * TWICE_SHARE, self.left * CENTRE_SHARE
         centre, scale = Centre(share=twice), Scale(share=twice, floor=RARE)
         look = MAGNITUDE_PRECISION**2 * self.changed * self.n_features / self.signal**2
-        if self.any_unit and look < MAGNITUDE_SHARES[1]:
-            unit = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
+        least, usual = ((each / MAGNITUDE_PRECISION) ** 2 * look for each in COARSE_PRECISIONS)
+        sure = look < MAGNITUDE_SHARES[1]
+        if self.any_unit and (sure or (coarse and least < COARSE_SHARE)):
+            first = max(look, MAGNITUDE_SHARES[0]) if sure else min(usual, COARSE_SHARE)
+            unit = Magnitude(self.left * first, self.n_known)
             if not self.fit_intercept:
                 return [unit, radius, scale]
             look *= (AGAIN_PRECISION / MAGNITUDE_PRECISION) ** 2
             if look > AGAIN_SHARE:
-                return [unit, radius, centre, spread, centre, scale]
+                return [unit, radius, centre, spread, centre, *[scale] * (1 + coarse)]
             again = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
             return [unit, radius, centre, again, spread, centre, again, scale]
         scales = [scale] if self.one_unit else [Scale(share=twice)] * 2
@@ -294,12 +305,12 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     near = max(float(np.clip(factor, *REGRESSION_FACTORS)), far)
     radius = {"factor": LARGEST_FACTOR, "nearer": near / LARGEST_FACTOR}
-    steps = table.steps(near)
+    steps = table.steps(near, coarse=narrow)
     steps = [replace(step, **radius) if isinstance(step, Radius) else step for step in steps]
     if narrow:
         left = 1 - sum(step.share for step in steps) / table.left
         reach = table.signal * math.sqrt(Newton().gradient_share * left) / table.changed
-        norm = math.sqrt(float(np.clip((CONSTANT_NOISE * reach) ** 2 - 1, 1.0, Scale.norm**2)))
+        norm = math.sqrt(float(np.clip((CONSTANT_NOISE * reach) ** 2 - 1, 0.25, Scale.norm**2)))
         solver = Newton(row_norm=norm, shrink=True)
         steps = [replace(step, norm=norm) if isinstance(step, Scale) else step for step in steps]
     return Choice((*table.given, *steps), solver)

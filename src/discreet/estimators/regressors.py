@@ -24,6 +24,9 @@ from discreet.objectives import L2, Huber, Loss, Pinball, SmoothPinball, Squared
 from discreet.solvers import resolve
 from discreet.validate import FloatArray, number
 
+AT_BOUND = 1 - 1e-9
+"""Size from which a target in [-1, 1] is at a bound, up to rounding."""
+
 
 def _in_units(y: NDArray[Any], low: float, high: float, centre: float, scale: float) -> FloatArray:
     """Return targets clipped to public bounds and brought to [-1, 1]."""
@@ -165,7 +168,8 @@ class LinearRegression(LinearRegressor):
     """Least squares under differential privacy.
 
     Minimises half the mean squared error plus ``alpha/2·‖w‖²`` (intercept included), on a target
-    scaled to [-1, 1].
+    scaled to [-1, 1]. Predictions are clipped to ``target_bounds``: a row whose target is at a
+    bound has no error where ``X @ coef_ + intercept_`` is beyond it, unless there is ``inference``.
 
     Parameters
     ----------
@@ -203,7 +207,7 @@ covariances_, size_
     _has_intervals: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
-        return Squared()
+        return Squared(None if self.target_bounds is None or self.inference else AT_BOUND)
 
 
 @familiar

@@ -108,6 +108,13 @@ def softplus(z):
 
 
 @kernel
+def _beyond(limit, margin, target):
+    """Return whether a margin is beyond a target at the limit, of the squared loss."""
+    above, below = target >= limit and margin > target, target <= -limit and margin < target
+    return above or below
+
+
+@kernel
 def loss(code, parameter, margin, target):
     """Return φ(margin, target)."""
     if code == LOGISTIC:
@@ -146,7 +153,7 @@ def loss(code, parameter, margin, target):
         near, rest = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING, r - SMOOTHING
         rest = 0.0 if rest < 0.0 else rest
         return near * (near / (4.0 * SMOOTHING)) + rest - parameter * r
-    return 0.5 * r * r
+    return 0.0 if _beyond(parameter, margin, target) else 0.5 * r * r
 
 
 @kernel
@@ -211,10 +218,11 @@ def huber_slopes(limit, margins, targets, out):
 
 
 @kernel
-def squared_slopes(_parameter, margins, targets, out):
+def squared_slopes(limit, margins, targets, out):
     """Write φ' of the squared loss to out."""
     for i in range(out.size):
-        out[i] = margins[i] - targets[i]
+        beyond = _beyond(limit, margins[i], targets[i])
+        out[i] = 0.0 if beyond else margins[i] - targets[i]
 
 
 @kernel

@@ -12,7 +12,7 @@ loss               φ                                 bound on |φ'| bound on φ
 ``hinge``          max(0, 1 − ym)                    1             none
 ``huber-hinge``    hinge, quadratic near its kink    1             1/(2h)
 ``huber``          quadratic, linear beyond t        t             1
-``squared``        (m − y)²/2                        infinite      1
+``squared``        (m − y)²/2, 0 beyond a limit      infinite      1
 ``sigmoid``        1/(1 + exp(ym)), not convex       1/4           √3/18
 =================  ================================  ============  ============
 
@@ -385,7 +385,19 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """Squared loss, (m − y)²/2. Its slope is unbounded, so private methods must clip it."""
+    """Squared loss, (m − y)²/2. Its slope is unbounded, so private methods must clip it.
+
+    With a limit t, rows with a target of t or more have no loss at margins above their target, nor
+    those with −t or less below theirs. It is convex, and for targets within [−t, t] its mean is
+    least at their mean, as without; margins are meant to be clipped to that interval.
+
+    Parameters
+    ----------
+    limit : float, optional
+        t, a public bound on the size of targets. Default: none.
+    """
+
+    limit: float | None = None
 
     name: ClassVar[str] = "squared"
     code: ClassVar[int] = 5
@@ -394,25 +406,32 @@ class Squared(Loss):
     slope_bound = math.inf
     curvature_bound = 1.0
 
+    def __post_init__(self) -> None:
+        check_fields(self, positive, "limit", optional=True)
+        object.__setattr__(self, "parameter", math.inf if self.limit is None else self.limit)
+
     def scored(self, unit: float) -> Scored:
         """Return Huber's loss: it has the same solution if errors are symmetric."""
         cut = Huber(LIMIT * unit)
         return Scored(cut, cut)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = arrays(margin, target)
         with np.errstate(over="ignore"):
-            r = m - y
+            r = self.derivative(margin, target)
             return as_float(0.5 * r * r)
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
         with np.errstate(over="ignore"):
-            return as_float(m - y)
+            return as_float(np.where(self._beyond(m, y), 0.0, m - y))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
-        m, y = arrays(margin, target)
-        return np.ones(np.broadcast(m, y).shape)
+        return as_float(~self._beyond(*arrays(margin, target)))
+
+    def _beyond(self, m: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+        """Return which margins are beyond a target at the limit."""
+        t = self.parameter
+        return np.asarray(((y >= t) & (m > y)) | ((y <= -t) & (m < y)))
 
 
 def as_float(result: Any) -> FloatArray:

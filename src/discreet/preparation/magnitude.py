@@ -35,6 +35,10 @@ TAIL = 0.1
 """Share of the rows whose entries, around the mean, may be larger than a column's magnitude, where
 noise allows to see that."""
 
+COARSE, LIKELY = 20.0, 3.5
+"""Noise is coarse if its deviation is above one over this of the rows. Then columns of which four
+neighbours are above this many deviations are taken to be there, near those that are seen."""
+
 DENSE = 0.5
 """Share of the rows with an entry other than 0 and ±1 above which a column may be far from 0."""
 
@@ -167,7 +171,9 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     far as noise does not explain it, but at least that of the fullest four neighbours, if four or
     eight show the column: the uppermost of them, or of the first overlapping four that are as full
     up to noise. Where noise is large, the sum of eight may need all of them, and the first is far
-    below the column's large numbers.
+    below the column's large numbers. Where noise is coarse, a column that is not seen has the
+    exponent of its likely four, among those near the columns that are: the larger the unit of a
+    column that is taken for a usual one, the more it hides others.
     """
     sure = -float(ndtri(FALSE_ALARM / (3 * counts.size)))
     places, variances = np.arange(counts.shape[1]), np.full((1, counts.shape[1]), deviation**2)
@@ -185,6 +191,11 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     clear = (windows > sure * noise).any(axis=1)
     around = np.where(clear, first, np.where(wide.any(axis=1), fullest, -1))
     best = np.maximum(reached, around)
+    seen = best >= 0
+    if seen.any() and COARSE * deviation > n_rows:
+        reach = (best[seen].min() - WINDOW, best[seen].max() + WINDOW)
+        ratios = np.where((places >= reach[0]) & (places <= reach[1]), windows / noise, 0.0)
+        best = np.where(~seen & (ratios.max(axis=1) > LIKELY), ratios.argmax(axis=1), best)
     return np.where(best >= 0, best + float(EXPONENTS[0]), np.nan)
 
 

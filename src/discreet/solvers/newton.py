@@ -3,8 +3,9 @@
 A small part of the budget buys mean and standard deviation of the target, another the second
 moment of the rows with their targets. That gives a first solution (that of least squares with a
 ridge), the size of its residuals, hence a clip, and the curvature. The rest buys T gradients, and
-each step divides by the curvature, as Newton's does. Noise in the moment only slows the descent
-down; noise in the result is that of clipped gradients of residuals, which is far smaller.
+each step divides by the curvature, as Newton's does. Where gradients are clear of their noise, they
+correct it (BFGS). Noise in the moment only slows the descent down; noise in the result is that of
+clipped gradients of residuals, which is far smaller.
 
 Wang 2018 has least squares from noisy moments with a ridge that follows from their noise. Avella-
 Medina, Bradshaw & Loh 2023 and Ganesh et al. 2023 have private Newton steps, with a noisy Hessian
@@ -61,6 +62,10 @@ they are where that is cheap."""
 GROWN, GROWN_NOISE = 2.0, 4.0
 """A step is taken back if the squared gradient, in units of the curvature, grew by this factor and
 by this many times its noise: then the moment says too little about the curvature."""
+
+CLEAR, LEAST_CURVATURE = 6.0, 0.05
+"""The change of the gradient along a step corrects the curvature if it is above this many
+deviations of its noise, and above this share of the curvature of the moment."""
 
 ITERATIONS = (10, 40)
 """Least and most gradients; the least do where the second moment is known well."""
@@ -196,17 +201,21 @@ class Newton(Solver):
         inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
         bearable = GROWN_NOISE * iterations * (noise * clip) ** 2 * float(np.trace(inverse))
-        last = _Accepted(weights, weights, math.inf)
+        known = moment.doubt * problem.n_parameters < length**2
+        unsure = math.sqrt(2 * iterations) * noise * clip
+        last = _Accepted(weights, weights, weights, math.inf)
         kept, step = [], 1.0
         for t in range(1, iterations + 1):
             measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=for_gradient)
             gradient = measured.values / problem.n_rows + ridge * weights
-            direction = inverse @ gradient
-            square = float(gradient @ direction)
+            square = float(gradient @ inverse @ gradient)
             if square > GROWN * last.least + bearable:
                 step *= 0.5
             else:
-                last = _Accepted(weights, direction, min(square, last.least))
+                if kept and known:
+                    pair = weights - last.weights, gradient - last.gradient
+                    inverse = _corrected(inverse, divisor, *pair, unsure)
+                last = _Accepted(weights, inverse @ gradient, gradient, min(square, last.least))
                 kept.append((t, weights))
             weights = last.weights - step * last.direction
             record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
@@ -294,4 +303,22 @@ class _Accepted(NamedTuple):
 
     weights: FloatArray
     direction: FloatArray
+    gradient: FloatArray
     least: float
+
+
+def _corrected(
+    inverse: FloatArray, divisor: FloatArray, step: FloatArray, change: FloatArray, noise: float
+) -> FloatArray:
+    """Correct the inverse curvature by the change of the noisy gradient along a step (BFGS).
+
+    ``noise`` is the deviation in each entry of the change. Unless the change is clear of it, the
+    inverse stays as it is.
+    """
+    product, found = float(step @ change), inverse @ change
+    least = LEAST_CURVATURE * float(step @ divisor @ step)
+    if product <= max(CLEAR * noise * float(np.linalg.norm(step)), least):
+        return inverse
+    outer = np.outer(found / product, step)
+    own = (1 + float(change @ found) / product) / product
+    return np.asarray(inverse - outer - outer.T + own * np.outer(step, step))
