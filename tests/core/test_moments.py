@@ -51,7 +51,7 @@ class Spy:
     def outer_sum(self):
         return self._look([3.0, 0.5, 4.0])
 
-    def square_sum(self):
+    def square_sum(self, share=1.0):
         return self._look([3.0, 4.0])
 
     def norm_counts(self, candidates):
@@ -109,6 +109,9 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     for coverage in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="coverage"):
             curator.column_bounds(0, coverage=coverage, mechanism=CHOICE)
+    for share in (0.0, 1.01, math.nan):
+        with pytest.raises(ValueError, match="share must be"):
+            curator.square_sum(share=share, mechanism=SMALL)
     assert rows.looks == []
     assert curator.spent_share == 0
 
@@ -130,6 +133,8 @@ def test_noise_is_scaled_to_the_sensitivity_under_the_relation(relation, first, 
     assert curator.row_sum(mechanism=SMALL).deviation == pytest.approx(100 * first, rel=1e-5)
     assert curator.outer_sum(mechanism=SMALL).deviation == pytest.approx(100 * second, rel=1e-5)
     assert curator.square_sum(mechanism=SMALL).deviation == pytest.approx(100 * second, rel=1e-5)
+    short = curator.square_sum(share=0.2, mechanism=SMALL)
+    assert short.deviation == pytest.approx(20 * second, rel=1e-5)
     _, curator = spied(relation, error=0.25)  # twice the rounding error comes on top
     assert curator.row_sum(mechanism=SMALL).deviation == pytest.approx(
         100 * (first + 0.5), rel=1e-5

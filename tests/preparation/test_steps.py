@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,8 +44,8 @@ class Answers:
     def row_sum(self, *, mechanism):
         return SimpleNamespace(values=np.array([30.0, -40.0]), deviation=1.0)
 
-    def square_sum(self, *, mechanism):
-        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=1.0)
+    def square_sum(self, *, share=1.0, mechanism):
+        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=share)
 
     def outer_sum(self, *, mechanism):
         return SimpleNamespace(matrix=lambda: np.diag([30.0, 40.0]), deviation=1.0)
@@ -73,6 +74,48 @@ def test_steps_use_the_answers_of_the_curator_only():
     assert left["centre"] == (pytest.approx(math.sqrt(36 - 25)), False)
     assert left["scale"] == (pytest.approx(4.0), False)
     assert left["whiten"] == (pytest.approx(7.2), False)
+
+
+def test_scales_are_shrunk_as_far_as_noise_explains_them():
+    norms = RowNorms(6.0, 6.0, 6.0, usual=2.0)
+    step = Scale(squares=0.5, shrink=True)
+    fitted, known = step.fit(Answers(), None, norms)
+    assert fitted.deviation == 0.05
+    noise = 0.05**2 / 0.5  # the squares of ±0.5 around the mean 3.5 add up to 0.5
+    likely = 3.5 + (1 - noise**2) * np.array([-0.5, 0.5])
+    expected = 3.5 + (1 - noise) * np.array([-0.5, 0.5])
+    ratio = math.sqrt((likely[1] + 0.025) / (likely[0] + 0.025))
+    assert fitted.weights[0] / fitted.weights[1] == pytest.approx(ratio)
+    # rows of norm 2, whose squares differ as expected, get the norm 10/3
+    after = np.sum(expected / 7.0 * 4.0 * fitted.weights**2)
+    assert after == pytest.approx((10 / 3) ** 2)
+    assert known.usual == pytest.approx(10 / 3)
+    unknown, _ = step.fit(Answers(), None, replace(norms, usual=0.0))
+    assert np.sum(expected * unknown.weights**2) == pytest.approx((10 / 3) ** 2)
+
+
+def test_scales_that_noise_explains_are_equal():
+    class Noisy(Answers):
+        def square_sum(self, *, share, mechanism):
+            return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=7.1)
+
+    norms = RowNorms(6.0, 6.0, 6.0, usual=2.0)
+    fitted, _ = Scale(shrink=True).fit(Noisy(), None, norms)
+    assert fitted.weights == pytest.approx(np.full(2, 10 / 3 / 2))
+
+
+def test_steps_tell_the_usual_norm():
+    """2 is the median norm that was chosen."""
+    _, known = Radius(factor=1.6).fit(Answers(), None, None)
+    assert known.usual == pytest.approx(1 / 1.6)
+    _, known = Radius(factor=1.6).fit(Answers(), None, RowNorms(2.5, 2.5, 2.5, raw=True))
+    assert known.usual == pytest.approx(2 / 2.5)
+    norms = RowNorms(9.0, 9.0, 9.0, usual=6.0)
+    _, known = Centre(shrink=False).fit(Answers(), None, norms)
+    assert known.usual == pytest.approx(math.sqrt(36 - 25))
+    _, known = Centre(shrink=False).fit(Answers(), None, replace(norms, usual=4.0))
+    assert known.usual == pytest.approx(math.sqrt(0.05 * 16))
+    assert Spread().fit(Answers(), None, norms)[1].usual == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

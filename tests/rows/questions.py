@@ -42,6 +42,7 @@ GENERAL = {
     "candidates": lambda r: r.candidate_losses(candidates(r), along(r), Logistic(), 0.4),
     "rows": lambda r: r.row_sum(),
     "squares": lambda r: r.square_sum(),
+    "short squares": lambda r: r.square_sum(0.3),
     "outer": lambda r: r.outer_sum(),
     "xy": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25),
     "y alone": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25, features=False),

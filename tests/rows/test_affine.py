@@ -104,6 +104,9 @@ def test_moments_are_those_of_the_written_table(table, move):
         found, expected = getattr(rows, question)(), getattr(plain, question)()
         assert np.allclose(found.values, expected.values, rtol=1e-6, atol=1e-5)
         assert expected.error <= found.error * 1.1 < 1e-6
+    short = [each.square_sum(0.3).values for each in (rows, plain)]
+    assert np.allclose(*short, rtol=1e-6, atol=1e-5)
+    assert short[0].sum() < 0.99 * rows.square_sum().values.sum()
 
 
 def exact_length(x, move, scale):
@@ -154,6 +157,8 @@ def test_the_part_of_one_row_is_within_the_clip(move, layout, intercept):
         assert np.linalg.norm(rows.row_sum().values) <= 0.25 + rows.row_sum().error
         for squares in (rows.square_sum(), rows.outer_sum()):
             assert np.linalg.norm(squares.values) <= 0.25**2 + squares.error
+        short = rows.square_sum(0.3)
+        assert np.linalg.norm(short.values) <= 0.3 * 0.25**2 + short.error
 
 
 @pytest.mark.parametrize("question", ["gradient_sum", "row_sum", "square_sum", "outer_sum"])

@@ -55,6 +55,48 @@ def test_sums_are_those_of_clipped_rows_in_every_layout(make_layout):
     assert squares.values == pytest.approx(np.square(dense).sum(axis=0), rel=1e-12)
 
 
+def shortened(table, share):
+    """Squares of clipped rows, those of each scaled down to norm share·CLIP²."""
+    squares = np.square(clipped(table))
+    norms = np.linalg.norm(squares, axis=1)
+    return squares * np.minimum(1.0, share * CLIP**2 / np.maximum(norms, 1e-300))[:, None]
+
+
+def test_squares_are_scaled_down_to_their_share(make_layout):
+    table = make_layout(X)
+    dense = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
+    for share in (0.999, 0.5, 0.01):
+        squares = rows_of(table).square_sum(share)
+        assert squares.values == pytest.approx(shortened(dense, share).sum(axis=0), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("size", [1e-150, 1e-5, 1.0, 1e150])
+def test_no_squares_exceed_their_share(kind, size):
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=(1, 7)) * size
+        x[0, : seed % 7] = 0.0
+        squares = rows_of(kind(x), clip=0.1).square_sum(0.4)
+        exact = sum(Fraction(v) ** 2 for v in squares.values)
+        assert exact <= (Fraction(0.4) * Fraction(0.1) ** 2) ** 2  # to the last bit
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_squares_of_rows_with_weights_are_scaled_down_to_shares_of_these(kind):
+    weights = np.random.default_rng(4).random(300)
+    weights[:5] = 0.0
+    settings = {"fit_intercept": False, "weights": weights, "public_size": 300}
+    rows = as_rows(kind(X), np.zeros(300), row_norm=CLIP, **settings)
+    want = (rows.weights[:, None] * shortened(X, 0.3)).sum(axis=0)
+    assert rows.square_sum(0.3).values == pytest.approx(want, rel=1e-6)
+
+
+def test_a_share_is_between_0_and_1():
+    for share in (0.0, 1.5, math.nan):
+        with pytest.raises(ValueError, match="share must be"):
+            rows_of(X).square_sum(share)
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_errors_hold_against_exact_arithmetic(kind):
     rows = rows_of(kind(X))
@@ -99,7 +141,7 @@ def test_no_row_exceeds_the_clip_however_it_is_scaled(size):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
     base_sum, base_outer = rows_of(kind(X)).row_sum(), rows_of(kind(X)).outer_sum()
-    base_squares = rows_of(kind(X)).square_sum()
+    base_squares, base_short = rows_of(kind(X)).square_sum(), rows_of(kind(X)).square_sum(0.3)
     close = 0.0
     for i in range(0, 300, 7):
         fewer = np.delete(X, i, axis=0)
@@ -117,6 +159,8 @@ def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
             close = max(close, moved / square)
             moved = np.linalg.norm(rows.square_sum().values - base_squares.values)
             assert moved <= square + 2 * base_squares.error
+            moved = np.linalg.norm(rows.square_sum(0.3).values - base_short.values)
+            assert moved <= 0.3 * square + 2 * base_short.error
     assert close > 0.95  # and no smaller bound would do
 
 
@@ -127,6 +171,9 @@ def test_orthogonal_rows_attain_the_bound_for_a_replaced_row():
     apart = np.linalg.norm(first.square_sum().values - second.square_sum().values)
     assert apart == pytest.approx(math.sqrt(2) * CLIP**2)
     assert np.linalg.norm(first.square_sum().values) == pytest.approx(CLIP**2)  # one row more
+    apart = np.linalg.norm(first.square_sum(0.3).values - second.square_sum(0.3).values)
+    assert apart == pytest.approx(0.3 * math.sqrt(2) * CLIP**2)
+    assert np.linalg.norm(first.square_sum(0.3).values) == pytest.approx(0.3 * CLIP**2)
 
 
 def test_blocks_and_threads_add_up(monkeypatch):

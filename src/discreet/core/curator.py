@@ -588,15 +588,19 @@ class Curator(Unique):
         """
         return self._moment(self._rows.row_sum, None, mechanism, Gaussian, L2Norm)
 
-    def square_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+    def square_sum(self, *, share: float = 1.0, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of the squares of entries, column by column, of rows scaled down to C.
+
+        With a ``share`` s below 1, the squares of a row are scaled down to norm s·C² as well.
 
         Privacy
         -------
-        L2 sensitivity: C² under add/remove, √2·C² under replace, plus twice the rounding error.
-        Cost: that of ``mechanism``. Proof: docs/proofs/preparation.md.
+        L2 sensitivity: s·C² under add/remove, √2·s·C² under replace, plus twice the rounding
+        error. Cost: that of ``mechanism``. Proof: docs/proofs/preparation.md.
         """
-        return self._moment(self._rows.square_sum, None, mechanism, Gaussian, L2Norm, second=True)
+        share = number("share", share, least=1e-3, most=1.0)
+        kinds, ask = (Gaussian, L2Norm), partial(self._rows.square_sum, share)
+        return self._moment(ask, None, mechanism, *kinds, second=True, share=share)
 
     def outer_sum(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release the sum of xxᵀ over rows scaled down to C: its upper triangle, see `matrix`.
@@ -727,12 +731,13 @@ class Curator(Unique):
         *kinds: type,
         second: bool = False,
         columns: int = 1,
+        share: float = 1.0,
     ) -> NoisyMoment:
         """Charge, then add up terms of norm at most clip, and release the sum.
 
         The clip is None for rows that are scaled down to their own bound. Terms of a second moment
-        have norm at most clip² and differ by at most √2·clip²; so do those of each of several
-        columns. The deviation is that of the noise in each coordinate.
+        have norm at most share·clip² and differ by at most √2 times that; so do those of each of
+        several columns. The deviation is that of the noise in each coordinate.
         """
         clip = self._rows.row_norm if clip is None else clip
         if clip is None:
@@ -742,7 +747,7 @@ class Curator(Unique):
         exact, changed = add_up(), self.relation.rows_changed
         largest, sensitivity = clip, changed * clip
         if second:
-            largest = clip * clip
+            largest = share * clip * clip
             sensitivity = math.sqrt(columns * changed) * largest * (1 + 2.0**-50)
         values, scale = self._add_noise(exact, sensitivity, largest, mechanism)
         if isinstance(mechanism, L2Norm):  # a norm of Gamma(d), in a uniform direction

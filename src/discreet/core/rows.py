@@ -83,8 +83,8 @@ class Rows(Protocol):
     def row_sum(self) -> Sum:
         """Sum the rows, each scaled down to ``row_norm``."""
 
-    def square_sum(self) -> Sum:
-        """Sum the squares of such rows' entries, column by column."""
+    def square_sum(self, share: float = 1.0) -> Sum:
+        """Sum the squares of such rows' entries; those of a row have norm share·row_norm²."""
 
     def outer_sum(self) -> Sum:
         """Sum xxᵀ over such rows: the upper triangle, off-diagonal numbers times √2."""

@@ -49,6 +49,12 @@ RARE = 0.1
 """Floor of the scales, over their mean, where units are known: columns of small variance are then
 rare categories, and stretching them would make their rows many times longer than usual."""
 
+SQUARES, FLOORS, LONGER = 2.0, (0.1, 0.3), 5.0
+"""For two classes, where noise hides units, the squares of a row in `Scale` are scaled down to norm
+2/√d of the largest: entries of most rows are alike in size, and moments have √d/2 times less noise.
+Rows get the norm 5. Narrow tables have a second `Scale`, which brings columns of different units
+closer together, and the first floor; others the second floor."""
+
 WHITEN_SHARE = 0.10
 RADIUS_SHARES, RADIUS_PRECISION = (0.005, 0.25), 30.0
 """Smallest and largest share of μ² for the median norm of the rows; in between (30/(n·μ))²."""
@@ -196,11 +202,12 @@ class _Table:
     n_known: int
     may_sample: bool
 
-    def steps(self, factor: float, *, coarse: bool = False) -> list[Step]:
+    def steps(self, factor: float, *, coarse: bool = False, shrink: bool = False) -> list[Step]:
         """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`.
 
         With ``coarse``, look at units coarsely where a sure look is too dear, and scale twice where
-        it is not repeated.
+        it is not repeated. With ``shrink``, shrink scales towards each other where noise hides
+        units.
         """
         share = float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
         share = self.left * max(share, min((SURE_PRECISION / self.signal) ** 2, SURE_SHARE))
@@ -221,12 +228,21 @@ class _Table:
             again = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
             return [unit, radius, centre, again, spread, centre, again, scale]
         scales = [scale] if self.one_unit else [Scale(share=twice)] * 2
+        if shrink and not (sure or self.one_unit):
+            squares = max(min(SQUARES / math.sqrt(self.n_features), 1.0), 1e-3)
+            floor = FLOORS[not self.narrow]
+            scale = Scale(share=twice, norm=LONGER, floor=floor, squares=squares, shrink=True)
+            scales = [scale] * (1 + self.narrow)
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
             return [radius, *scales]
         if self.precise:
             return [radius, centre, spread, centre, *scales]
-        floor = RARE if self.one_unit else 0.0
-        return [radius, Centre(share=once), Scale(share=self.left * SCALE_SHARE, floor=floor)]
+        return [radius, Centre(share=once), replace(scales[0], share=self.left * SCALE_SHARE)]
+
+    @property
+    def narrow(self) -> bool:
+        """True if there are few columns, none of them known to be in [0, 1]."""
+        return not self.n_known and self.n_features <= CAUTIOUS_COLUMNS
 
     @property
     def one_unit(self) -> bool:
@@ -250,9 +266,11 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         return Choice(table.given, solver)
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     least, most = RADIUS_FACTORS
-    if not table.n_known and table.n_features <= CAUTIOUS_COLUMNS:
+    if table.narrow:
         least = CAUTIOUS_FACTOR
-    steps = table.steps(max(float(np.clip(table.steady_factor, least, most)), far))
+    factor = max(float(np.clip(table.steady_factor, least, most)), far)
+    two_classes = loss.smooth and loss.n_outputs == 1
+    steps = table.steps(factor, shrink=two_classes and not wide)
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     white, rate = 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE, 1.0
@@ -264,7 +282,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         width, slowness = table.n_features + int(table.fit_intercept), max(1.0, loss.n_outputs / 2)
         converged = CONVERGED_PATH * width * slowness
         path = min(reach / clip_by_rule(reach, converged), converged)
-        if path == converged and loss.smooth and loss.n_outputs == 1:
+        if path == converged and two_classes:
             solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
             needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
             noise *= math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE

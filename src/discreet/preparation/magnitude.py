@@ -116,7 +116,8 @@ class Magnitude(Step):
             powers = np.minimum(largest - tails, np.where(constant, CAUTION, FURTHEST))
             factors[chosen] = 2.0 ** np.where(powers > SAME, powers, 0.0)[chosen]
             norm = math.hypot(norms.clip, 2.0**largest * math.sqrt(chosen.sum()))
-            norms = replace(norms, clip=norm, typical=norm, dense=chosen, constant=constant)
+            norms = replace(norms, clip=norm, typical=norm, usual=0.0)
+            norms = replace(norms, dense=chosen, constant=constant)
         return FittedMagnitude(factors, noisy.deviation), norms
 
 

@@ -46,7 +46,8 @@ class RowNorms:
     transforms them then clips them first; later ones clip rows in their moments only. ``dense``
     says which columns had few zeros, and ``constant`` which were nearly constant, where that was
     measured; ``mean_noise`` is the deviation of the noise in each column's mean, which was
-    subtracted last. Before anything is known of norms they are infinite.
+    subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. Before
+    anything is known of norms they are infinite.
     """
 
     clip: float
@@ -56,6 +57,7 @@ class RowNorms:
     dense: NDArray[np.bool_] | None = None
     constant: NDArray[np.bool_] | None = None
     mean_noise: float = 0.0
+    usual: float = 0.0
 
 
 Known = RowNorms | None
@@ -333,7 +335,8 @@ class Radius(Step):
         radius = self.factor * curator.median_norm(mechanism=mechanism, largest=largest)
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
         near = (self.nearer, self.nearer, 1.0)
-        return fitted, RowNorms(*near, dense=norms.dense if norms else None)
+        usual = radius / self.factor / fitted.radius
+        return fitted, RowNorms(*near, dense=norms.dense if norms else None, usual=usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,7 +399,7 @@ class Spread(Step):
         # a mean that was subtracted may have added to the norm
         most = norms.clip if norms.raw else 2 * norms.clip
         norm = min(max(fitted.norm, LEAST_SPREAD * norms.clip), most)
-        return fitted, replace(norms, clip=norm, typical=norm)
+        return fitted, replace(norms, clip=norm, typical=norm, usual=norm / self.factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,9 @@ class Centre(Step):
         left = norms.clip**2 - float(mean @ mean)
         norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
         fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
-        known = replace(norms, clip=norm, typical=norm, raw=False, mean_noise=deviation)
+        usual = math.sqrt(max(norms.usual**2 - float(mean @ mean), LEAST_LEFT * norms.usual**2))
+        known = replace(norms, clip=norm, typical=norm, usual=usual)
+        known = replace(known, raw=False, mean_noise=deviation)
         return fitted, known
 
 
@@ -151,6 +153,14 @@ class Scale(Step):
     floor : float
         Added to every v_j, as a multiple of their mean: columns in which most rows are equal (rare
         categories) are not stretched by more than 1/√floor times the usual.
+    squares : float
+        Norm that the squares of a row are scaled down to, over the squared norm that rows are
+        clipped to: 1, or less for less noise. Rows whose d entries are alike have 1/√d.
+    shrink : bool
+        Shrink the v_j towards their mean by as much as their noise calls for: by q², q the share
+        of their variance that noise explains. The mean squared norm is then computed with 1 − q of
+        their differences, as noise that made v_j large made the weight small, and from the median
+        norm of the rows, where a step before has measured it.
 
     Notes
     -----
@@ -161,19 +171,34 @@ class Scale(Step):
     share: float = 0.05
     norm: float = 10 / 3
     floor: float = 0.0
+    squares: float = 1.0
+    shrink: bool = False
     name: ClassVar[str] = "scale"
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"norm": (1e-3, 1e3), "floor": (0.0, 1e3)}
+    limits: ClassVar[dict[str, tuple[float, float]]] = {
+        "norm": (1e-3, 1e3),
+        "floor": (0.0, 1e3),
+        "squares": (1e-3, 1.0),
+    }
+    flags: ClassVar[tuple[str, ...]] = ("shrink",)
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
         """Ask for the columns' second moments; few rows are far above the norm then."""
         assert norms is not None  # `check_steps` demands a bound before this step
-        noisy = curator.square_sum(mechanism=mechanism)
+        noisy = curator.square_sum(share=self.squares, mechanism=mechanism)
         means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
-        likely = plausible(means, deviation, norms)
+        likely = expected = plausible(means, deviation, norms)
+        if self.shrink:
+            mean, spread = likely.mean(), float(np.sum(np.square(means - means.mean())))
+            noise = 1 / max(spread / (max(means.size - 1, 1) * deviation**2), 1.0)
+            expected = mean + (1 - noise) * (likely - mean)
+            likely = mean + (1 - noise**2) * (likely - mean)
         ridge = 0.5 * deviation + self.floor * float(likely.mean())
         weights = column_weights(likely, ridge, self.norm)
+        if self.shrink:
+            longer = norms.usual**2 / float(expected.sum()) if norms.usual else 1.0
+            weights *= self.norm / math.sqrt(longer * float(np.sum(expected * weights**2)))
         fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
-        return fitted, RowNorms(MARGIN * self.norm, self.norm, self.norm)
+        return fitted, RowNorms(MARGIN * self.norm, self.norm, self.norm, usual=self.norm)
 
 
 @dataclass(frozen=True, eq=False)

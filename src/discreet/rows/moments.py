@@ -26,6 +26,7 @@ from discreet.rows.bounds import (
     WEIGHT_STEPS,
     gradient_error,
     mapped_square_error,
+    norm_inflation,
 )
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
@@ -68,26 +69,35 @@ def row_sum(data: RowData) -> Sum:
     return Sum(total.values[: data.n_features], total.error)
 
 
-def square_sum(data: RowData) -> Sum:
+def square_sum(data: RowData, share: float = 1.0) -> Sum:
     """Sum the squares of the rows' entries: the diagonal of what `outer_sum` computes.
 
+    With a ``share`` below 1, those of each row are scaled down to norm share·row_norm².
+
     *Privacy.* The contract of ``Sum`` with c_i = y∘y, ‖y‖ ≤ row_norm: entries of c_i are not
-    negative and ‖c_i‖₂ ≤ row_norm².
+    negative and ‖c_i‖₂ ≤ share·row_norm².
     """
-    clip = number("row_norm", data.row_norm, **NORM)
-    table, size = data.table, data.public_size
+    clip, share = number("row_norm", data.row_norm, **NORM), number("share", share, above=0, most=1)
+    table, size, limit = data.table, data.public_size, ROUNDING_ROOM * share * clip * clip
     map = AffineMap.to_norm(np.inf, table.n_features) if data.map.is_identity else data.map
     error = gradient_error(size, table.block_rows, clip, OUTER_ROUNDINGS) * clip
     if data.map.is_diagonal and not table.dense:
         error = mapped_square_error(size, table.block_rows, clip, map.bound)
+    width = data.n_features
+    plain = (np.empty(0), read_only(np.ones(width)), read_only(np.zeros(width)))
 
     def block_sum(at: slice) -> FloatArray:
-        if map.is_diagonal:
+        if map.is_diagonal and share == 1:
             return table.squares(at, data.scales[at], map, _factors(data, at, clip))
-        block = np.zeros(data.n_features)
+        block = np.zeros(width)
         for some, tile in data.tiles(at):
-            tile *= _factors(data, some, clip)[:, None]
-            block += np.einsum("ij,ij->j", tile, tile)
+            squares = np.square(tile * _scaled(data, some, _factors(data, some, clip))[:, None])
+            if share < 1:
+                norms = np.empty(len(tile))
+                KERNELS.norms((read_only(squares),), *plain, norm_inflation(width), norms)  # > 0
+                most = data.weighted(some, np.full(len(tile), limit))
+                squares = squares * (most / np.maximum(norms, most))[:, None]
+            block += squares.sum(axis=0)
         return block
 
     return Sum(data.total(block_sum, data.n_features), error)

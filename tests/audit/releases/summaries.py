@@ -67,6 +67,9 @@ def _moments(harness: Harness) -> Iterator[Attack]:
         def squares(curator: Curator) -> FloatArray:
             return curator.square_sum(mechanism=gaussian).values
 
+        def short_squares(curator: Curator) -> FloatArray:
+            return curator.square_sum(share=0.25, mechanism=gaussian).values
+
         def products(curator: Curator) -> FloatArray:
             matrix = curator.outer_sum(mechanism=gaussian).matrix().reshape(MATRICES, 2, -1, 2)
             own = matrix[np.arange(MATRICES), :, np.arange(MATRICES)]
@@ -77,6 +80,7 @@ def _moments(harness: Harness) -> Iterator[Attack]:
         cases: list[tuple[str, str, Any, Ask, int, FloatArray]] = [
             ("sum of rows", "", turned, sums, COPIES, turned[1] - turned[0]),
             ("sum of squares", pair, crossed, squares, COPIES, crossed[1] - crossed[0]),
+            ("sum of short squares", pair, crossed, short_squares, COPIES, crossed[1] - crossed[0]),
             ("sum of products", pair, crossed, products, MATRICES, np.array([1.0, -1.0, 0.0])),
         ]
         for name, words, rows, ask, copies, direction in cases:
