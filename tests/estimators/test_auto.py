@@ -367,7 +367,8 @@ def test_classes_without_a_signal_are_the_most_frequent_one(estimator, classes, 
     if estimator is LogisticRegression:
         shares = np.bincount(y, minlength=classes) / y.size
         own = -np.log(model.predict_proba(X)[np.arange(y.size), y]).mean()
-        assert own < -shares @ np.log(shares) + 0.05
+        # noise s in shares p costs Σ s²/2p, about 0.1 for 8 classes; equal shares cost 0.7
+        assert own < -shares @ np.log(shares) + 0.25
 
 
 def test_an_independent_accountant_agrees(rows):
