@@ -43,6 +43,7 @@ QUICK = (
     "release: sum of rows",
     "release: sum of squares",
     "release: sum of products",
+    "release: counts of classes",
     "step: centre, Gaussian",
     "draft",
     "score",

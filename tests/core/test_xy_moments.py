@@ -34,6 +34,10 @@ class Spy:
         self.looks.append((sum(times for _, times in self.curator._filter.uses), bound))
         return Sum(np.array([7.0]), self.error)
 
+    def class_counts(self, n_classes):
+        self.looks.append((sum(times for _, times in self.curator._filter.uses), n_classes))
+        return Sum(np.array([7.0, 0.0, 1.0]), self.error)
+
 
 def spied(relation="add_remove", **settings):
     rows = Spy(**settings)
@@ -108,3 +112,20 @@ def test_a_sum_of_targets_is_charged_first_and_noisy_by_its_sensitivity(relation
     assert rows.looks == [(1, 2.0)]
     assert noisy.values.shape == (1,)
     assert noisy.deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)
+
+
+@pytest.mark.parametrize(("relation", "apart"), [("add_remove", 1.0), ("replace_one", 2**0.5)])
+def test_class_counts_are_charged_first_and_noisy_by_their_sensitivity(relation, apart):
+    rows, curator = spied(relation, error=0.25)
+    with pytest.raises(BudgetExceeded):
+        curator.class_counts(3, mechanism=Gaussian(0.1))
+    with pytest.raises(TypeError, match="Gaussian"):
+        curator.class_counts(3, mechanism=Laplace(0.001))
+    with pytest.raises(ValueError, match="n_classes"):
+        curator.class_counts(0, mechanism=SMALL)
+    assert rows.looks == []
+    noisy = curator.class_counts(3, mechanism=SMALL)
+    assert rows.looks == [(1, 3)]
+    assert noisy.values.shape == (3,)
+    assert noisy.deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)
+    assert noisy.deviation >= 100 * (apart + 0.5)

@@ -1,4 +1,4 @@
-"""Cross-entropy over several classes keeps what it declares."""
+"""Losses of several classes keep what they declare: cross-entropy and a hinge."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from discreet.objectives import L2, Logistic, Problem, Softmax
+from discreet.objectives import (
+    L2,
+    Hinge,
+    HuberHinge,
+    Logistic,
+    MulticlassHinge,
+    Problem,
+    Softmax,
+)
 
 vectors = arrays(float, 4, elements=st.floats(-30, 30))
 LOSS = Softmax(4)
@@ -79,3 +87,45 @@ def test_what_is_refused():
         LOSS.value(np.zeros(4), 4.0)
     with pytest.raises(ValueError, match="4 entries"):
         LOSS.value(np.zeros(3), 1.0)
+
+
+LEADS = vectors.filter(lambda m: np.min(np.abs(np.diff(np.sort(m)))) > 1e-3)  # no ties
+
+
+@pytest.mark.parametrize("hinge", [Hinge(), HuberHinge(0.2)], ids=repr)
+@given(margin=LEADS, target=st.integers(0, 3))
+def test_a_hinge_of_classes_is_that_of_the_lead_over_the_best_other(hinge, margin, target):
+    loss, others = MulticlassHinge(4, hinge), np.delete(margin, target)
+    lead = margin[target] - others.max()
+    assert loss.value(margin, target) == hinge.value(lead, 1.0)
+    slopes = loss.derivative(margin, target)
+    assert slopes[target] == hinge.derivative(lead, 1.0)
+    assert slopes[margin == others.max()] == -slopes[target]
+    assert np.count_nonzero(slopes) == 2 * (slopes[target] != 0)
+    assert np.linalg.norm(slopes) <= loss.slope_bound
+    # the hull of 0 and e_j − e_y
+    assert loss.gradient_corners == others.size
+    assert 0 <= -slopes[target] <= 1
+    bends = np.linalg.eigvalsh(loss.second_derivative(margin, target))
+    assert bends.max() == pytest.approx(2 * float(hinge.second_derivative(lead, 1.0)))
+
+
+@given(first=vectors, second=vectors, target=st.integers(0, 3))
+def test_a_hinge_of_classes_is_convex(first, second, target):
+    loss = MulticlassHinge(4, HuberHinge())
+    middle = loss.value((first + second) / 2, target)
+    assert middle <= (loss.value(first, target) + loss.value(second, target)) / 2 + 1e-9
+
+
+def test_hinges_of_classes_are_elementwise_not_smooth_and_quiet():
+    loss = MulticlassHinge(4, Hinge())
+    assert loss.curvature_bound is None
+    assert loss.hessian_trace_bound is None
+    assert (loss.n_outputs, loss.slowness, Softmax(4).slowness, Softmax(2).slowness) == (4, 1, 2, 1)
+    margins = np.array([[1e308, -1e308, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0], [np.nan] * 4])
+    slopes = loss.derivative(margins, np.array([1.0, 2.0, 0.0]))
+    np.testing.assert_array_equal(slopes[0], [1, -1, 0, 0])
+    np.testing.assert_array_equal(slopes[1], loss.derivative(margins[1], 2.0))
+    np.testing.assert_array_equal(slopes[2], 0)
+    with pytest.raises(ValueError, match="MulticlassHinge: targets must be classes 0 to 3"):
+        loss.value(np.zeros(4), 4.0)

@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 
 from discreet.core.ranges import edges, norm_candidates
-from discreet.objectives import Hinge, Huber, Logistic, Softmax
+from discreet.objectives import Hinge, Huber, Logistic, MulticlassHinge, Softmax
 from discreet.rows import AffineMap
 
 STEPS = np.linspace(0, 2, 9)
+HINGES = MulticlassHinge(3, Hinge())
 MAPS = {
     "diagonal": AffineMap.to_norm(1.5, 5).shifted(np.linspace(0, 0.4, 5)).scaled(2.0),
     "matrix": AffineMap.to_norm(1.5, 5).rotated(np.linspace(-1, 1, 25).reshape(5, 5)),
@@ -37,6 +38,7 @@ GENERAL = {
     "gradient": lambda r: r.gradient_sum(weights_of(r), Logistic(), 0.7),
     "remembered gradient": lambda r: [r.gradient_sum(weights_of(r), Hinge(), 0.7)] * 2,
     "several outputs": lambda r: r.gradient_sum(weights_of(r, 3), Softmax(3), 0.7),
+    "several hinges": lambda r: r.gradient_sum(weights_of(r, 3), HINGES, 0.7),
     "logistic line": lambda r: r.line_losses(weights_of(r), along(r), STEPS, Logistic(), 0.9),
     "huber line": lambda r: r.line_losses(weights_of(r), along(r), STEPS, Huber(0.5), 0.9),
     "candidates": lambda r: r.candidate_losses(candidates(r), along(r), Logistic(), 0.4),
@@ -47,6 +49,7 @@ GENERAL = {
     "xy": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25),
     "y alone": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25, features=False),
     "targets": lambda r: r.target_sum(0.8),
+    "classes": lambda r: r.class_counts(2),
     "exponents": lambda r: r.exponent_counts(),
     "score": lambda r: r.score_sum(weights_of(r), Logistic(), 1.1),
     "curvature": lambda r: r.curvature_sum(weights_of(r), Logistic(), 1.1),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.rows import AffineMap, as_rows
+from discreet.rows import AffineMap, RowWeights, as_rows
 from discreet.rows.bounds import gradient_error
 
 from .questions import triangle
@@ -155,3 +155,16 @@ def test_targets_are_cut_and_added_up(monkeypatch):
     labels = as_rows(np.ones((y.size, 2)), np.sign(y)).target_sum(1.0)
     assert labels.values[0] == np.sign(y).sum()
     assert as_rows(np.ones((1, 2)), [5.0]).target_sum(1.0).values[0] == 1.0
+
+
+def test_classes_are_counted_and_other_targets_are_not():
+    y = np.repeat([0.0, 1.0, 2.0, 3.0, -1.0, -0.5, 1.5], [5, 30_000, 2, 3, 4, 6, 1])
+    found = as_rows(np.ones((y.size, 1)), np.random.default_rng(0).permutation(y)).class_counts(3)
+    assert found.values.tolist() == [5, 30_001, 2]
+    assert 0 < found.error < 1e-6
+    weights = RowWeights.of(np.linspace(0, 1, 4), 2, grouped=False)
+    rows = as_rows(np.ones((4, 1)), [0.0, 0.0, 1.0, 5.0], weights=weights)
+    np.testing.assert_allclose(rows.class_counts(2).values, [1 / 3, 2 / 3], atol=1e-8)
+    for bad in (0, 1.5):
+        with pytest.raises(ValueError, match="n_classes"):
+            rows.class_counts(bad)

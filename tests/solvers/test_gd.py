@@ -1,6 +1,7 @@
 """Noisy gradient descent: what it spends, how much noise, which step, and what it finds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,20 @@ from discreet.core import Account, Budget, Curator
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
-from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Softmax, Squared
+from discreet.objectives import (
+    L2,
+    Hinge,
+    Huber,
+    HuberHinge,
+    Logistic,
+    MulticlassHinge,
+    Problem,
+    Softmax,
+    Squared,
+)
 from discreet.rows import as_rows
 from discreet.solvers import GD
+from discreet.solvers.gd import _shares
 
 from .conftest import LOGISTIC, solve
 
@@ -301,7 +313,7 @@ def test_the_intercept_starts_from_the_balance_of_the_classes(relation):
     assert start.mechanism.noise_multiplier**-2 == pytest.approx(0.1 * square)
     assert gradients.mechanism.noise_multiplier**-2 == pytest.approx(0.9 * square)
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
-    assert "targets" in solution.conditions[0]
+    assert "the sum of the targets −1 and 1 was released" in solution.conditions[0]
 
 
 def test_a_class_that_may_not_be_there_is_not_ruled_out():
@@ -312,11 +324,100 @@ def test_a_class_that_may_not_be_there_is_not_ruled_out():
     assert solution.weights[-1] == pytest.approx(math.log(0.001 / 0.999), rel=1e-3)
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("loss", [Softmax(4), MulticlassHinge(4, Hinge())], ids=repr)
+def test_intercepts_start_from_the_shares_of_several_classes(loss, relation):
+    """Noise in a share is √k/(n·μ·√0.1): 0.0018 or 0.0025, a twentieth of the smallest share.
+
+    So a logarithm is off by 0.4 with a probability below 1e-10.
+    """
+    budget = Budget(1.0, 1e-6, relation)
+    X, _ = make_rows(8000)
+    y = np.repeat([0.0, 1.0, 2.0, 3.0], [4800, 800, 2000, 400])
+    short = GD(1, step_size=1e-6, averaging=0.0, start_share=0.1)  # descent does nothing
+    solution, guarantee, curator = run(short, budget, loss, (X, y))
+    weights = solution.weights.reshape(4, -1)
+    logs = np.log([0.6, 0.1, 0.25, 0.05])
+    np.testing.assert_allclose(weights[:, -1], logs - logs.mean(), atol=0.4)
+    assert np.abs(weights[:, :-1]).max() < 1e-3
+    start, gradients = guarantee.mechanisms
+    square = budget.to_gdp().mu ** 2
+    assert (start.count, start.mechanism.noise_multiplier**-2) == (1, pytest.approx(0.1 * square))
+    assert gradients.mechanism.noise_multiplier**-2 == pytest.approx(0.9 * square)
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+    assert 0.99 < guarantee.recompute() <= 1 + 1e-6  # by an independent accountant
+    text = "the total weight of the rows of each class was released with Gaussian noise"
+    assert text in solution.conditions[0]
+    assert f"{start.mechanism.noise_multiplier:.6g} times" in solution.conditions[0]
+
+
+def test_shares_of_classes_are_shrunk_by_their_noise_and_kept_off_zero():
+    seen = np.array([0.5, 0.3, 0.2])
+    np.testing.assert_allclose(_shares(seen, 0.0), seen, rtol=1e-12)
+    shrunk = _shares(seen, 0.1)
+    part = 2 * 0.1**2 / np.sum((seen - 1 / 3) ** 2)
+    np.testing.assert_allclose(shrunk, seen + part * (1 / 3 - seen), rtol=1e-12)
+    hidden = _shares(seen, 1.0)  # noise explains all of it, but the order stays
+    assert hidden.argmax() == 0
+    assert 0 < hidden[0] - hidden[1] < 0.05
+    rare = _shares(np.array([1.02, -0.01, -0.01]), 0.01)
+    assert rare.sum() == pytest.approx(1.0)
+    assert rare[1] == rare[2] == pytest.approx(0.005, rel=0.05)
+    assert _shares(np.array([1.0, 0.0, 0.0]), 0.0)[2] == pytest.approx(0.001, rel=0.01)
+    np.testing.assert_allclose(_shares(np.full(3, 1 / 3), 0.2), 1 / 3)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), HuberHinge()], ids=repr)
+def test_a_hinge_starts_from_the_mean_target(loss):
+    X, _ = make_rows(4000)
+    y = np.where(np.arange(4000) < 400, 1.0, -1.0)
+    short = GD(1, step_size=1e-6, averaging=0.0, start_share=0.1)
+    solution, guarantee, _ = run(short, loss=loss, data=(X, y))
+    assert solution.weights[-1] == pytest.approx(-0.8, abs=0.05)
+    assert len(guarantee.mechanisms) == 2
+
+
+def test_intercepts_of_several_classes_are_shrunk_to_their_start():
+    """Rows of zeros: slopes are noise, and no more of the intercepts' change is kept than of them.
+
+    Without shrinkage intercepts would move back from a start at a wrong balance.
+    """
+    rng = np.random.default_rng(0)
+    X, y = np.zeros((3000, 40)), rng.integers(0, 3, 3000).astype(float)
+    problem = Problem(Softmax(3), L2(0.0), 3000, 40)
+    solver = GD(20, start_share=0.5, shrink=True)
+    budget = Budget(0.05, 1e-6, "add_remove")
+    found, _, _ = run(solver, budget, Softmax(3), (X, y))
+    plain, _, _ = run(replace(solver, shrink=False), budget, Softmax(3), (X, y))
+    begun, _, _ = run(GD(1, step_size=1e-6, start_share=0.5), budget, Softmax(3), (X, y))
+    start, deviation = begun.weights.copy(), plain.deviation
+    start.reshape(3, -1)[:, :-1] = 0.0
+    change = plain.weights - start
+    slopes = change.reshape(3, -1)[:, :-1]
+    kept = max(0.0, 1 - (slopes.size * deviation**2 / (1.5 * np.vdot(slopes, slopes))) ** 1.5)
+    np.testing.assert_allclose(found.weights, start + kept * change, atol=1e-4)
+    assert kept < 0.7
+    assert problem.n_parameters == start.size
+
+
 def test_where_there_is_no_balance_nothing_is_spent_on_it():
-    for loss, task in ((HuberHinge(), "classification"), (Softmax(3), "classes")):
-        _, guarantee, curator = run(GD(5, start_share=0.3), loss=loss, data=make_rows(task=task))
+    settings = ((Squared(), True), (Logistic(), False), (HuberHinge(), False), (Softmax(3), False))
+    for loss, intercept in settings:
+        data = make_rows(task="classes" if loss.n_outputs > 1 else loss.task)
+        more = {"data": data, "fit_intercept": intercept}
+        _, guarantee, curator = run(GD(5, start_share=0.3), loss=loss, **more)
         assert len(guarantee.mechanisms) == 1
         assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+
+
+def test_hinges_need_no_longer_path_for_more_classes_and_pull_noise_back():
+    """One path for any number of classes; noise is less than the logistic loss leaves."""
+    two, hinge, many = (
+        GD(10)._path(Problem(loss, L2(0.0), 10_000, 29), 1e3, 1)
+        for loss in (Logistic(), Hinge(), MulticlassHinge(5, Hinge()))
+    )
+    assert two[1][0] == hinge[1][0] == many[1][0] == pytest.approx(18 * 30 / 10)
+    assert hinge[2] == many[2] < 0.8 * two[2]
 
 
 def test_rare_classes_are_learnt_with_little_budget():

@@ -38,7 +38,7 @@ from discreet.core.ranges import (
 from discreet.core.rows import Rows, Sum
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, SelectionMechanism
 from discreet.errors import NotSupported, PrivacyError
-from discreet.validate import FloatArray, number, positive, vector
+from discreet.validate import FloatArray, integer, number, positive, vector
 
 Result = TypeVar("Result")
 
@@ -652,6 +652,18 @@ class Curator(Unique):
         bound = number("bound", bound, **_CLIP)
         add_up = partial(self._rows.target_sum, bound)
         return self._moment(add_up, bound, mechanism, Gaussian)
+
+    def class_counts(self, n_classes: int, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+        """Release the total weight of the rows of each class: targets 0, 1, …, n_classes − 1.
+
+        Privacy
+        -------
+        A unit adds entries ≥ 0 of sum at most 1. L2 sensitivity: 1 under add/remove, √2 under
+        replace, plus twice the rounding error. Cost: that of ``mechanism``. Proof:
+        docs/proofs/gd.md.
+        """
+        add_up = partial(self._rows.class_counts, integer("n_classes", n_classes))
+        return self._moment(add_up, 1.0, mechanism, Gaussian, L2Norm, second=True)
 
     def exponent_counts(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
         """Release how many entries of each column have each binary exponent.

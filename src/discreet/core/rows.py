@@ -97,6 +97,9 @@ class Rows(Protocol):
     def target_sum(self, bound: float) -> Sum:
         """Sum the targets, each cut to [-bound, bound]."""
 
+    def class_counts(self, n_classes: int) -> Sum:
+        """Sum the rows' weights by class; targets are codes of classes."""
+
     def exponent_counts(self) -> Sum:
         """Count entries by column and binary exponent; a row adds its weight once per column."""
 

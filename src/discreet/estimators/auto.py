@@ -80,10 +80,10 @@ largest, are used where second moments allow twice as much: a large budget clips
 The cautious one is the least for classes if there are at most that many columns, none of them
 known to be in [0, 1]: some rows may be far longer than usual, and predictions do not clip them."""
 
-START_SHARES = (0.002, 0.05)
+START_SHARES = (0.002, 0.3)
 START_PRECISION = 10.0
-"""Smallest and largest share of the model's μ² for the balance of two classes; in between, that
-at which the noise in a class's frequency is about a twentieth."""
+"""Smallest and largest share of the model's μ² for the balance of the classes; in between, that at
+which the noise in a class's frequency is about a tenth of 1/K."""
 
 ITERATIONS, MOST_ITERATIONS = (20, 24), 50
 DAMPING = (8.0, 10.0)
@@ -91,11 +91,12 @@ WHITE_STEP, STEP = 0.5, 10.0
 """Descent takes as few iterations T, within these limits, as keep its steps stable, and has
 momentum 1 − 8/T. Steps are at most 0.5 per weight on whitened rows, where no direction has much
 more curvature than others; on other rows, of which nothing is known, at most 10. The second of two
-numbers is for K > 2 classes. Their steps are √(K/2) times as long, as curvature is less between
-most of them. Noise does not depend on T."""
+numbers is for K > 2 classes. Steps of a softmax are √(K/2) times as long, as curvature is less
+between most of its classes. Noise does not depend on T."""
 
 QUASI_ITERATIONS = 30
-"""Most iterations of descent by L-BFGS, for two classes where noise does not limit the path."""
+"""Most iterations of descent by L-BFGS, for two classes and the logistic loss, where noise does not
+limit the path: hinges have all of their curvature in kinks."""
 
 WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
@@ -257,8 +258,8 @@ class _Table:
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
-    share = float(np.clip((START_PRECISION / table.signal) ** 2, *START_SHARES))
-    start = share if isinstance(loss, Logistic) else 0.0
+    precision = START_PRECISION * max(1.0, loss.n_outputs / 2)
+    start = float(np.clip((precision / table.signal) ** 2, *START_SHARES))
     seen = min(WIDE * table.signal / table.changed, table.n_rows)
     wide = table.n_features > seen
     solver = ShrunkGD(start_share=start) if wide else GD(start_share=start, shrink=True)
@@ -279,10 +280,10 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     if not wide:
         left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
         reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
-        width, slowness = table.n_features + int(table.fit_intercept), max(1.0, loss.n_outputs / 2)
-        converged = CONVERGED_PATH * width * slowness
+        width = table.n_features + int(table.fit_intercept)
+        converged = CONVERGED_PATH * width * loss.slowness
         path = min(reach / clip_by_rule(reach, converged), converged)
-        if path == converged and two_classes:
+        if path == converged and isinstance(loss, Logistic):
             solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
             needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
             noise *= math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE
@@ -293,7 +294,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
                     steps[-1] = Whiten(share=table.left * SAMPLE_SHARE)
         else:
             several = loss.n_outputs > 1
-            longest = math.sqrt(slowness) * (WHITE_STEP * width if white else STEP)
+            longest = math.sqrt(loss.slowness) * (WHITE_STEP * width if white else STEP)
             count = math.ceil(np.clip(path / longest, ITERATIONS[several], MOST_ITERATIONS))
             solver = replace(solver, iterations=count, momentum=1 - DAMPING[several] / count)
     return Choice((*table.given, *steps), solver, rate)

@@ -619,11 +619,12 @@ class PrivateLinearModel(BaseEstimator):
             return rows, fitted, problem, noises
         codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
         count = 1 if by_class is None else by_class.count
-        totals = None
+        totals, weights = None, people.model_weights()
         if balance is not None:
             part, mechanism = len(steps), method.mechanisms[len(steps)]
-            own = (people.model_weights(), account, part, mechanism, noises[len(steps)])
-            totals = balance.measure(codes, count, *own)
+            coded = (rows if weights is None else rows.with_weights(weights)).with_targets(codes)
+            own = (account, part, mechanism, noises[part])
+            totals = balance.measure(coded, count, *own)
         elif not method.solver.private:
             totals = people.totals(codes, count)
         factors = np.ones(1) if by_class is None else by_class.factors(totals)

@@ -27,7 +27,7 @@ from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
 from discreet.estimators.people import ClassWeights, People, check_class_weight
 from discreet.inference import Intervals
-from discreet.objectives import L2, LOSSES, Logistic, Loss, Softmax
+from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
 from discreet.validate import FloatArray, check_fields, number
@@ -107,15 +107,14 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                     "class_weight is for tables of this process, and these rows are on workers."
                 )
             by_class = ClassWeights.of(self.class_weight, classes, codes)
-        two, logistic = len(classes) == 2, isinstance(settings.loss, Logistic)
-        joint = logistic and not two and not self.inference
-        softmax_settings = replace(settings, loss=Softmax(len(classes))) if joint else settings
-        if settings.method is None:  # every solver of the rule takes several outputs
-            settings = softmax_settings
+        two, auto = len(classes) == 2, settings.method is None
+        joint = None if two or self.inference else _joint(settings.loss, len(classes), auto=auto)
+        if joint is not None and auto:  # every solver of the rule takes several outputs
+            settings = replace(settings, loss=joint)
         method = self._method(settings, X, people, by_class, 1 if two else len(classes))
-        multinomial = joint and method.solver.takes_outputs
-        if multinomial:
-            settings = softmax_settings
+        multinomial = joint is not None and method.solver.takes_outputs
+        if joint is not None and multinomial:
+            settings = replace(settings, loss=joint)
             rules: list[Rule] = [partial(np.asarray, dtype=np.float64)]
         else:  # one class against the others
             ones = [1] if two else range(len(classes))
@@ -211,6 +210,13 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _joint(loss: Loss, n_classes: int, *, auto: bool) -> Loss | None:
+    """Return the loss of one model of all classes, if there is one; hinges have it for ``auto``."""
+    if isinstance(loss, Logistic):
+        return Softmax(n_classes)
+    return MulticlassHinge(n_classes, loss) if auto and loss.convex else None
 
 
 def _one_of(codes: NDArray[Any], code: int) -> FloatArray:
@@ -401,7 +407,7 @@ class LogisticRegression(LinearClassifier):
     solver_ : str
         Name of the solver that ran.
     multinomial_ : bool
-        Whether more than two classes were fitted by one softmax model; else one-vs-rest.
+        Whether more than two classes were fitted by one model of all; else one-vs-rest.
     trace_ : tuple
         One entry per iteration, safe to publish.
     preparation_ : tuple
@@ -505,7 +511,8 @@ rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, p
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not
         smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not convex: only
-        solvers such as ``"rrpsgd"`` and ``"agd"`` support it.
+        solvers such as ``"rrpsgd"`` and ``"agd"`` support it. ``"auto"`` has one model for more
+        than two classes (`MulticlassHinge`); other solvers fit one per class against the rest.
     """
 
     _: KW_ONLY

@@ -66,7 +66,7 @@ _ADVICE = {
     "dual": _ALWAYS,
     "intercept_scaling": _ALWAYS,
     "copy_X": "leave it out: X is never written to",
-    "multi_class": "leave it out: more than two classes are one softmax model, or one-vs-rest",
+    "multi_class": "leave it out: more than two classes are one model where that is possible",
     "warm_start": "each fit starts anew; count several fits with ledger=",
     "normalize": "leave it out: the default scales rows privately; else use preparation=[Scale()]",
     "positive": "coefficients have no sign constraint",

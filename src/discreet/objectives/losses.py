@@ -1,4 +1,4 @@
-"""Losses of linear models, as functions of one number per row, the margin, or of K for softmax.
+"""Losses of linear models, as functions of one number per row, the margin, or of one per class.
 
 A row (x, y) with margin m = x·w (plus the intercept) has the loss φ(m, y), so its gradient is
 φ'(m, y)·x, of norm |φ'|·‖x‖. Everything a proof needs of a loss is a bound on φ'
@@ -97,6 +97,8 @@ class Loss(ABC):
     n_outputs : int
         Number of margins per row, each with its own weights; 1 but for multi-class losses. With
         more than one, the last axis of margins and of slopes runs over them.
+    slowness : float
+        Length of the path that descent needs, over that of one logistic margin: advice for solvers.
     of_residuals : bool
         True if φ is a function of the residual m − y: its scale is then unknown.
     dispersion : float, optional
@@ -111,6 +113,7 @@ class Loss(ABC):
     curves_unevenly: ClassVar[bool] = False
     parameter = 0.0
     n_outputs = 1
+    slowness = 1.0
     of_residuals: ClassVar[bool] = False
     dispersion: ClassVar[float | None] = None
 
@@ -443,15 +446,10 @@ def as_float(result: Any) -> FloatArray:
 class Softmax(Loss):
     """Cross-entropy, log Σ_k exp(m_k) − m_y, for targets 0, 1, …, K − 1 (as floats).
 
-    A row's gradient is (p − e_y) ⊗ x with the class probabilities p. Margins have K entries in
+    A row's gradient is (p − e_y) ⊗ x with the class probabilities p. Margins have K ≥ 2 entries in
     their last axis; so have slopes, and second derivatives are K × K matrices. The weights are K
     rows one after the other, the weights of class 0 first, each with its intercept last if there is
     one: ``weights.reshape(K, -1)[k]`` belongs to class k.
-
-    Parameters
-    ----------
-    n_classes : int
-        K, at least 2.
     """
 
     n_classes: int
@@ -460,11 +458,17 @@ class Softmax(Loss):
     task: ClassVar[Task] = "classification"
 
     slope_bound = math.nextafter(math.sqrt(2.0), 2.0)  # of ‖p − e_y‖
-    curvature_bound = 0.5  # of the largest eigenvalue of diag(p) − ppᵀ
 
     def __post_init__(self) -> None:
         check_fields(self, integer, "n_classes", least=2)
         object.__setattr__(self, "n_outputs", self.n_classes)
+        if self.smooth:  # K equal classes have 2/K of the curvature of two
+            object.__setattr__(self, "slowness", max(1.0, self.n_classes / 2))
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """Bound on the largest eigenvalue of diag(p) − ppᵀ."""
+        return 0.5
 
     @property
     def hessian_rank(self) -> int:
@@ -472,13 +476,13 @@ class Softmax(Loss):
         return self.n_classes - 1
 
     @property
-    def hessian_trace_bound(self) -> float:
+    def hessian_trace_bound(self) -> float | None:
         """Bound on the trace 1 − ‖p‖² of diag(p) − ppᵀ: 1 − 1/K."""
         return 1.0 - 1.0 / self.n_classes
 
     @property
     def gradient_corners(self) -> int:
-        """K − 1: p − e_y is a convex combination of 0 and the e_j − e_y, j ≠ y."""
+        """K − 1: slopes are convex combinations of 0 and the e_j − e_y, j ≠ y."""
         return self.n_classes - 1
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
@@ -486,14 +490,14 @@ class Softmax(Loss):
         top = m.max(axis=-1)
         with np.errstate(all="ignore"):
             rest = np.log(np.exp(m - top[..., None]).sum(axis=-1))
-            own = np.take_along_axis(m, index[..., None], axis=-1)[..., 0]
+            own = np.take_along_axis(m, index, axis=-1)[..., 0]
             return np.asarray(np.maximum((top - own) + rest, 0.0), dtype=np.float64)
 
     def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, index = self._split(margin, target)
         slopes = self._probabilities(m)
-        own = np.take_along_axis(slopes, index[..., None], axis=-1)
-        np.put_along_axis(slopes, index[..., None], own - 1.0, axis=-1)
+        own = np.take_along_axis(slopes, index, axis=-1)
+        np.put_along_axis(slopes, index, own - 1.0, axis=-1)
         return slopes
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
@@ -502,19 +506,58 @@ class Softmax(Loss):
         return np.asarray(p[..., :, None] * (np.eye(self.n_classes) - p[..., None, :]))
 
     def _split(self, margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
-        m = np.asarray(margin, dtype=np.float64)
+        """Return the margins and each row's class, with an axis of length 1 at its end."""
+        m, name = np.asarray(margin, dtype=np.float64), type(self).__name__
         if m.ndim < 1 or m.shape[-1] != self.n_classes:
             raise ValueError(
-                f"Softmax: margins must have {self.n_classes} entries in the last axis."
+                f"{name}: margins must have {self.n_classes} entries in the last axis."
             )
         index = np.broadcast_to(np.asarray(target, dtype=np.intp), m.shape[:-1])
         if index.size and not (index.min() >= 0 and index.max() < self.n_classes):
             raise ValueError(
-                f"Softmax: targets must be classes 0 to {self.n_classes - 1}. Encode labels first."
+                f"{name}: targets must be classes 0 to {self.n_classes - 1}. Encode labels first."
             )
-        return m, index
+        return m, index[..., None]
 
     def _probabilities(self, m: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
             weights = np.exp(m - m.max(axis=-1, keepdims=True))
             return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class MulticlassHinge(Softmax):
+    """A hinge h of the lead of a row's own margin over the largest other: h(m_y − max_k≠y m_k).
+
+    Convex, as h does not increase; not smooth, as the largest one changes. Crammer & Singer, On the
+    Algorithmic Implementation of Multiclass Kernel-based Vector Machines, JMLR 2001.
+    """
+
+    hinge: Loss
+
+    name: ClassVar[str] = "multiclass-hinge"
+    curvature_bound = hessian_trace_bound = None
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        return self.hinge.value(self._lead(margin, target)[0], 1.0)[..., 0]
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        lead, between = self._lead(margin, target)
+        return self.hinge.derivative(lead, 1.0) * between
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        lead, between = self._lead(margin, target)
+        bend = self.hinge.second_derivative(lead, 1.0)[..., None]
+        return np.asarray(bend * between[..., :, None] * between[..., None, :])
+
+    def _lead(self, margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the lead, and its gradient in the margins: e_y − e_j, j the largest other."""
+        m, index = self._split(margin, target)
+        others, between = m.copy(), np.zeros_like(m)
+        np.put_along_axis(others, index, -np.inf, axis=-1)
+        rival = others.argmax(axis=-1)[..., None]
+        np.put_along_axis(between, index, 1.0, axis=-1)
+        np.put_along_axis(between, rival, -1.0, axis=-1)
+        with np.errstate(all="ignore"):
+            lead = np.take_along_axis(m, index, axis=-1) - np.take_along_axis(m, rival, axis=-1)
+        return lead, between

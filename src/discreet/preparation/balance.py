@@ -9,18 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Account, Curator, Gaussian, L2Norm
 from discreet.core.noise import Noise
 from discreet.preparation.steps import Mechanism
 from discreet.preparation.whitening import Centre
-from discreet.rows import RowWeights, as_rows
+from discreet.rows import Rows
 from discreet.validate import FloatArray
 
 __all__ = ["Balance"]
@@ -70,27 +68,16 @@ class Balance:
 
     @staticmethod
     def measure(
-        codes: NDArray[Any],
+        rows: Rows,
         n_classes: int,
-        weights: RowWeights | None,
         account: Account,
         part: int,
         mechanism: Gaussian | L2Norm,
         noise: Noise,
     ) -> FloatArray:
-        """Release the total weight of the rows of each class, of which they have the codes.
-
-        Privacy
-        -------
-        One noisy second moment of rows that are 1 in the column of their class and 0 elsewhere:
-        L2 sensitivity 1 under add/remove and √2 under replace, for units.
-        """
-        n_rows = len(codes)
-        ones, starts = np.ones(n_rows, dtype=np.float32), np.arange(n_rows + 1)
-        table = sp.csr_array((ones, codes.astype(np.int32), starts), shape=(n_rows, n_classes))
-        rows = as_rows(table, np.zeros(n_rows), fit_intercept=False, row_norm=1.0, weights=weights)
+        """Release the total weight of the rows of each class, whose codes are the targets."""
         curator = Curator(rows, account, noise)
         curator.open_reserved(part)
-        noisy = curator.square_sum(mechanism=mechanism)
+        noisy = curator.class_counts(n_classes, mechanism=mechanism)
         least = max(1.0, math.sqrt(curator.n_rows))
         return np.clip(noisy.values, least, curator.n_rows)

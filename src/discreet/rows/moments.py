@@ -32,7 +32,7 @@ from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import CLIP, Sum, carried_back
 from discreet.rows.table import KERNELS, LOSS_KERNELS, one_thread
-from discreet.validate import FloatArray, number
+from discreet.validate import FloatArray, integer, number
 
 NORM: Any = {"least": ROW_NORM_RANGE[0], "most": ROW_NORM_RANGE[1]}
 NORM["remedy"] = "Moments need a public bound on the norm of a row: pass row_norm."
@@ -212,6 +212,25 @@ def target_sum(data: RowData, bound: float) -> Sum:
 
     values = data.total(block_sum, 1, entries=data.n_rows, block_rows=BLOCK_ROWS)
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))
+
+
+def class_counts(data: RowData, n_classes: int) -> Sum:
+    """Sum the rows' weights by class: targets 0, 1, …, n_classes − 1. Others count nowhere.
+
+    *Privacy.* The contract of ``Sum`` with c_i a unit vector or 0. So units add vectors of entries
+    ≥ 0 and norm at most 1, which differ by at most √2. Proof: docs/proofs/gd.md.
+    """
+    n_classes = integer("n_classes", n_classes)
+
+    def block_sum(at: slice) -> FloatArray:
+        targets, weights = data.targets[at], data.weights[at]
+        known = (targets >= 0) & (targets < n_classes)
+        codes = np.where(known, targets, n_classes).astype(np.intp)
+        counts = np.bincount(codes, weights if weights.size else None, n_classes + 1)
+        return counts[:n_classes].astype(np.float64)
+
+    values = data.total(block_sum, n_classes, entries=data.n_rows, block_rows=BLOCK_ROWS)
+    return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, 1.0))
 
 
 def exponent_counts(data: RowData) -> Sum:

@@ -209,6 +209,7 @@ class PartitionedRows:
     outer_sum = _asked("outer_sum", _sum)
     xy_moment_sum = _asked("xy_moment_sum", _sum)
     target_sum = _asked("target_sum", _sum)
+    class_counts = _asked("class_counts", _sum)
     exponent_counts = _asked("exponent_counts", _sum)
     score_sum = _asked("score_sum", _sum)
     curvature_sum = _asked("curvature_sum", _sum)

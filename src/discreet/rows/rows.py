@@ -101,6 +101,7 @@ class Rows(RowData):
     outer_sum = moments.outer_sum
     xy_moment_sum = moments.xy_moment_sum
     target_sum = moments.target_sum
+    class_counts = moments.class_counts
     exponent_counts = moments.exponent_counts
     score_sum = scores.score_sum
     curvature_sum = scores.curvature_sum

@@ -22,9 +22,9 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian
 from discreet.errors import NotSupported
-from discreet.objectives import Logistic, Loss, Problem
+from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, MulticlassHinge, Problem
 from discreet.solvers import quasi_newton
-from discreet.solvers.base import GradientStep, Plan, Recorder, Solution, Solver
+from discreet.solvers.base import GradientStep, Plan, Recorder, Solution, Solver, nearest
 from discreet.validate import FloatArray, check_fields, flag, integer, number
 
 __all__ = ["GD"]
@@ -36,7 +36,7 @@ CONVERGED_PATH = 18.0
 """Path per weight of one output after which descent on such rows is done; more only adds noise."""
 
 LEAST_RARE = 0.002
-"""Twice the smallest share of a class that the intercept may start from."""
+"""Twice the smallest share of a class that intercepts may start from."""
 
 INTERCEPT_STEP = 4.0
 """At momentum m the default step of an intercept is at most this times (1 + m)/(1 − m): the heavy
@@ -50,8 +50,9 @@ CLIP_REACH = 2.0
 """The clip grows between these while the noise limit of the path is this many times what descent
 needs: clipping biases the result whatever the budget, so it ends where noise no longer matters."""
 
-CURVATURE = 0.5
-"""Times 1/weights: the usual curvature of the loss at such rows, which pulls noise back."""
+CURVATURE, HINGE_CURVATURE = 0.5, 1.0
+"""Times 1/weights: the usual curvature of the loss at such rows, which pulls noise back. That of
+hinges is in their kink, where many margins are."""
 
 SPREAD = 1.5
 """Variance of scores over that of rows of norm 10/3: some rows are longer."""
@@ -75,17 +76,17 @@ class GD(Solver):
         η: step size for mean gradients. Default: τ/T for a path of length
         τ = min(0.3·n·μ/(k·C), 18·p·max(1, K/2)), and at most 1/alpha; that of an intercept is at
         most 4·(1 + m)/(1 − m) for a momentum m. Here μ is what the budget is in Gaussian DP, k is
-        1 under add/remove and 2 under replace, C is the clip, K the number of outputs and p that
-        of the weights of each.
+        1 under add/remove and 2 under replace, C is the clip, K the number of classes of a softmax
+        (else 1) and p that of the weights of each output.
     momentum : float
         m: v ← m·v + gradient, w ← w − η·(1 − m)·v. 0 is plain descent.
     averaging : float
         The result is the mean of the weights after the last iterations, this share of all of
         them; 0 for the last weights.
     start_share : float
-        Share of the budget (of μ²) that buys a noisy balance of two classes, from which the
-        intercept starts: where one class is much rarer, the path may be too short to find it. For
-        logistic losses of one output with an intercept; else nothing is spent on it.
+        Share of the budget (of μ²) that buys a noisy balance of the classes, from which the
+        intercepts start: where one class is much rarer, the path may be too short to find it. For
+        classes and models with an intercept; else nothing is spent on it.
     gradient_clip : float, optional
         C: bound on one row's gradient norm, of all outputs together; a smaller bound known from
         loss and ``data_norm`` replaces it. Default: 0.6·n·μ/(k·18·p·max(1, K/2)), within
@@ -192,7 +193,7 @@ class GD(Solver):
         )
         if self.shrink:
             kept = _kept(problem, weights - start, deviation)
-            weights, deviation = start + kept * (weights - start), deviation * math.sqrt(kept.min())
+            weights, deviation = start + kept * (weights - start), deviation * math.sqrt(kept)
         return Solution(weights, record.trace, conditions, clip, deviation)
 
     def _start(
@@ -200,23 +201,32 @@ class GD(Solver):
     ) -> tuple[FloatArray, tuple[str, ...], float]:
         """Return the start, the conditions it rests on, and what is left of the total μ².
 
-        The intercept is the log odds of the classes' noisy shares. The mean of targets −1 and 1 is
-        shrunk by its known noise and kept off ±1 by as much.
+        Intercepts are logarithms of the classes' noisy shares; that of one hinge is the mean of the
+        targets −1 and 1. That mean is shrunk by its known noise and kept off ±1 by as much.
         """
+        loss, n_rows = problem.loss, problem.n_rows
         weights: FloatArray = np.zeros(problem.n_parameters)
-        if not (self.start_share and problem.fit_intercept and isinstance(problem.loss, Logistic)):
+        if not (self.start_share and problem.fit_intercept and loss.task == "classification"):
             return weights, (), total
         mechanism = Gaussian.sharing(self.start_share * total)
-        noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
-        mean, noise = float(noisy.values[0]) / problem.n_rows, noisy.deviation / problem.n_rows
-        mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
-        most = max(1 - max(noise, LEAST_RARE), 0.0)
-        mean = min(max(mean, -most), most)
-        weights[-1] = math.log1p(mean) - math.log1p(-mean)
+        constants = weights.reshape(loss.n_outputs, -1)[:, -1]
+        if loss.n_outputs > 1:
+            noisy = curator.class_counts(loss.n_outputs, mechanism=mechanism)
+            logs = np.log(_shares(noisy.values / n_rows, noisy.deviation / n_rows))
+            constants[:] = logs - logs.mean()
+            text = "the total weight of the rows of each class"
+        else:
+            noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
+            mean, noise = float(noisy.values[0]) / n_rows, noisy.deviation / n_rows
+            mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
+            most = max(1 - max(noise, LEAST_RARE), 0.0)
+            mean = min(max(mean, -most), most)
+            odds = math.log1p(mean) - math.log1p(-mean)
+            constants[:] = odds if isinstance(loss, Logistic) else mean
+            text = "the sum of the targets −1 and 1"
         condition = (
-            f"the sum of the targets −1 and 1 was released with Gaussian noise of "
-            f"{mechanism.noise_multiplier:.6g} times what one row can move it by; the intercept "
-            "starts from it"
+            f"{text} was released with Gaussian noise of {mechanism.noise_multiplier:.6g} times "
+            "what one row can move it by; intercepts start from it"
         )
         return weights, (condition,), (1 - self.start_share) * total
 
@@ -227,8 +237,8 @@ class GD(Solver):
         default the step of an intercept is bounded. docs/proofs/gd.md has the reasons.
         """
         outputs, alpha = problem.loss.n_outputs, problem.penalty.alpha
-        # K outputs have 2/K of the curvature of one
-        converged = CONVERGED_PATH * problem.n_parameters / outputs * max(1.0, outputs / 2)
+        width = problem.n_parameters / outputs * problem.loss.slowness
+        converged = CONVERGED_PATH * width
         reach = NOISE_REACH * problem.n_rows * mu / changed
         clip = clip_by_rule(reach, converged) if self.gradient_clip is None else self.gradient_clip
         clip = min(clip, max(problem.lipschitz, 1e-6))
@@ -238,7 +248,8 @@ class GD(Solver):
             step = min(step, 1 / alpha) if alpha > 0 else step
         path = step * self.iterations
         free = changed * clip * path / (problem.n_rows * mu)
-        pull = 2 * CURVATURE * CONVERGED_PATH * path / converged
+        hinge = isinstance(problem.loss, Hinge | HuberHinge | MulticlassHinge)
+        pull = 2 * (HINGE_CURVATURE if hinge else CURVATURE) * path / width
         variance = -math.expm1(-pull) / pull
         # the mean of the last weights: of a random walk, and where the loss pulls noise back
         variance *= 1 - 2 / 3 * self.averaging * math.exp(-pull)
@@ -255,17 +266,23 @@ def clip_by_rule(reach: float, path: float) -> float:
     return min(max(CLIP_REACH * reach / path, CLIPS[0]), CLIPS[1])
 
 
-def _kept(problem: Problem, change: FloatArray, deviation: float) -> FloatArray:
-    """Return the share of each weight's change that noise does not explain, from released numbers.
+def _shares(seen: FloatArray, noise: float) -> FloatArray:
+    """Estimate the shares of several classes from noisy ones; docs/proofs/gd.md has the formula."""
+    even, shares = 1 / seen.size, nearest(seen, 1.0)
+    square = max(float(np.sum((seen - even) ** 2)), 1e-300)
+    shares += min((seen.size - 1) * noise**2 / square, 0.9) * (even - shares)
+    shares = np.maximum(shares, min(max(noise, LEAST_RARE) / 2, even))
+    shares /= shares.sum()
+    return shares
 
-    It is 1 − q^1.5, q = p·s²/(1.5·‖change‖²) for noise s in each of p weights; an intercept does
-    not count. James and Stein have 1 − q; but scores of long rows have less noise than it says.
-    Intercepts of several outputs are left as they are: they started from equal classes.
+
+def _kept(problem: Problem, change: FloatArray, deviation: float) -> float:
+    """Return the share of the weights' change that noise does not explain, from released numbers.
+
+    It is 1 − q^1.5, q = p·s²/(1.5·‖change‖²) for noise s in each of p weights; intercepts do not
+    count. James and Stein have 1 − q; but scores of long rows have less noise than it says.
     """
-    kept = np.ones((problem.loss.n_outputs, change.size // problem.loss.n_outputs))
-    slopes = change.reshape(kept.shape)[:, : problem.n_features]
+    slopes = change.reshape(problem.loss.n_outputs, -1)[:, : problem.n_features]
     noise = slopes.size * deviation**2
     square = SPREAD * float(np.vdot(slopes, slopes))
-    share = max(1.0 - (noise / square) ** 1.5, 0.0) if square > 0 else 0.0
-    kept[:, : problem.n_features if len(kept) > 1 else None] = share
-    return kept.ravel()
+    return max(1.0 - (noise / square) ** 1.5, 0.0) if square > 0 else 0.0

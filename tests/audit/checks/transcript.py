@@ -44,7 +44,7 @@ ANSWERLESS = {"open", "open_plan", "open_reserved", "sample", "columns"}
 
 SUMS = {
     *("gradient", "sampled_gradient", "release", "row_sum", "outer_sum", "square_sum"),
-    *("target_sum", "xy_moment_sum", "exponent_counts"),
+    *("target_sum", "class_counts", "xy_moment_sum", "exponent_counts"),
 }
 """Questions whose answer is a noisy sum on a grid."""
 

@@ -106,6 +106,9 @@ def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> I
     def target(curator: Curator) -> FloatArray:
         return curator.target_sum(bound=1.0, mechanism=gaussian).values
 
+    def counts(curator: Curator) -> FloatArray:
+        return curator.class_counts(2, mechanism=gaussian).values
+
     def joint(curator: Curator) -> FloatArray:
         return curator.xy_moment_sum(clip=1.0, target_weight=1.0, mechanism=gaussian).values
 
@@ -115,8 +118,11 @@ def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> I
         "sum of targets": (((X, np.array([lone])), (X, np.array([BEYOND]))), target),
         "products of rows and targets": (((row, np.zeros(1)), (X, np.array([BEYOND]))), joint),
     }
+    other = -1.0 if relation is Relation.ADD_REMOVE else 0.0  # of no class, or of another one
+    cases["counts of classes"] = ((X, np.array([other])), (X, np.array([1.0]))), counts
+    directions = {target: np.array([1.0]), counts: np.array([-1.0 - other, 1.0])}
     for name, (tables, ask) in cases.items():
-        direction = np.array([1.0]) if ask is target else np.array([-row[0, 0], 0.0, BEYOND])
+        direction = directions.get(ask, np.array([-row[0, 0], 0.0, BEYOND]))
         yield harness.attack(
             f"release: {name}",
             "a target beyond its bound, or another row",
