@@ -85,7 +85,9 @@ def test_scales_of_two_classes_are_shrunk_where_noise_hides_units():
         *(decide(2000, 50, n_known=50), decide(20_000, 50), decide(500, 40_000)),
         decide(20_000, 50, data_norm=1.0),
     ]
+    assert decide(2000, 50).solver.gradient_clip == 1.25
     for choice in others:
+        assert choice.solver.name == "newton" or choice.solver.gradient_clip is None
         assert scales_of(choice)
         assert not any(s.shrink or s.squares < 1 for s in scales_of(choice))
 

@@ -49,11 +49,11 @@ RARE = 0.1
 """Floor of the scales, over their mean, where units are known: columns of small variance are then
 rare categories, and stretching them would make their rows many times longer than usual."""
 
-SQUARES, FLOORS, LONGER = 2.0, (0.1, 0.3), 5.0
+SQUARES, FLOORS, LONGER, SHORT_CLIP = 2.0, (0.1, 0.3), 5.0, 1.25
 """For two classes, where noise hides units, the squares of a row in `Scale` are scaled down to norm
 2/√d of the largest: entries of most rows are alike in size, and moments have √d/2 times less noise.
-Rows get the norm 5. Narrow tables have a second `Scale`, which brings columns of different units
-closer together, and the first floor; others the second floor."""
+Rows get the norm 5, and their gradients are clipped to 1.25. Narrow tables have a second `Scale`,
+which brings columns of different units closer together, and the first floor; others the second."""
 
 WHITEN_SHARE = 0.10
 RADIUS_SHARES, RADIUS_PRECISION = (0.005, 0.25), 30.0
@@ -272,6 +272,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     factor = max(float(np.clip(table.steady_factor, least, most)), far)
     two_classes = loss.smooth and loss.n_outputs == 1
     steps = table.steps(factor, shrink=two_classes and not wide)
+    shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
     white, rate = 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE, 1.0
@@ -282,7 +283,9 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
         width = table.n_features + int(table.fit_intercept)
         converged = CONVERGED_PATH * width * loss.slowness
-        path = min(reach / clip_by_rule(reach, converged), converged)
+        clip = SHORT_CLIP if shrunk else clip_by_rule(reach, converged)
+        path = min(reach / clip, converged)
+        solver = replace(solver, gradient_clip=clip) if shrunk else solver
         if path == converged and isinstance(loss, Logistic):
             solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
             needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
