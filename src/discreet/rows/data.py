@@ -275,6 +275,23 @@ class RowData:
         entries = entries or self.table.n_entries
         return sum_blocks(block_sum, shape, self.n_rows, entries, height)
 
+    def total_of_blocks(
+        self,
+        block_sums: Callable[[slice, int], FloatArray],
+        shape: int | tuple[int, ...],
+        entries: int,
+    ) -> FloatArray:
+        """Add up ``block_sums(at, height)``, the sums of blocks of ``height`` rows, in one array.
+
+        Rows that are stored as kernels take them are summed by one call per thread.
+        """
+        table, size = self.table, self.n_rows
+        height = min(table.block_rows, table.height)
+        together = size if table.height >= size else height
+        return sum_blocks(
+            lambda at: block_sums(at, height), shape, size, entries, height, together=together
+        )
+
     @property
     def public_facts(self) -> dict[str, Any]:
         """Public attributes of the rows."""

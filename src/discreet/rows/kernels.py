@@ -154,6 +154,21 @@ def add(rows, coefficients, out):
 
 
 @kernel
+def lane_sum(values):
+    """Return the sum of numbers: four interleaved sums, which do not wait for each other."""
+    whole = values.size - values.size % 4
+    a0 = a1 = a2 = a3 = 0.0
+    for i in range(0, whole, 4):
+        a0 += values[i]
+        a1 += values[i + 1]
+        a2 += values[i + 2]
+        a3 += values[i + 3]
+    for i in range(whole, values.size):
+        a0 += values[i]
+    return (a0 + a1) + (a2 + a3)
+
+
+@kernel
 def output_products(rows, weights, out):
     """Write the products of rows with each row of weights to the columns of out.
 
@@ -183,27 +198,25 @@ def output_products(rows, weights, out):
 
 @kernel
 def output_add(rows, scales, factors, out):
-    """Add factors.T @ (scaled rows, 1) to out; ``scales`` may have no entries.
+    """Add factors @ (scaled rows, 1) to out; ``scales`` may have no entries.
 
     Scaled factors that are too small to round by u become 0.
     """
-    scaled, width = np.empty(factors.shape), out.shape[1] - 1
+    scaled, width, size = np.empty(factors.shape), out.shape[1] - 1, factors.shape[1]
     for k in range(out.shape[0]):
-        total = 0.0
-        for i in range(factors.shape[0]):
-            total += factors[i, k]
-            factor = factors[i, k] * scales[i] if scales.size > 0 else factors[i, k]
-            scaled[i, k] = factor if abs(factor) > SMALLEST_FACTOR else 0.0
-        out[k, width] += total
+        out[k, width] += lane_sum(factors[k])
+        for i in range(size):
+            factor = factors[k, i] * scales[i] if scales.size > 0 else factors[k, i]
+            scaled[k, i] = factor if abs(factor) > SMALLEST_FACTOR else 0.0
     if len(rows) == 1:
-        for start in range(0, factors.shape[0], NEAR_ROWS):
-            stop = min(start + NEAR_ROWS, factors.shape[0])
+        for start in range(0, size, NEAR_ROWS):
+            stop = min(start + NEAR_ROWS, size)
             for k in range(out.shape[0]):
-                add(part(rows, start, stop), scaled[start:stop, k], out[k, :width])
+                add(part(rows, start, stop), scaled[k, start:stop], out[k, :width])
     else:
-        sums = np.zeros((width, out.shape[0]))
-        for i in range(factors.shape[0]):
-            own = scaled[i]
+        sums, turned = np.zeros((width, out.shape[0])), scaled.T.copy()
+        for i in range(size):
+            own = turned[i]
             for k in range(rows[0][i], rows[0][i + 1]):
                 value, target = rows[2][k], sums[np.uint64(rows[1][k])]
                 for output in range(out.shape[0]):

@@ -60,7 +60,7 @@ def row_sum(data: RowData) -> Sum:
     shape = (1, data.table.n_features + 1)
 
     def block_sum(at: slice) -> FloatArray:
-        values, own = np.zeros(shape), _factors(data, at, clip, root=False)[:, None]
+        values, own = np.zeros(shape), _factors(data, at, clip, root=False)[None]
         KERNELS.output_add(data.table.block(at), data.scales[at], own, values)
         return values
 
