@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from discreet.core.ranges import cell_counts
 from discreet.rows import EXPONENTS, AffineMap, as_rows
+from discreet.rows.table import KERNELS
 
 CELLS = EXPONENTS[1] - EXPONENTS[0] + 2
 
@@ -84,3 +86,33 @@ def test_rows_count_by_their_weights(layout):
     assert found[0, cell(4)] == third
     assert found[1, cell(3)] == 2 * third + 1
     assert found.sum() == 5 * third + 2
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, np.float32, sp.csr_array])
+def test_scaled_and_mapped_rows_count_as_the_written_table_does(layout):
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((5000, 3)).astype(np.float32).astype(np.float64)
+    affine = (
+        AffineMap.to_norm(1.0, 3)
+        .shifted(np.array([0.1, 0.0, -2.0]))
+        .scaled(np.array([8.0, 1.0, 0.3]))
+    )
+    rows = as_rows(layout(X), np.zeros(5000), fit_intercept=False, row_norm=1.0)
+    written = affine.linear * (rows.scales[:, None] * X) - affine.offset
+    mapped = rows.transformed(affine, fit_intercept=False).exponent_counts().values
+    np.testing.assert_array_equal(mapped.reshape(3, -1), counts(written))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sizes_are_counted_exactly(weighted):
+    """By leading bits first, with the cells of `cell_counts`: ties, neighbours and what is far."""
+    edges = 2.0 ** (np.arange(-640, 641) / 16)
+    near = [np.nextafter(edges, to) for to in (0.0, np.inf)]
+    odd = [np.nan, np.inf, -np.inf, -3.0, -0.0, 5e-324, 1e300]
+    for candidates in (edges, np.append(0.0, edges), edges[[3]], np.array([0.0, 1.0, 2.5, 3.0])):
+        sizes = np.concatenate([edges, *near, odd, np.random.default_rng(0).gamma(2.0, 3.0, 5000)])
+        weights = np.random.default_rng(1).integers(0, 2**30, sizes.size if weighted else 0)
+        found = np.zeros(2 * candidates.size + 1, dtype=np.int64)
+        KERNELS.count_sizes(sizes, weights, candidates, found)
+        expected = cell_counts(sizes, candidates, weights.astype(np.float64))
+        np.testing.assert_array_equal(found, expected)

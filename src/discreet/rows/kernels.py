@@ -404,20 +404,53 @@ def _bits(_context, number):
 
 
 @kernel
-def count(rows, n_rows, weights, first, last, counts):
+def count(rows, n_rows, weights, map, first, last, counts):
     """Add each row's weight to the cells of its entries; one row of counts per column.
 
-    An entry's cell is that of its exponent, from first to last (those beyond count as these); after
-    these there are one for ±1 and one for 0. ``weights`` are whole numbers, and without entries if
-    all are 1. Cells are found for a whole row at a time, by vector instructions.
+    ``map`` are scales, factors and offset of rows of an array, which count as `map_rows` has them;
+    factors have no entries if rows count as they are. An entry's cell is that of its exponent, from
+    first to last (those beyond count as these); after these there are one for ±1 and one for 0.
+    ``weights`` are whole numbers, and without entries if all are 1. Cells are found for a whole row
+    at a time, by vector instructions.
     """
     one, cells = last - first + 1, np.empty(counts.shape[0], dtype=np.int64)
+    (scales, factors, offset), numbers = map, np.empty(counts.shape[0])
     for i in range(n_rows):
         weight, values = weights[i] if weights.size > 0 else 1, entries(rows, i)
+        if factors.size > 0:
+            scale = scales[i] if scales.size > 0 else 1.0
+            for k in range(values.size):
+                numbers[k] = factors[k] * (scale * values[k]) - offset[k]
+        else:
+            for k in range(values.size):
+                numbers[k] = values[k]
         for k in range(values.size):
-            bits = _bits(np.float64(values[k])) << np.uint64(1)  # without the sign
+            bits = _bits(numbers[k]) << np.uint64(1)  # without the sign
             cell = min(max(np.int64(bits >> np.uint64(53)) - 1022, first), last) - first
             cell = one if bits == BITS_OF_ONE else cell
             cells[k] = one + 1 if bits == np.uint64(0) else cell
         for k in range(values.size):
             counts[column(rows, i, k), np.uint64(cells[k])] += weight
+
+
+@kernel
+def count_sizes(sizes, weights, edges, counts):
+    """Add each row's weight to the cell of its size, as `core.ranges.cell_counts` has them.
+
+    Edges, increasing, are not negative. ``weights`` are as in `count`. The first edges that share
+    the leading bits of a size are known, so few are compared with it.
+    """
+    firsts, at = np.empty((1 << 15) + 1, dtype=np.int64), 0
+    for start in range(firsts.size):
+        while at < edges.size and np.int64(_bits(edges[at]) >> np.uint64(48)) < start:
+            at += 1
+        firsts[start] = at
+    for i in range(sizes.size):
+        size = abs(max(min(sizes[i], edges[-1]), edges[0]))
+        start = np.int64(_bits(size) >> np.uint64(48))
+        low, high = firsts[start], firsts[start + 1]
+        while low < high and edges[low] < size:
+            low += 1
+        if sizes[i] == sizes[i]:  # False for NaN, which counts nowhere
+            cell = 2 * low + (1 if edges[low] == size else 0)
+            counts[cell] += weights[i] if weights.size > 0 else 1
