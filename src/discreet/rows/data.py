@@ -265,32 +265,18 @@ class RowData:
         *,
         entries: int = 0,
         block_rows: int = 0,
+        stacked: bool = False,
     ) -> FloatArray:
         """Add up ``block_sum(at)`` over blocks of rows, as `sum_blocks` does.
 
         ``entries`` are those that are computed with, by default those of the table, and
-        ``block_rows`` the rows of a block in the error bound, which a block may have fewer of.
+        ``block_rows`` the rows of a block in the error bound, which a block may have fewer of. With
+        ``stacked``, rows that need not be copied are summed by one call per thread, block by block.
         """
-        height = min(block_rows or self.table.block_rows, self.table.height)
+        height, size = min(block_rows or self.table.block_rows, self.table.height), self.n_rows
         entries = entries or self.table.n_entries
-        return sum_blocks(block_sum, shape, self.n_rows, entries, height)
-
-    def total_of_blocks(
-        self,
-        block_sums: Callable[[slice, int], FloatArray],
-        shape: int | tuple[int, ...],
-        entries: int,
-    ) -> FloatArray:
-        """Add up ``block_sums(at, height)``, the sums of blocks of ``height`` rows, in one array.
-
-        Rows that are stored as kernels take them are summed by one call per thread.
-        """
-        table, size = self.table, self.n_rows
-        height = min(table.block_rows, table.height)
-        together = size if table.height >= size else height
-        return sum_blocks(
-            lambda at: block_sums(at, height), shape, size, entries, height, together=together
-        )
+        together = size if self.table.height >= size else height
+        return sum_blocks(block_sum, shape, size, entries, height, stacked * together)
 
     @property
     def public_facts(self) -> dict[str, Any]:

@@ -155,17 +155,13 @@ def add(rows, coefficients, out):
 
 @kernel
 def lane_sum(values):
-    """Return the sum of numbers: four interleaved sums, which do not wait for each other."""
-    whole = values.size - values.size % 4
-    a0 = a1 = a2 = a3 = 0.0
-    for i in range(0, whole, 4):
-        a0 += values[i]
-        a1 += values[i + 1]
-        a2 += values[i + 2]
-        a3 += values[i + 3]
-    for i in range(whole, values.size):
-        a0 += values[i]
-    return (a0 + a1) + (a2 + a3)
+    """Return the sum of numbers, in interleaved sums that do not wait for each other."""
+    lanes = np.zeros(LANES)
+    for start in range(0, values.size, LANES):
+        some = values[start : start + LANES]
+        for i in range(some.size):
+            lanes[i] += some[i]
+    return lanes.sum()
 
 
 @kernel

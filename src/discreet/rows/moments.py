@@ -218,8 +218,9 @@ def exponent_counts(data: RowData) -> Sum:
     """
     shape = (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 3)
     weights = read_only((data.weights * WEIGHT_STEPS).astype(np.int64))
-    table, map, nothing = data.table, data.map, np.empty(0)
-    in_place = table.dense and map.is_diagonal and not map.is_identity
+    table, map, nothing = data.table, data.map, read_only(np.empty(0))
+    in_place = table.dense and map.is_diagonal
+    numbers = (map.linear, map.offset) if in_place else (nothing, nothing)
 
     def block_counts(at: slice) -> Any:
         counts: Any = np.zeros(shape, dtype=np.int64)
@@ -227,11 +228,8 @@ def exponent_counts(data: RowData) -> Sum:
         if not map.is_identity and not in_place:
             blocks = ((some, (read_only(tile),)) for some, tile in data.tiles(at))
         for some, rows in blocks:
-            numbers = (nothing, read_only(nothing), read_only(nothing))
-            if in_place:
-                numbers = (data.scales[some], map.linear, map.offset)
-            size = some.stop - some.start
-            KERNELS.count(rows, size, weights[some], numbers, *EXPONENTS, counts)
+            size, by = some.stop - some.start, (data.scales[some], *numbers)
+            KERNELS.count(rows, size, weights[some], by, *EXPONENTS, counts)
         return counts
 
     counts: Any = sum(data.table.each(block_counts), np.zeros(shape, dtype=np.int64))

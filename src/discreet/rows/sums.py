@@ -126,13 +126,14 @@ def clipped_sum(
     found = data.memory.known(weights) if margins is None else margins
     if found is None and (code or softmax):
         data.memory.point = None  # a vector less while the new one is computed
-        carried, constants = data.carried(weights, count)
-        constants = constants if constants.size else np.zeros(count)
-        missing = np.column_stack([carried, constants])
+        missing = np.zeros(shape)
+        missing[:, :-1], constants = data.carried(weights, count)
+        missing[:, -1] = constants if constants.size else 0.0
         found = np.empty((0, count) if softmax else data.n_rows)
     margins = data.margins_at(weights, count) if found is None else found
+    height = min(table.block_rows, table.height)
 
-    def block_sums(at: slice, height: int) -> FloatArray:
+    def block_sums(at: slice) -> FloatArray:
         rows, given = table.block(at), data.targets[at]
         values = np.zeros((-(-given.size // height), *shape))
         norms = data.bounds(at) if sizes is None else sizes[at]
@@ -152,7 +153,7 @@ def clipped_sum(
             LOSS_KERNELS.output_gradient(rows, missing, given, numbers, *settings, values)
         return values
 
-    total = data.total_of_blocks(block_sums, shape, count * table.n_entries)
+    total = data.total(block_sums, shape, entries=count * table.n_entries, stacked=True)
     if missing.size and code:
         data.memory.point = Point(weights, margins)
     return carried_back(data, total, clip if within is None else within)

@@ -123,7 +123,6 @@ def sum_blocks(
     n_rows: int,
     n_entries: int,
     block_rows: int,
-    *,
     together: int = 0,
 ) -> FloatArray:
     """Add up ``block_sum(at)`` over blocks of rows, pairwise, in parts.
