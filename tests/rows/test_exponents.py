@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.core.ranges import cell_counts
 from discreet.rows import EXPONENTS, AffineMap, as_rows
-from discreet.rows.table import KERNELS
 
 CELLS = EXPONENTS[1] - EXPONENTS[0] + 2
 
@@ -101,18 +99,3 @@ def test_scaled_and_mapped_rows_count_as_the_written_table_does(layout):
     written = affine.linear * (rows.scales[:, None] * X) - affine.offset
     mapped = rows.transformed(affine, fit_intercept=False).exponent_counts().values
     np.testing.assert_array_equal(mapped.reshape(3, -1), counts(written))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_sizes_are_counted_exactly(weighted):
-    """By leading bits first, with the cells of `cell_counts`: ties, neighbours and what is far."""
-    edges = 2.0 ** (np.arange(-640, 641) / 16)
-    near = [np.nextafter(edges, to) for to in (0.0, np.inf)]
-    odd = [np.nan, np.inf, -np.inf, -3.0, -0.0, 5e-324, 1e300]
-    for candidates in (edges, np.append(0.0, edges), edges[[3]], np.array([0.0, 1.0, 2.5, 3.0])):
-        sizes = np.concatenate([edges, *near, odd, np.random.default_rng(0).gamma(2.0, 3.0, 5000)])
-        weights = np.random.default_rng(1).integers(0, 2**30, sizes.size if weighted else 0)
-        found = np.zeros(2 * candidates.size + 1, dtype=np.int64)
-        KERNELS.count_sizes(sizes, weights, candidates, found)
-        expected = cell_counts(sizes, candidates, weights.astype(np.float64))
-        np.testing.assert_array_equal(found, expected)

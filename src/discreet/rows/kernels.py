@@ -427,26 +427,3 @@ def count(rows, n_rows, weights, map, first, last, counts):
             cells[k] = one + 1 if bits == np.uint64(0) else cell
         for k in range(values.size):
             counts[column(rows, i, k), np.uint64(cells[k])] += weight
-
-
-@kernel
-def count_sizes(sizes, weights, edges, counts):
-    """Add each row's weight to the cell of its size, as `core.ranges.cell_counts` has them.
-
-    Edges, increasing, are not negative. ``weights`` are as in `count`. The first edges that share
-    the leading bits of a size are known, so few are compared with it.
-    """
-    firsts, at = np.empty((1 << 15) + 1, dtype=np.int64), 0
-    for start in range(firsts.size):
-        while at < edges.size and np.int64(_bits(edges[at]) >> np.uint64(48)) < start:
-            at += 1
-        firsts[start] = at
-    for i in range(sizes.size):
-        size = abs(max(min(sizes[i], edges[-1]), edges[0]))
-        start = np.int64(_bits(size) >> np.uint64(48))
-        low, high = firsts[start], firsts[start + 1]
-        while low < high and edges[low] < size:
-            low += 1
-        if sizes[i] == sizes[i]:  # False for NaN, which counts nowhere
-            cell = 2 * low + (1 if edges[low] == size else 0)
-            counts[cell] += weights[i] if weights.size > 0 else 1

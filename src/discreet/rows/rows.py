@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core.ranges import cell_counts
 from discreet.core.rows import Counts
 from discreet.rows import curvature, descents, moments, scores, sums
-from discreet.rows.affine import AffineMap, read_only
+from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
     ROW_NORM_RANGE,
@@ -27,7 +27,7 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.data import RowData, add_constant
 from discreet.rows.sparse import SparseTable
-from discreet.rows.table import KERNELS, DenseTable
+from discreet.rows.table import DenseTable
 from discreet.rows.units import RowWeights
 from discreet.validate import FloatArray, integer, number
 
@@ -234,12 +234,8 @@ class Rows(RowData):
         return self._counts(sizes, candidates)
 
     def _counts(self, values: FloatArray, edges: FloatArray) -> Counts:
-        own, unit = self.weights * WEIGHT_STEPS, WEIGHT_STEPS if self.weights.size else 1
-        if not edges[0] >= 0:
-            return Counts(cell_counts(values, edges, own), unit)
-        counts = np.zeros(2 * edges.size + 1, dtype=np.int64)
-        KERNELS.count_sizes(values, own.astype(np.int64), read_only(edges), counts)
-        return Counts(counts, unit)
+        own = self.weights * WEIGHT_STEPS
+        return Counts(cell_counts(values, edges, own), WEIGHT_STEPS if own.size else 1)
 
     # Tables made of the rows (private, like the rows)
 
