@@ -35,8 +35,8 @@ def number(
 
     ``remedy`` is a sentence that says what to do.
     """
-    found = math.nan
-    if isinstance(value, Real) and not isinstance(value, bool):
+    found = value if type(value) is float else math.nan  # the usual type, known at once
+    if type(value) is not float and isinstance(value, Real) and not isinstance(value, bool):
         try:
             found = float(value)
         except OverflowError:
@@ -64,7 +64,8 @@ def positive(name: str, value: Any, *, most: float = math.inf, remedy: str = "")
 
 def integer(name: str, value: Any, *, least: int = 1, most: int = 10**9, remedy: str = "") -> int:
     """Return an integer in a range as an int."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most:
+    whole = type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+    if whole and least <= int(value) <= most:
         return int(value)
     raise ValueError(
         f"{name} must be an integer from {least} to {most:,}; got {display(value)}.{_after(remedy)}"
@@ -104,7 +105,7 @@ def vector(
         raise ValueError(f"{name} must be an array {shape}; its shape is {array.shape}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite; it has NaN or infinite entries.")
-    if not (array > above).all():
+    if above > -math.inf and not (array > above).all():
         raise ValueError(f"{name} must have entries > {above:g} only.")
     return array
 

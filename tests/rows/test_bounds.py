@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.objectives import Logistic
+from discreet.objectives import Logistic, Softmax
 from discreet.rows import AffineMap, as_rows, bounds
 from discreet.rows.table import LOSS_KERNELS
 
@@ -53,20 +53,29 @@ def test_a_descents_error_covers_its_sums(n_rows):
     assert allowed == 4 * (bounds.BLOCK_ROWS + 128 + 26) * 2.0**-53 * 2.0
 
 
-def test_blocks_are_as_large_as_bounds_say(monkeypatch):
+@pytest.mark.parametrize(("name", "loss"), [("gradient", Logistic()), ("output", Softmax(3))])
+def test_blocks_are_as_large_as_bounds_say(name, loss, monkeypatch):
     """The bound of a sum is that of blocks of BLOCK_ROWS, and tables use such blocks."""
-    rows = as_rows(np.ones((9000, 2)), np.ones(9000))
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((9000, 2)), generator.integers(0, 2, 9000).astype(float)
+    rows, weights = as_rows(X, y), generator.standard_normal(3 * loss.n_outputs)
     assert rows.table.block_rows == bounds.BLOCK_ROWS
-    sizes, gradient = [], LOSS_KERNELS.gradient
+    name = "gradient" if name == "gradient" else "output_gradient"
+    found, kernel = [], getattr(LOSS_KERNELS, name)
 
-    def counted(code, parameter, part, *rest):
-        sizes.append(len(part[0]))
-        gradient(code, parameter, part, *rest)
+    def kept(*arguments):
+        kernel(*arguments)
+        found.append(arguments[-1].copy())
 
-    monkeypatch.setattr(LOSS_KERNELS, "gradient", counted)
-    total = rows.gradient_sum(np.zeros(3), Logistic(), 1.0)
-    assert sizes == [4096, 4096, 808]
+    monkeypatch.setattr(LOSS_KERNELS, name, kept)
+    total = rows.gradient_sum(weights, loss, 1.0)
     assert total.error == bounds.gradient_error(9000, bounds.BLOCK_ROWS, 1.0)
+    (sums,) = found
+    assert len(sums) == 3
+    for values, start in zip(sums, range(0, 9000, 4096), strict=True):
+        at = slice(start, start + 4096)
+        alone = as_rows(X[at], y[at]).gradient_sum(weights, loss, 1.0).values
+        np.testing.assert_array_equal(values.ravel(), alone)
 
 
 @pytest.mark.parametrize("layout", ["C", "F", "float32", "csr-int32"])

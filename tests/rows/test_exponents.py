@@ -84,3 +84,18 @@ def test_rows_count_by_their_weights(layout):
     assert found[0, cell(4)] == third
     assert found[1, cell(3)] == 2 * third + 1
     assert found.sum() == 5 * third + 2
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, np.float32, sp.csr_array])
+def test_scaled_and_mapped_rows_count_as_the_written_table_does(layout):
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((5000, 3)).astype(np.float32).astype(np.float64)
+    affine = (
+        AffineMap.to_norm(1.0, 3)
+        .shifted(np.array([0.1, 0.0, -2.0]))
+        .scaled(np.array([8.0, 1.0, 0.3]))
+    )
+    rows = as_rows(layout(X), np.zeros(5000), fit_intercept=False, row_norm=1.0)
+    written = affine.linear * (rows.scales[:, None] * X) - affine.offset
+    mapped = rows.transformed(affine, fit_intercept=False).exponent_counts().values
+    np.testing.assert_array_equal(mapped.reshape(3, -1), counts(written))

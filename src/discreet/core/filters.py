@@ -105,10 +105,10 @@ class PrivacyFilter(Unique):
         with self._lock:
             if self._closed:
                 raise PrivacyError("This filter was closed; nothing can be charged to it.")
-            if self._spent + cost > self.total or self._spent_delta + delta > self.total_delta:
+            spent, spent_delta = self._spent + cost, self._spent_delta + delta
+            if spent > self.total or spent_delta > self.total_delta:
                 raise BudgetExceeded(self._refusal(cost, delta))
-            self._spent += cost
-            self._spent_delta += delta
+            self._spent, self._spent_delta = spent, spent_delta
             self.uses.append((mechanism, times))
 
     def close(self) -> bool:

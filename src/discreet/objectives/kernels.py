@@ -287,22 +287,27 @@ def slopes(code, parameter, margins, targets, out):
 
 @kernel
 def softmax_slopes(margins, targets, out):
-    """Write p − e_y to out, K numbers per row; a target that is no class gives NaN."""
-    n_outputs = margins.shape[1]
-    for i in range(margins.shape[0]):
-        top = margins[i, 0]
-        for k in range(1, n_outputs):
-            top = max(top, margins[i, k])
-        total = 0.0
-        for k in range(n_outputs):
-            gap = top - margins[i, k]
-            share = exp(-gap if gap < REACH else -REACH) if gap == gap else gap
-            out[i, k] = share
-            total += share
-        for k in range(n_outputs):
-            out[i, k] /= total
+    """Write p − e_y to out, K numbers per row, in columns; a target that is no class gives NaN.
+
+    Loops are over rows, which are worked on side by side.
+    """
+    n_outputs, size = margins.shape
+    top, total = margins[0].copy(), np.zeros(size)
+    for k in range(1, n_outputs):
+        for i in range(size):
+            top[i] = margins[k, i] if margins[k, i] > top[i] else top[i]
+    for k in range(n_outputs):
+        for i in range(size):
+            gap = top[i] - margins[k, i]
+            share = exp(-gap if gap < REACH else -REACH)
+            share = share if gap == gap else gap
+            out[k, i] = share
+            total[i] += share
+    for k in range(n_outputs):
+        for i in range(size):
+            share = out[k, i] / total[i]
+            out[k, i] = share - 1.0 if targets[i] == k else share
+    for i in range(size):
         own = targets[i]
-        if own >= 0.0 and own < n_outputs and own == math.floor(own):
-            out[i, np.int64(own)] -= 1.0
-        else:
-            out[i, 0] = math.nan
+        if not (own >= 0.0 and own < n_outputs and own == math.floor(own)):
+            out[0, i] = math.nan

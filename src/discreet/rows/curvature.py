@@ -97,7 +97,7 @@ def hessian_product(
 
     def block_sum(at: slice) -> FloatArray:
         bends, values = _curvatures(data, margins, loss, at), np.zeros(shape)
-        factors = np.einsum("ikl,il->ik", bends, changes[at])
+        factors = np.einsum("ikl,il->ki", bends, changes[at])
         KERNELS.output_add(data.table.block(at), data.scales[at], factors, values)
         return values
 

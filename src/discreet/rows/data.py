@@ -265,15 +265,18 @@ class RowData:
         *,
         entries: int = 0,
         block_rows: int = 0,
+        stacked: bool = False,
     ) -> FloatArray:
         """Add up ``block_sum(at)`` over blocks of rows, as `sum_blocks` does.
 
         ``entries`` are those that are computed with, by default those of the table, and
-        ``block_rows`` the rows of a block in the error bound, which a block may have fewer of.
+        ``block_rows`` the rows of a block in the error bound, which a block may have fewer of. With
+        ``stacked``, rows that need not be copied are summed by one call per thread, block by block.
         """
-        height = min(block_rows or self.table.block_rows, self.table.height)
+        height, size = min(block_rows or self.table.block_rows, self.table.height), self.n_rows
         entries = entries or self.table.n_entries
-        return sum_blocks(block_sum, shape, self.n_rows, entries, height)
+        together = size if self.table.height >= size else height
+        return sum_blocks(block_sum, shape, size, entries, height, stacked * together)
 
     @property
     def public_facts(self) -> dict[str, Any]:

@@ -154,6 +154,17 @@ def add(rows, coefficients, out):
 
 
 @kernel
+def lane_sum(values):
+    """Return the sum of numbers, in interleaved sums that do not wait for each other."""
+    lanes = np.zeros(LANES)
+    for start in range(0, values.size, LANES):
+        some = values[start : start + LANES]
+        for i in range(some.size):
+            lanes[i] += some[i]
+    return lanes.sum()
+
+
+@kernel
 def output_products(rows, weights, out):
     """Write the products of rows with each row of weights to the columns of out.
 
@@ -183,27 +194,25 @@ def output_products(rows, weights, out):
 
 @kernel
 def output_add(rows, scales, factors, out):
-    """Add factors.T @ (scaled rows, 1) to out; ``scales`` may have no entries.
+    """Add factors @ (scaled rows, 1) to out; ``scales`` may have no entries.
 
     Scaled factors that are too small to round by u become 0.
     """
-    scaled, width = np.empty(factors.shape), out.shape[1] - 1
+    scaled, width, size = np.empty(factors.shape), out.shape[1] - 1, factors.shape[1]
     for k in range(out.shape[0]):
-        total = 0.0
-        for i in range(factors.shape[0]):
-            total += factors[i, k]
-            factor = factors[i, k] * scales[i] if scales.size > 0 else factors[i, k]
-            scaled[i, k] = factor if abs(factor) > SMALLEST_FACTOR else 0.0
-        out[k, width] += total
+        out[k, width] += lane_sum(factors[k])
+        for i in range(size):
+            factor = factors[k, i] * scales[i] if scales.size > 0 else factors[k, i]
+            scaled[k, i] = factor if abs(factor) > SMALLEST_FACTOR else 0.0
     if len(rows) == 1:
-        for start in range(0, factors.shape[0], NEAR_ROWS):
-            stop = min(start + NEAR_ROWS, factors.shape[0])
+        for start in range(0, size, NEAR_ROWS):
+            stop = min(start + NEAR_ROWS, size)
             for k in range(out.shape[0]):
-                add(part(rows, start, stop), scaled[start:stop, k], out[k, :width])
+                add(part(rows, start, stop), scaled[k, start:stop], out[k, :width])
     else:
-        sums = np.zeros((width, out.shape[0]))
-        for i in range(factors.shape[0]):
-            own = scaled[i]
+        sums, turned = np.zeros((width, out.shape[0])), scaled.T.copy()
+        for i in range(size):
+            own = turned[i]
             for k in range(rows[0][i], rows[0][i + 1]):
                 value, target = rows[2][k], sums[np.uint64(rows[1][k])]
                 for output in range(out.shape[0]):
@@ -391,18 +400,28 @@ def _bits(_context, number):
 
 
 @kernel
-def count(rows, n_rows, weights, first, last, counts):
+def count(rows, n_rows, weights, map, first, last, counts):
     """Add each row's weight to the cells of its entries; one row of counts per column.
 
-    An entry's cell is that of its exponent, from first to last (those beyond count as these); after
-    these there are one for ±1 and one for 0. ``weights`` are whole numbers, and without entries if
-    all are 1. Cells are found for a whole row at a time, by vector instructions.
+    ``map`` are scales, factors and offset of rows of an array, which count as `map_rows` has them;
+    factors have no entries if rows count as they are. An entry's cell is that of its exponent, from
+    first to last (those beyond count as these); after these there are one for ±1 and one for 0.
+    ``weights`` are whole numbers, and without entries if all are 1. Cells are found for a whole row
+    at a time, by vector instructions.
     """
     one, cells = last - first + 1, np.empty(counts.shape[0], dtype=np.int64)
+    (scales, factors, offset), numbers = map, np.empty(counts.shape[0])
     for i in range(n_rows):
         weight, values = weights[i] if weights.size > 0 else 1, entries(rows, i)
+        if factors.size > 0:
+            scale = scales[i] if scales.size > 0 else 1.0
+            for k in range(values.size):
+                numbers[k] = factors[k] * (scale * values[k]) - offset[k]
+        else:
+            for k in range(values.size):
+                numbers[k] = values[k]
         for k in range(values.size):
-            bits = _bits(np.float64(values[k])) << np.uint64(1)  # without the sign
+            bits = _bits(numbers[k]) << np.uint64(1)  # without the sign
             cell = min(max(np.int64(bits >> np.uint64(53)) - 1022, first), last) - first
             cell = one if bits == BITS_OF_ONE else cell
             cells[k] = one + 1 if bits == np.uint64(0) else cell

@@ -9,9 +9,20 @@ import math
 import numpy as np
 
 from discreet.objectives.compile import kernel
-from discreet.objectives.kernels import REACH, exp, loss, slopes, softplus
+from discreet.objectives.kernels import REACH, exp, loss, slopes, softmax_slopes, softplus
 from discreet.rows.bounds import SMALLEST_FACTOR, UNIT_ROUNDOFF
-from discreet.rows.kernels import LANES, add, add_row, dense_product, part, product, products
+from discreet.rows.kernels import (
+    LANES,
+    add,
+    add_row,
+    dense_product,
+    lane_sum,
+    output_add,
+    output_products,
+    part,
+    product,
+    products,
+)
 
 
 @kernel
@@ -30,9 +41,7 @@ def clip_slopes(norms, scales, weights, clip, slopes):
     if weights.size > 0:
         for i in range(slopes.size):
             slopes[i] *= weights[i]
-    total = 0.0
-    for i in range(slopes.size):
-        total += slopes[i]
+    total = lane_sum(slopes)
     if scales.size > 0:
         for i in range(slopes.size):
             slopes[i] *= scales[i]
@@ -42,65 +51,108 @@ def clip_slopes(norms, scales, weights, clip, slopes):
 
 
 @kernel
-def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, height, out):
-    """Add the clipped gradients of rows to out, whose last entry is the intercept's.
+def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, heights, out):
+    """Add the clipped gradients of blocks of rows to rows of out, which end in the intercept's.
 
     ``weights`` has one more entry than rows have columns, a constant; if it has none, margins are
     known, else they are written down. ``numbers`` are the targets (for code 0, the slopes), norms,
-    scales and weights of rows. Of an array, ``height`` rows, or 64, are worked on at a time: they
-    are read from memory once.
+    scales and weights of rows. ``heights`` are the rows that are worked on at a time, of an array
+    (at least 64: they are read from memory once), and the rows of a block.
     """
-    height = max(height, LANES) if len(rows) == 1 else max(margins.size, 1)
     targets, norms, scales, own = numbers
-    width = out.size - 1
+    width, block = out.shape[1] - 1, heights[1]
+    height = max(heights[0], LANES) if len(rows) == 1 else block
     buffer = np.empty(min(height, margins.size))
-    for start in range(0, margins.size, height):
-        at = slice(start, min(start + height, margins.size))
-        here, some = margins[at], part(rows, at.start, at.stop)
-        if weights.size > 0:
-            products(some, weights[:width], here)
-            if scales.size > 0:
+    for start in range(0, margins.size, block):
+        stop, total = min(start + block, margins.size), out[start // block]
+        for first in range(start, stop, height):
+            at = slice(first, min(first + height, stop))
+            here, some = margins[at], part(rows, at.start, at.stop)
+            if weights.size > 0:
+                products(some, weights[:width], here)
+                if scales.size > 0:
+                    for i in range(here.size):
+                        here[i] *= scales[first + i]
                 for i in range(here.size):
-                    here[i] *= scales[start + i]
-            for i in range(here.size):
-                here[i] += weights[width]
-        factors = buffer[: here.size]
-        if loss_code == 0:
-            factors[:] = targets[at]
-        else:
-            slopes(loss_code, parameter, here, targets[at], factors)
-        out[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
-        add(some, factors, out[:width])
+                    here[i] += weights[width]
+            factors = buffer[: here.size]
+            if loss_code == 0:
+                factors[:] = targets[at]
+            else:
+                slopes(loss_code, parameter, here, targets[at], factors)
+            total[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
+            add(some, factors, total[:width])
+
+
+@kernel
+def output_gradient(rows, weights, given, numbers, clip, margins, heights, out):
+    """Add the clipped gradients of blocks of rows, of K outputs, to out: K rows per block.
+
+    ``given`` are the targets of the softmax loss, or the slopes of another, K per row. Margins that
+    are not known have no entries, and are not kept. The rest is as in `gradient`.
+    """
+    norms, scales, own = numbers
+    n_rows, n_outputs, width, block = norms.size, out.shape[1], out.shape[2] - 1, heights[1]
+    height = max(heights[0], LANES) if len(rows) == 1 else block
+    vectors, buffers = weights[:, :width].copy(), np.empty((2, n_outputs * min(height, n_rows)))
+    for start in range(0, n_rows, block):
+        stop = min(start + block, n_rows)
+        for first in range(start, stop, height):
+            at = slice(first, min(first + height, stop))
+            some, size = part(rows, at.start, at.stop), at.stop - at.start
+            here = buffers[0, : n_outputs * size].reshape(n_outputs, size)  # by output
+            slopes = buffers[1, : n_outputs * size].reshape(n_outputs, size)
+            if given.ndim == 2:
+                slopes[:] = given[at].T
+            else:
+                if weights.size == 0:
+                    here[:] = margins[at].T
+                elif len(rows) == 1:
+                    for k in range(n_outputs):
+                        products(some, vectors[k], here[k])
+                else:
+                    found = np.empty((size, n_outputs))
+                    output_products(some, vectors, found)
+                    here[:] = found.T
+                for k in range(n_outputs if weights.size > 0 else 0):
+                    for i in range(size if scales.size > 0 else 0):
+                        here[k, i] *= scales[first + i]
+                    for i in range(size):
+                        here[k, i] += weights[k, width]
+                softmax_slopes(here, given[at], slopes)
+            clip_outputs(slopes, norms[at], own[at], clip)
+            output_add(some, scales[at], slopes, out[start // block])
 
 
 @kernel
 def clip_outputs(slopes, norms, weights, clip):
-    """Clip each row's slopes to norm clip / ‖x‖, and multiply them by its weight, in place.
+    """Clip the slopes of each row, a column, to norm clip / ‖x‖, times its weight, in place.
 
     Rows with a slope that is not finite, or slopes whose norm is not, count as 0. The largest slope
     is divided out before squaring: the squares of very small ones would vanish, and with them the
     clip of a very long row.
     """
-    n_outputs = slopes.shape[1]
+    n_outputs, size = slopes.shape
     inflation = 1.0 + (4 * n_outputs + 32) * UNIT_ROUNDOFF
-    for i in range(slopes.shape[0]):
-        bound, own = clip / norms[i], slopes[i]
-        largest = square = 0.0
-        for k in range(n_outputs):
-            largest = max(largest, abs(own[k]))
-        if largest > 0.0:
-            for k in range(n_outputs):
-                ratio = own[k] / largest
-                square += ratio * ratio
-        size = largest * math.sqrt(square) * inflation
-        for k in range(n_outputs):
-            if math.isnan(own[k]):
-                size = math.nan
-        factor = 1.0 if size <= bound else bound / size
-        if weights.size > 0:
-            factor *= weights[i]
-        for k in range(n_outputs):
-            own[k] = own[k] * factor if size < math.inf else 0.0  # False for NaN
+    largest, factors = np.zeros(size), np.zeros(size)
+    for k in range(n_outputs):
+        for i in range(size):
+            value = abs(slopes[k, i])
+            largest[i] = largest[i] if value < largest[i] else value
+    for k in range(n_outputs):
+        for i in range(size):
+            ratio = slopes[k, i] / (largest[i] if largest[i] > 0.0 else 1.0)
+            factors[i] += ratio * ratio
+    for i in range(size):
+        bound, norm = clip / norms[i], largest[i] * math.sqrt(factors[i]) * inflation
+        factor = 1.0 if norm <= bound else bound / norm
+        factors[i] = factor if norm < math.inf else 0.0  # False for NaN
+    if weights.size > 0:
+        for i in range(size):
+            factors[i] *= weights[i]
+    for k in range(n_outputs):
+        for i in range(size):
+            slopes[k, i] = slopes[k, i] * factors[i] if factors[i] > 0.0 else 0.0
 
 
 @kernel

@@ -61,7 +61,7 @@ def row_sum(data: RowData) -> Sum:
     shape = (1, data.table.n_features + 1)
 
     def block_sum(at: slice) -> FloatArray:
-        values, own = np.zeros(shape), _factors(data, at, clip, root=False)[:, None]
+        values, own = np.zeros(shape), _factors(data, at, clip, root=False)[None]
         KERNELS.output_add(data.table.block(at), data.scales[at], own, values)
         return values
 
@@ -247,14 +247,18 @@ def exponent_counts(data: RowData) -> Sum:
     """
     shape = (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 3)
     weights = read_only((data.weights * WEIGHT_STEPS).astype(np.int64))
+    table, map, nothing = data.table, data.map, read_only(np.empty(0))
+    in_place = table.dense and map.is_diagonal
+    numbers = (map.linear, map.offset) if in_place else (nothing, nothing)
 
     def block_counts(at: slice) -> Any:
         counts: Any = np.zeros(shape, dtype=np.int64)
-        blocks: Any = [(at, data.table.block(at))]
-        if not data.map.is_identity:
+        blocks: Any = [(at, table.block(at))]
+        if not map.is_identity and not in_place:
             blocks = ((some, (read_only(tile),)) for some, tile in data.tiles(at))
         for some, rows in blocks:
-            KERNELS.count(rows, some.stop - some.start, weights[some], *EXPONENTS, counts)
+            size, by = some.stop - some.start, (data.scales[some], *numbers)
+            KERNELS.count(rows, size, weights[some], by, *EXPONENTS, counts)
         return counts
 
     counts: Any = sum(data.table.each(block_counts), np.zeros(shape, dtype=np.int64))

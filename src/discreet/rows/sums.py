@@ -121,37 +121,40 @@ def clipped_sum(
     its own rounding and that of the factor. The rest is as for one output, for all K·p entries.
     """
     table, code, parameter, count = data.table, loss.code, loss.parameter, loss.n_outputs
-    shape, missing = (count, table.n_features + 1), np.empty(0)  # weights of missing margins
+    shape, softmax = (count, table.n_features + 1), type(loss) is Softmax
+    missing = np.empty((count, 0))  # weights of missing margins
     found = data.memory.known(weights) if margins is None else margins
-    if found is None and code:
+    if found is None and (code or softmax):
         data.memory.point = None  # a vector less while the new one is computed
-        carried, constant = data.carried(weights)
-        missing = np.append(carried[0], constant if constant.size else 0.0)
-        found = np.empty(data.n_rows)
+        missing = np.zeros(shape)
+        missing[:, :-1], constants = data.carried(weights, count)
+        missing[:, -1] = constants if constants.size else 0.0
+        found = np.empty((0, count) if softmax else data.n_rows)
     margins = data.margins_at(weights, count) if found is None else found
+    height = min(table.block_rows, table.height)
 
-    def block_sum(at: slice) -> FloatArray:
-        values, rows, targets = np.zeros(shape), table.block(at), data.targets[at]
+    def block_sums(at: slice) -> FloatArray:
+        rows, given = table.block(at), data.targets[at]
+        values = np.zeros((-(-given.size // height), *shape))
         norms = data.bounds(at) if sizes is None else sizes[at]
         norms = np.maximum(norms, data.smallest) if data.smallest else norms
-        slopes = np.empty(margins[at].shape if not code else 0)
-        if type(loss) is Softmax:
-            FORMULAS.softmax_slopes(margins[at], targets, slopes)
-        elif not code:
+        numbers: Any = (norms, data.scales[at], data.weights[at])
+        heights = (NEAR_ENTRIES // table.n_features, height)
+        if not code and not softmax:
             with np.errstate(all="ignore"):
-                slopes[:] = loss.derivative(margins[at], targets)
-        if count > 1:
-            LOSS_KERNELS.clip_outputs(slopes, norms, data.weights[at], clip)
-            KERNELS.output_add(rows, data.scales[at], slopes, values)
+                given = np.array(loss.derivative(margins[at], given), dtype=np.float64)
+        given, settings = read_only(given), (clip, margins[at], heights)
+        if count == 1:
+            numbers = (given, *numbers)
+            LOSS_KERNELS.gradient(
+                code, parameter, rows, missing[0], numbers, *settings, values[:, 0]
+            )
         else:
-            given = targets if code else read_only(slopes)
-            numbers = (given, norms, data.scales[at], data.weights[at])
-            settings = (missing, numbers, clip, margins[at], NEAR_ENTRIES // table.n_features)
-            LOSS_KERNELS.gradient(code, parameter, rows, *settings, values[0])
+            LOSS_KERNELS.output_gradient(rows, missing, given, numbers, *settings, values)
         return values
 
-    total = data.total(block_sum, shape, entries=count * table.n_entries)
-    if missing.size:
+    total = data.total(block_sums, shape, entries=count * table.n_entries, stacked=True)
+    if missing.size and code:
         data.memory.point = Point(weights, margins)
     return carried_back(data, total, clip if within is None else within)
 

@@ -123,16 +123,21 @@ def sum_blocks(
     n_rows: int,
     n_entries: int,
     block_rows: int,
+    together: int = 0,
 ) -> FloatArray:
     """Add up ``block_sum(at)`` over blocks of rows, pairwise, in parts.
 
     One binary tree over all blocks, whatever the threads: the same bits (summation.md, part 3).
+    ``together`` is a number of rows that are summed by one call, a multiple of ``block_rows`` or
+    all of them: it returns an array of the sums of its blocks.
     """
     if not n_rows:
         return np.zeros(shape)
 
     def nodes(part: slice) -> list[Node]:
-        return joined((0, at.start // block_rows, block_sum(at)) for at in blocks(part, block_rows))
+        calls = (block_sum(at) for at in blocks(part, together or block_rows))
+        sums = chain.from_iterable(calls) if together else calls
+        return joined((0, k, values) for k, values in enumerate(sums, part.start // block_rows))
 
     return tree_total(chain.from_iterable(in_parts(nodes, n_rows, n_entries, block_rows)))
 
