@@ -215,12 +215,6 @@ def trials_needed(epsilon: float, delta: float, confidence: float) -> int | None
     return None if tested is None else math.ceil(2.02 * tested / (1 - LEARNING_SHARE))
 
 
-def reachable(epsilon: float, delta: float, trials: int, confidence: float) -> float:
-    """Return the smallest true ε that an audit with this many trials would refute."""
-    tested = int((1 - LEARNING_SHARE) * (trials // 2))
-    return sharpness(epsilon, delta, tested, alpha=1 - confidence)
-
-
 def trials_to_see(
     likely: int, other: int, trials: int, *, delta: float, alpha: float, least: float = 0.0
 ) -> int | None:
