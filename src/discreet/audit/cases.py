@@ -28,11 +28,8 @@ from discreet.validate import FloatArray, integer
 Draw = Callable[[int, int], FloatArray]
 TRACE = "agd: trace"
 
-SCREENING_SHARE = 0.1
-"""Share of all trials that select the pair of tables."""
-
-FEWEST_SCREENED = 200
-"""Least number of these trials per pair; fewer pairs are tried if there are not enough."""
+SCREENING_SHARE = 0.1  # of all trials, to select the pair of tables
+FEWEST_SCREENED = 200  # of these trials per pair; fewer pairs are tried if there are not enough
 
 
 def audit(

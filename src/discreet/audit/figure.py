@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.audit.result import HEADINGS, Audit, Verdict, bound_text, row, summary
+from discreet.card.descriptions import shown
 from discreet.page import document, table
 from discreet.validate import FloatArray
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")
 TITLE = "Privacy audit: promised and measured"
 
-FEWEST_HITS = 50
-"""Measured rates of fewer hits are not drawn: they vary too much."""
+FEWEST_HITS = 50  # measured rates of fewer hits are not drawn: they vary too much
 
 # Colours of Okabe and Ito, which colour-blind readers can distinguish; line styles differ as well.
 BLUE, ORANGE, RED = "#0072b2", "#d55e00", "#a30000"
@@ -104,15 +103,15 @@ def svg(audits: Sequence[Audit]) -> str:
 
 def page(audits: Sequence[Audit], *, title: str = "Audit") -> str:
     """Return the summary, the figure and the table as one HTML page without scripts or links."""
-    rows = [[_clean(cell) for cell in row(audit)] for audit in audits]
+    rows = [list(map(shown, row(audit))) for audit in audits]
     body = f"""<main>
-<h1>{escape(_clean(title))}</h1>
+<h1>{escape(shown(title))}</h1>
 <p>{escape(summary(audits))}</p>
 <figure>
 {svg(audits)}<figcaption>{escape(CAPTION)}</figcaption></figure>
 {table(HEADINGS, rows)}
 </main>"""
-    return document(_clean(title), body, style=STYLE)
+    return document(shown(title), body, style=STYLE)
 
 
 def save(audits: Sequence[Audit], path: Any, *, title: str = "Audit") -> None:
@@ -137,7 +136,7 @@ def alt_text(audits: Sequence[Audit]) -> str:
         caught = float(np.max(rates[1][rates[0] <= 0.01], initial=0.0))
         allowed = float(_bound(best.epsilon, best.delta, np.array([0.01]))[0])
         parts.append(
-            f"{_clean(best.subject)}, {best.relation}, {_clean(best.pair)}: {best.verdict}; "
+            f"{shown(best.subject)}, {best.relation}, {shown(best.pair)}: {best.verdict}; "
             f"promised ε = {best.epsilon:g} at δ = {best.delta:g}, certified ε ≥ "
             f"{bound_text(best)}. At a false-positive rate of at most 1 %, the true-positive rate "
             f"was {100 * caught:.2g} %; the guarantee allows {100 * allowed:.3g} %."
@@ -180,14 +179,14 @@ def _draw_panel(at: Axes, attacks: Sequence[Audit], lowest: float) -> None:
     at.set_axisbelow(True)
     at.spines[:].set(color=RED if refuted else "0.6", lw=2.5 if refuted else 0.8)
     heading = (
-        _short(best.pair, 46),
+        _title(best.pair, 46),
         f"{best.relation}, promised ε = {best.epsilon:g}, δ = {best.delta:g}",
         f"certified ε ≥ {bound_text(best)}: {best.verdict}",
     )
     color = RED if refuted else "0.2"
     at.set_title("\n".join(heading), loc="left", fontsize=8.5, color=color)
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    name = _short(best.subject, 30)
+    name = _title(best.subject, 30)
     at.annotate(name, (0, 1), (0, 43), **place, fontsize=9.5, fontweight="bold")
 
 
@@ -217,11 +216,5 @@ def _bound(epsilon: float, delta: float, fpr: FloatArray) -> FloatArray:
     return np.clip(np.minimum(gained, 1 - np.exp(-epsilon) * (1 - delta - fpr)), fpr, 1.0)
 
 
-def _clean(text: str) -> str:
-    """Return one line without control characters, which could disguise what it says."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def _short(text: str, most: int) -> str:
-    # A dollar sign would start a formula.
-    return textwrap.shorten(_clean(text).replace("$", r"\$"), most, placeholder="…")
+def _title(text: str, most: int) -> str:
+    return shown(text, most).replace("$", r"\$")  # a dollar sign would start a formula

@@ -22,10 +22,8 @@ from discreet.validate import FloatArray
 Table = tuple[FloatArray, NDArray[Any]]
 
 OWN = "the caller's tables"
-BEYOND = 1e3
-"""Norm, in units of the bound, of a row that tests whether the bound is enforced."""
-PERSON_ROWS = (40, 5, 1)
-"""Rows of the person in whom tables differ."""
+BEYOND = 1e3  # norm, in units of the bound, of a row that tests whether the bound is enforced
+PERSON_ROWS = (40, 5, 1)  # of the person in whom tables differ
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,11 @@ from discreet.core import Budget
 from discreet.objectives import Huber, HuberHinge, Loss, Pinball, Poisson
 from discreet.preparation import Centre, Radius, Scale
 
-PEOPLE = ": people"
-"""End of the names of subjects that are attacked through a person with several rows."""
-
+PEOPLE = ": people"  # ends the names of subjects that are attacked through a person of several rows
 ROW_NORM = 1.0
-LONG = 10.0
-"""A row norm at which gradients are clipped, for estimators without ``data_norm``."""
-STEEP = HuberHinge()
-"""Its slope attains its bound over a wide range of margins."""
-
-SMALL_STEP = 1e-3
-"""Keeps the weights near zero, where the slope of the loss is largest."""
+LONG = 10.0  # a row norm at which gradients are clipped, for estimators without ``data_norm``
+STEEP = HuberHinge()  # its slope attains its bound over a wide range of margins
+SMALL_STEP = 1e-3  # keeps the weights near zero, where the slope of the loss is largest
 
 
 @dataclass(frozen=True)
@@ -54,12 +48,8 @@ class Recipe:
         return f"{name} ({text})" if text else name
 
 
-STRONG_PENALTY = 40.0
-"""Makes curvature cost little of ε, so that the noise, which a row is seen through, has most."""
-
-PRECISE = 1e-6
-"""A bound on the gradient at the point found. The published one, 1/n², is large for few rows, and
-so is the noise that hides it."""
+STRONG_PENALTY = 40.0  # curvature then costs little of ε, and the noise that hides a row has most
+PRECISE = 1e-6  # gradient bound; the published 1/n² is large for few rows, and so is its noise
 
 
 def _both(solver: Any, way: Way = "one by one", **problem: Any) -> tuple[Recipe, Recipe]:

@@ -12,6 +12,8 @@ from importlib.metadata import version as installed_version
 from typing import Any
 
 from discreet.audit.statistics import SEEN, SHARP, trials_needed
+from discreet.card import writers
+from discreet.card.descriptions import Table
 from discreet.page import note, table
 
 
@@ -142,10 +144,7 @@ HEADINGS = (
     "seconds",
     "verdict",
 )
-NUMERIC = (3, 4, 5, 6, 7, 8)
-"""Columns that are aligned to the right."""
-
-_MARKUP = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|<>"})
+NUMERIC = (3, 4, 5, 6, 7, 8)  # columns that are aligned to the right
 
 
 def row(audit: Audit) -> tuple[str, ...]:
@@ -164,26 +163,18 @@ def row(audit: Audit) -> tuple[str, ...]:
     )
 
 
+def _table(audits: Sequence[Audit]) -> Table:
+    return Table(HEADINGS, tuple(map(row, audits)), NUMERIC)
+
+
 def text(audits: Sequence[Audit]) -> str:
     """Return the table as plain text, one line per audit, of any width."""
-    rows = [HEADINGS, *map(row, audits)]
-    widths = [max(len(cells[j]) for cells in rows) for j in range(len(HEADINGS))]
-    rows.insert(1, tuple("-" * width for width in widths))
-    lines = [
-        "  ".join(
-            cell.rjust(width) if j in NUMERIC else cell.ljust(width)
-            for j, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-        for cells in rows
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(writers.columns(_table(audits), width=10_000)) + "\n"
 
 
 def markdown(audits: Sequence[Audit]) -> str:
     """Return the table as Markdown."""
-    rule = tuple("---:" if j in NUMERIC else "---" for j in range(len(HEADINGS)))
-    rows = [tuple(cell.translate(_MARKUP) for cell in row(audit)) for audit in audits]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (HEADINGS, rule, *rows))
+    return "\n".join(writers.markdown_table(_table(audits))) + "\n"
 
 
 def summary(audits: Sequence[Audit]) -> str:

@@ -23,21 +23,14 @@ from scipy.stats import binom
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.validate import FloatArray, number
 
-SHARP = 2.0
-"""An audit is too weak if it would not have refuted this multiple of the stated ε."""
-
-SEEN = 0.1
-"""An audit is too weak if it certifies less than this share of the stated ε."""
-
-LEARNING_SHARE = 0.2
-"""Share of the runs that select a statistic and an event."""
-
+SHARP = 2.0  # an audit is too weak if it would not have refuted this multiple of the stated ε
+SEEN = 0.1  # an audit is too weak if it certifies less than this share of the stated ε
+LEARNING_SHARE = 0.2  # of the runs, to select a statistic and an event
 LUCK, GAUSSIAN_LUCK = 1.3, 2.0
 """Standard deviations by which counts may fall short in a planned audit: 9 in 10 audits have less.
 For Gaussians, where the event is selected among many, the selection varies as well."""
 
-DOUBT = 0.03
-"""Error probability of the bounds by which events are compared; rare events look too good."""
+DOUBT = 0.03  # error probability of bounds that compare events; rare events look too good
 
 
 @dataclass(frozen=True)
@@ -230,11 +223,8 @@ def trials_to_see(
 LARGEST_EPSILON = 64.0
 MOST_CANARIES = 10**8
 
-ROUNDING = 1e-9
-"""Relative increase of p-values, far more than the error of SciPy's binomial tails."""
-
-SHARES = np.geomspace(0.002, 1.0, 40)
-"""Shares of canaries to guess, among which the public rule chooses."""
+ROUNDING = 1e-9  # relative increase of p-values, far above the error of SciPy's binomial tails
+SHARES = np.geomspace(0.002, 1.0, 40)  # of canaries to guess; the public rule chooses one
 
 
 def one_run_p_value(

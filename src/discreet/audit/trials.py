@@ -41,11 +41,8 @@ from discreet.validate import FloatArray
 
 Way = Literal["one by one", "side by side", "one result"]
 
-COPIES = 2000
-"""Copies of the pair per fit: the overhead of a fit is negligible and the table fits the cache."""
-
-PROBED = 8
-"""Copies in the first fits that `fastest_way` tries."""
+COPIES = 2000  # of the pair per fit: its overhead is negligible and the table fits the cache
+PROBED = 8  # copies in the first fits that `fastest_way` tries
 
 
 class NotSeparable(NotSupported):

@@ -21,9 +21,7 @@ from scipy.special import ndtr, ndtri
 from discreet.core import Guarantee, Relation
 from discreet.validate import FloatArray, integer
 
-RATES = (0.001, 0.01, 0.1)
-"""The false-positive rates that a card reports."""
-
+RATES = (0.001, 0.01, 0.1)  # false-positive rates that a card reports
 GROUPS, GROUP_RATE = (1, 5, 40), 0.05
 """Numbers of rows, and the false-positive rate, by which a card shows group privacy."""
 

@@ -28,8 +28,7 @@ Costs: TypeAlias = "list[tuple[str, Spent]]"
 
 ESTIMATED = "Estimating the schema"
 
-LARGE_EPSILON = 10.0
-"""ε above which a promise says little: e^10 is 22,026."""
+LARGE_EPSILON = 10.0  # a promise of more says little: e^10 is 22,026
 
 STEPS = {
     "magnitude": ("Sizes of numbers", "columns may be in any unit"),

@@ -21,12 +21,8 @@ from discreet.validate import FloatArray, choice, integer, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LARGEST = 200_000
-"""Rows that are generated at most."""
-
-GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Values of ε of a plan, besides those that are asked for."""
-
+LARGEST = 200_000  # rows that are generated at most
+GRID = (0.1, 0.3, 1.0, 3.0, 10.0)  # values of ε by default
 CORRELATION, SIGNAL = 0.5, 1.0
 """Correlation of neighbouring columns, and standard deviation of the linear predictor."""
 

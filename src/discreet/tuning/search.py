@@ -38,17 +38,10 @@ from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recompute
 Setting = dict[str, Any]
 _Messages = list[tuple[str, type[Warning]]]
 
-SCORE_NOISE = 0.002
-"""Target standard deviation of a score, as a share of the number of rows."""
-
-LEAST_SHARE, MOST_SHARE = 0.02, 0.25
-"""Bounds on the share of a run's budget that is spent on its score."""
-
-MOST_RUNS = 5.0
-"""Largest default of the expected number of runs: beyond it the Poisson law gets expensive."""
-
-_SLACK = 2.0**-30
-"""Relative amount by which a fit gets less than planned, so that no rounding exceeds the plan."""
+SCORE_NOISE = 0.002  # target standard deviation of a score, as a share of the number of rows
+LEAST_SHARE, MOST_SHARE = 0.02, 0.25  # of a run's budget, for its score
+MOST_RUNS = 5.0  # expected by default: beyond it the Poisson law gets expensive
+_SLACK = 2.0**-30  # a fit gets this share less than planned, so that no rounding exceeds the plan
 
 
 def _grid(**values: tuple[Any, ...]) -> tuple[Setting, ...]:
