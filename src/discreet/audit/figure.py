@@ -11,12 +11,14 @@ import io
 import math
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.audit.result import HEADINGS, Audit, Verdict, bound_text, row, summary
 from discreet.card.descriptions import shown
+from discreet.files import replacing
 from discreet.page import document, table
 from discreet.validate import FloatArray
 
@@ -41,15 +43,6 @@ LEGEND: dict[str, dict[str, Any]] = {
 }
 PROMISED, MEASURED, OTHER, CERTIFIED, EVENT, GUESSING = LEGEND
 
-STYLE = """
-body { margin: 0 auto; padding: 1.25rem 1rem 3rem; max-width: 66rem; background: #fff;
-  color: #1a1a1a; font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
-svg { display: block; max-width: 100%; height: auto; }
-table { border-collapse: collapse; font-size: .9rem; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
-  border-bottom: 1px solid #d0d0d0; }
-td:nth-child(n+4):nth-child(-n+9) { text-align: right; white-space: nowrap; }
-"""
 CAPTION = (
     "Each panel shows one guarantee. Horizontal axis: false-positive rate of an attacker who "
     "decides whether a row was used; vertical axis: its true-positive rate; both logarithmic. The "
@@ -84,16 +77,19 @@ def draw(audits: Sequence[Audit]) -> Figure:
     return figure
 
 
-def svg(audits: Sequence[Audit]) -> str:
-    """Return the figure as an SVG document with a title and a description for screen readers."""
+def inline_svg(figure: Figure, **settings: Any) -> str:
+    """Return a figure as SVG, in which text stays text; the same figure has the same SVG."""
     import matplotlib as mpl
 
     stream = io.StringIO()
-    # Text stays text, and the file is the same for the same audits.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "discreet"}):
-        draw(audits).savefig(stream, format="svg", metadata={"Date": None})
-    start = stream.getvalue().index("<svg ")
-    attributes, rest = stream.getvalue()[start:].split(">", 1)
+        figure.savefig(stream, format="svg", metadata={"Date": None}, **settings)
+    return stream.getvalue()[stream.getvalue().index("<svg") :]
+
+
+def svg(audits: Sequence[Audit]) -> str:
+    """Return the figure as an SVG document with a title and a description for screen readers."""
+    attributes, rest = inline_svg(draw(audits)).split(">", 1)
     return (
         f'{attributes} role="img" aria-labelledby="audit-title audit-description">'
         f'<title id="audit-title">{escape(TITLE)}</title>'
@@ -111,13 +107,12 @@ def page(audits: Sequence[Audit], *, title: str = "Audit") -> str:
 {svg(audits)}<figcaption>{escape(CAPTION)}</figcaption></figure>
 {table(HEADINGS, rows)}
 </main>"""
-    return document(shown(title), body, style=STYLE)
+    style = files("discreet.audit").joinpath("figure.css").read_text("utf-8")
+    return document(shown(title), body, style=style)
 
 
 def save(audits: Sequence[Audit], path: Any, *, title: str = "Audit") -> None:
     """Write the figure (.svg, .png, .pdf) or the page (.html), by the ending of ``path``."""
-    from discreet.files import replacing
-
     ending = str(path).lower().rpartition(".")[2]
     with replacing(path) as stream:
         if ending in ("html", "htm"):

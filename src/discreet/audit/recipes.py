@@ -63,36 +63,32 @@ def _batches(name: str) -> Any:
     return replace(solvers.resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
 
 
+_together = partial(Recipe, way="side by side")
 _plain_gd = partial(solvers.GD, step_size=SMALL_STEP, momentum=0.0, averaging=0.0)
 _agd = partial(solvers.AGD, n_steps=1, objective_clip=1.0)
 
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "gd": (
-        Recipe(_plain_gd(20), "side by side"),
-        Recipe(
-            solvers.GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"
-        ),
-        Recipe(_plain_gd(5), "side by side", row_norm=None, label="clipped gradients"),
-        Recipe(_plain_gd(5), "side by side", loss=Pinball(0.9), label="quantile"),
+        _together(_plain_gd(20)),
+        _together(solvers.GD(20, step_size=SMALL_STEP), label="momentum and averaging"),
+        _together(_plain_gd(5), row_norm=None, label="clipped gradients"),
+        _together(_plain_gd(5), loss=Pinball(0.9), label="quantile"),
     ),
     "sgd": (
-        Recipe(_batches("sgd"), "side by side"),
-        Recipe(_batches("sgd"), "side by side", row_norm=None, label="clipped gradients"),
+        _together(_batches("sgd")),
+        _together(_batches("sgd"), row_norm=None, label="clipped gradients"),
     ),
     "sgd-adv": _both(_batches("sgd-adv"), "side by side"),
     "sgd-ma": _both(_batches("sgd-ma"), "side by side"),
     "objpert": (
-        Recipe(solvers.ObjPert(ridge=STRONG_PENALTY), "side by side"),
-        Recipe(solvers.ObjPert(), "side by side", label="default penalty"),
-        Recipe(solvers.ObjPert("published"), "side by side"),
+        _together(solvers.ObjPert(ridge=STRONG_PENALTY)),
+        _together(solvers.ObjPert(), label="default penalty"),
+        _together(solvers.ObjPert("published")),
     ),
-    "amp": (
-        Recipe(solvers.AMP(), "side by side"),
-        Recipe(solvers.AMP("published", gradient_bound=PRECISE), "side by side"),
-    ),
+    "amp": (_together(solvers.AMP()), _together(solvers.AMP("published", gradient_bound=PRECISE))),
     "amp-hf": (
-        Recipe(solvers.AMPHF(), "side by side"),
-        Recipe(solvers.AMPHF("published", gradient_bound=PRECISE), "side by side"),
+        _together(solvers.AMPHF()),
+        _together(solvers.AMPHF("published", gradient_bound=PRECISE)),
     ),
     "outpert": _both(solvers.OutPert(), "one result", alpha=1.0),
     "permutation-sgd": (
