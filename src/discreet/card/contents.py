@@ -14,10 +14,6 @@ from discreet.core import Guarantee, Relation
 from discreet.statement import neighbours
 from discreet.tables.declarations import Spent
 
-_NOT_PRIVATE = "NOT PRIVATE: computed on the exact rows. It protects nobody."
-
-_TEST_MODE = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
-
 
 @dataclass(frozen=True)
 class Risk:
@@ -130,8 +126,10 @@ def card(
     if not all(each.secure for _, each in spent):
         guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
     banner = ""
-    if not (guarantee.private and guarantee.secure):
-        banner = _TEST_MODE if guarantee.private else _NOT_PRIVATE
+    if not guarantee.private:
+        banner = "NOT PRIVATE: computed on the exact rows. It protects nobody."
+    elif not guarantee.secure:
+        banner = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
     before, total = _before(guarantee, spent)
     risks = tuple(
         Risk(
@@ -141,7 +139,6 @@ def card(
         )
         for rate in risk.RATES
     )
-    rates, caught = risk.attack_curve(guarantee, before=before)
     summary = _summary(guarantee, spent, total)
     group = "" if banner else risk.group_text(guarantee, before=before)
     ledger = getattr(last_step(model), "ledger", None) if ledger is None else ledger
@@ -177,7 +174,7 @@ def card(
         banner=banner,
         guarantee=guarantee,
         risks=risks,
-        curve=tuple(zip(rates.tolist(), caught.tolist(), strict=True)),
+        curve=risk.attack_curve(guarantee, before=before),
         total=total,
         sections=blocks,
         warnings=warnings,

@@ -22,9 +22,7 @@ from discreet.core import Guarantee, Relation
 from discreet.validate import FloatArray, integer
 
 RATES = (0.001, 0.01, 0.1)  # false-positive rates that a card reports
-GROUPS, GROUP_RATE = (1, 5, 40), 0.05
-"""Numbers of rows, and the false-positive rate, by which a card shows group privacy."""
-
+GROUPS, GROUP_RATE = (1, 5, 40), 0.05  # rows and false-positive rate that show group privacy
 _SLACK = 2.0**-50  # relative; covers a term built from a few operations and one library call
 _NORMAL = 2.0**-40  # slack for SciPy's normal distribution, hundreds of times its error
 _ORDERS: FloatArray = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 160))
@@ -33,11 +31,7 @@ _COARSE, _FINE = 24, 46  # halvings of the search; the first only has to find th
 
 
 def attack_success(
-    guarantee: Guarantee,
-    fpr: float,
-    *,
-    before: Iterable[tuple[float, float]] = (),
-    units: int = 1,
+    guarantee: Guarantee, fpr: float, *, before: Iterable[tuple[float, float]] = (), units: int = 1
 ) -> float:
     """Bound the true-positive rate of every attacker at a false-positive rate in [0, 1].
 
@@ -85,11 +79,10 @@ def _one_unit(guarantee: Guarantee, rate: float, others: list[tuple[float, float
 
 def attack_curve(
     guarantee: Guarantee, *, before: Iterable[tuple[float, float]] = ()
-) -> tuple[FloatArray, FloatArray]:
-    """Return rates from 1e-4 to 1, evenly on a log scale, and `attack_success` at each."""
-    others, rates = list(before), np.geomspace(1e-4, 1.0, 81)
-    caught = [attack_success(guarantee, min(1.0, float(rate)), before=others) for rate in rates]
-    return rates, np.array(caught)
+) -> tuple[tuple[float, float], ...]:
+    """Return pairs of a rate and its `attack_success`, from 1e-4 to 1, evenly on a log scale."""
+    others, rates = list(before), np.geomspace(1e-4, 1.0, 81).tolist()
+    return tuple((rate, attack_success(guarantee, min(1.0, rate), before=others)) for rate in rates)
 
 
 def approximate_bound(epsilon: float, delta: float, fpr: float) -> float:

@@ -192,11 +192,10 @@ def risk_bounds(
 def prepared(guarantee: Guarantee) -> Section:
     """List what was measured with noise before the model, each step once, and what it is for."""
     heading = "How the rows were prepared, and the budget divided"
-    if not guarantee.private:
-        return Section("split", heading, (Paragraph("There was no budget."),))
-    if not guarantee.split:
-        nothing = "Nothing was measured before the fit: the whole budget was spent on the model."
-        return Section("split", heading, (Paragraph(nothing),))
+    if not (guarantee.private and guarantee.split):
+        text = "Nothing was measured before the fit: the whole budget was spent on the model."
+        text = text if guarantee.private else "There was no budget."
+        return Section("split", heading, (Paragraph(text),))
     shares: dict[str, list[float]] = {}
     for part, share in guarantee.split:
         shares.setdefault(part, []).append(share)
