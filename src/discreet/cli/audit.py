@@ -88,8 +88,8 @@ def audit(
 
     Example: discreet audit gd --minutes 5 --figure gd.svg
     """
-    from discreet.audit import Verdict
-    from discreet.audit import result as report
+    from discreet.audit import Verdict, result
+    from discreet.audit.figure import FORMATS, save
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
@@ -98,10 +98,7 @@ def audit(
         raise Problem(f"--confidence must be in [0.5, 1); got {confidence:g}.")
     if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
         raise Problem(f"--minutes must be a finite number > 0; got {minutes:g}.")
-    if figure is not None:
-        from discreet.audit.figure import FORMATS
-
-        check_figure(figure, force, endings=FORMATS)
+    check_figure(figure, force, endings=FORMATS)
     plan = plan_for(target, epsilon, delta, relation, jobs)
     if plan.note is not None:
         screen.note(plan.note)
@@ -119,7 +116,7 @@ def audit(
         if not done:
             raise
         stopped = error
-    result = report.document(
+    found = result.document(
         done,
         settings={
             "target": target,
@@ -136,11 +133,9 @@ def audit(
         complete=stopped is None,
     )
     if figure is not None:
-        from discreet.audit.figure import save
-
         save(done, figure, title=f"Audit of {Path(target).name}")
-        result["figure"] = os.fspath(figure)
-    screen.result(result, _display(screen, done, markdown))
+        found["figure"] = os.fspath(figure)
+    screen.result(found, _display(screen, done, markdown))
     if figure is not None:
         screen.note(f"Figure: {figure}")
     if isinstance(stopped, KeyboardInterrupt):
@@ -199,25 +194,25 @@ def _default_trials(attack: Attack, confidence: float) -> int:
 
 
 def _seconds_per_run(attack: Attack) -> float:
-    """Measure the duration of a run by a batch of 0.05 seconds, which is discarded."""
-    batch, seconds = 2**12 if attack.batched else 1, 0.0
+    """Measure the duration of a run by batches that are discarded."""
+    batch = 1000 if attack.batched else 1
     attack.draw(0, batch)  # may compile something
-    while seconds < 0.05:
-        batch *= 2
+    while True:
         begun = time.perf_counter()
         attack.draw(0, batch)
         seconds = time.perf_counter() - begun
-    return seconds / batch
+        if seconds > 0.02:
+            return seconds / batch
+        batch *= 2
 
 
 def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     """Return the table and the summary: a drawn table for a terminal, else one line per attack."""
-    from discreet.audit import Verdict
-    from discreet.audit import result as report
+    from discreet.audit import Verdict, result
 
     if markdown or not screen.out.is_terminal:
-        lines = report.markdown(done) if markdown else report.text(done)
-        return f"{lines}\n{report.summary(done)}\n"
+        lines = result.markdown(done) if markdown else result.text(done)
+        return f"{lines}\n{result.summary(done)}\n"
     from rich import box
     from rich.console import Group
     from rich.markup import escape
@@ -236,11 +231,11 @@ def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     table.add_column("verdict")
     styles: dict[Verdict, str] = {Verdict.REFUTED: "bold red", Verdict.TOO_WEAK: "yellow"}
     for audit in done:
-        subject, pair, relation, epsilon, delta, *numbers, verdict = report.row(audit)
+        subject, pair, relation, epsilon, delta, *numbers, verdict = result.row(audit)
         promise = [f"ε = {epsilon}, δ = {delta}"] if len(promises) > 1 else []
         cells = (subject, f"{pair} ({relation})", *promise, *numbers, verdict)
         table.add_row(*map(escape, cells), style=styles.get(audit.verdict))
-    return Group(table, *Text(report.summary(done)).wrap(screen.out, screen.out.width))
+    return Group(table, *Text(result.summary(done)).wrap(screen.out, screen.out.width))
 
 
 @dataclass(frozen=True)

@@ -178,9 +178,8 @@ def _print_pdf(page: str, output: Path) -> None:
             raise Problem(f"{browser} failed: {type(error).__name__}.", Exit.UNEXPECTED) from None
         if not made.is_file():
             raise Problem(f"{browser} wrote no PDF. Print card.html instead.", Exit.UNEXPECTED)
-        part = output.with_name(f".{output.name}.part")
-        shutil.copyfile(made, part)
-        part.replace(output)
+        with replacing(output) as stream:
+            stream.buffer.write(made.read_bytes())
 
 
 def _show_coefficients(
