@@ -150,8 +150,7 @@ def test_time_is_divided_among_the_attacks(asked, capsys, monkeypatch):
     told = said(capsys)["audits"]
     assert time.perf_counter() - start < 6  # three seconds were asked for
     for each in told:
-        assert 0.2 < each["seconds"] < 2
-        assert 1000 < each["trials"] < 6000  # 5,000 would fill a second
+        assert command.FEWEST <= each["trials"] < 6000  # 5,000 would fill a second
     assert run(["audit", "auto", "--minutes", "0.05", "--trials", "200", "--json"]) == Exit.OK
     assert [each["trials"] for each in said(capsys)["audits"]] == [200] * 3
 

@@ -1,9 +1,4 @@
-"""Figure of audits: ROC curves of the attacks, below or above the promised bound.
-
-One panel per guarantee, with false-positive and true-positive rates on logarithmic axes. Under
-(ε, δ)-DP no attacker is above the promised curve. The certified curve is the same bound for the
-certified ε; a guarantee is refuted if the certified curve is above the promised one.
-"""
+"""Figure of audits: ROC curves of the attacks, below or above the promised bound."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from importlib.metadata import version as installed_version
 from typing import Any
@@ -262,15 +262,10 @@ def _floor(value: float, digits: int = 3) -> str:
 def _verdict(audit: Audit) -> str:
     if audit.verdict is not Verdict.TOO_WEAK:
         return str(audit.verdict)
-    if audit.trials_needed is not None:
-        return f"{audit.verdict}; needs about {round_up(audit.trials_needed):,} trials"
-    fewest = trials_needed(audit.epsilon, audit.delta, audit.confidence)
-    if fewest is not None and fewest > audit.trials:
-        return f"{audit.verdict}; needs at least {round_up(fewest):,} trials"
-    return f"{audit.verdict}; more trials may not help"
-
-
-def round_up(count: int) -> int:
-    """Return a number of trials rounded up to two digits."""
-    step = int(10 ** max(0, len(str(count)) - 2))
-    return -(-count // step) * step
+    needed, how = audit.trials_needed, "about"
+    if needed is None:
+        needed, how = trials_needed(audit.epsilon, audit.delta, audit.confidence), "at least"
+        if needed is None or needed <= audit.trials:
+            return f"{audit.verdict}; more trials may not help"
+    rounded = Context(prec=2, rounding=ROUND_CEILING).plus(Decimal(needed))
+    return f"{audit.verdict}; needs {how} {rounded:,f} trials"

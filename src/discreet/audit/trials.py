@@ -198,9 +198,9 @@ def fastest_way(setting: Setting) -> Way:
     return "one by one"
 
 
+# Solvers that minimise a perturbed objective. They ask no gradients, but their objective is a sum
+# of one objective per copy, with independent noise.
 PERTURBED = (ObjPert, AMP, AMPHF)
-"""Solvers that minimise a perturbed objective. They ask no gradients, but their objective is a sum
-of one objective per copy, with independent noise."""
 
 
 def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
@@ -247,11 +247,9 @@ class _Recorder(_GradientsOnly):
         self.recorded: list[tuple[str, FloatArray, dict[str, Any], FloatArray]] = []
 
     def gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
-        """Answer as `Curator.gradient` does."""
         return self._record("gradient", loss, weights, details)
 
     def sampled_gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
-        """Answer as `Curator.sampled_gradient` does."""
         return self._record("sampled_gradient", loss, weights, details)
 
     def _record(self, name: str, loss: Any, weights: FloatArray, details: dict[str, Any]) -> Any:
@@ -365,11 +363,10 @@ def released_numbers(model: Any) -> FloatArray:
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
 
 
-SUMMING = frozenset(
+SUMMING = frozenset(  # solvers that only add up gradients or losses: rows of zeros add nothing
     {"gd", "sgd", "sgd-adv", "sgd-ma", "agd", "objpert", "amp", "amp-hf", "outpert"}
     | {"frank-wolfe", "privgene"}
 )
-"""Solvers that only add up gradients or losses, to which a row of zeros contributes nothing."""
 
 
 def compares_rows(estimator: Any) -> bool:

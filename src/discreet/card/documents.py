@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.card.contents import Card
-from discreet.card.descriptions import Bullets, Paragraph, Table, shown
+from discreet.card.descriptions import Block, Bullets, Paragraph, Table, shown
 from discreet.card.sections import LARGE_EPSILON, Section
 from discreet.errors import NotSupported
 from discreet.statement import neighbours
@@ -34,7 +34,7 @@ class Question:
     required: bool = False
 
 
-QUESTIONS: dict[str, Question] = {
+QUESTIONS: dict[str, Question] = {  # by the names in the registry's schema
     "name": Question("name of the data product", required=True),
     "data_curators": Question("who publishes it", required=True),
     "intended_use": Question("what it is for", required=True),
@@ -48,22 +48,29 @@ QUESTIONS: dict[str, Question] = {
     "sources": Question("links to documents about it"),
     "registry_authors": Question("who wrote this record", required=True),
 }
-"""Fields that only the owner can fill in, by their names in the registry's schema."""
 
 _LISTS = ("data_curators", "registry_authors")
 
 
-def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return a registry record as plain data, valid by the registry's schema.
+def answered(card: Card, answers: Mapping[str, str]) -> dict[str, str]:
+    """Return all answers to `QUESTIONS` that are given, or that a card of a private model states.
 
-    ``answers`` are those to `QUESTIONS`; everything else is taken from the card. Name, owner and
-    purpose are the card's by default, the date is today's. Required fields without an answer start
-    with ``FILL IN``. A field that is not asked for, or an answer that the schema does not allow, is
-    an error.
+    A field that is not asked for, or an answer that the schema does not allow, is an error.
     """
-    guarantee, facts = card.guarantee, _table(card, "facts")
-    if not (guarantee.private and guarantee.secure):
+    if not (card.guarantee.private and card.guarantee.secure):
         raise ValueError("a registry record is for a private model; this one promises nothing.")
+    for name, text in answers.items():
+        if name not in QUESTIONS:
+            raise ValueError(f"{name!r} is not asked for; known: {', '.join(QUESTIONS)}.")
+        choices = QUESTIONS[name].choices
+        if choices and text not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {shown(text)!r}.")
+        if name == "publication_date":
+            try:
+                datetime.date.fromisoformat(text)
+            except ValueError:
+                raise ValueError(f"{name} must be YYYY-MM-DD; got {shown(text)!r}.") from None
+    facts = _table(card, "facts")
     kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
     of, size = "" if data == "not named" else f" of {data}", facts["Number of units"]
     known = {
@@ -74,7 +81,16 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
         "publication_date": datetime.date.today().isoformat(),
     }
     given = {name: text for name, text in known.items() if text.strip("_")}
-    given |= _checked(answers or {})
+    return given | {name: shown(text, 2000) for name, text in answers.items()}
+
+
+def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a registry record as plain data, valid by the registry's schema.
+
+    Answers are those of `answered`; everything else is taken from the card. Required fields without
+    an answer start with ``FILL IN``.
+    """
+    guarantee, given = card.guarantee, answered(card, answers or {})
     values: dict[str, Any] = {}
     for name, question in QUESTIONS.items():
         text = given.get(name) or (f"{OPEN}: {question.text}" if question.required else "")
@@ -136,44 +152,24 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     return {"url_slug": slug, "status": "Draft", "tier": tier, "deployment": deployment}
 
 
-def _checked(answers: Mapping[str, str]) -> dict[str, str]:
-    """Refuse answers to questions that are not asked, and texts that the schema has not."""
-    for name, text in answers.items():
-        if name not in QUESTIONS:
-            raise ValueError(f"{name!r} is not asked for; known: {', '.join(QUESTIONS)}.")
-        choices = QUESTIONS[name].choices
-        if choices and text not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {shown(text)!r}.")
-        if name == "publication_date":
-            try:
-                datetime.date.fromisoformat(text)
-            except ValueError:
-                raise ValueError(
-                    f"publication_date must be YYYY-MM-DD; got {shown(text)!r}."
-                ) from None
-    return {name: shown(text, 2000) for name, text in answers.items()}
-
-
 def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
 
-def _section(card: Card, name: str) -> Any:
-    return next((section for section in card.sections if section.name == name), None)
+def _blocks(card: Card, name: str) -> tuple[Block, ...]:
+    return next((section.blocks for section in card.sections if section.name == name), ())
 
 
 def _table(card: Card, name: str) -> dict[str, str]:
     """Return the first table of a section as a mapping from its first to its second column."""
-    section = _section(card, name)
-    tables = [] if section is None else [b for b in section.blocks if isinstance(b, Table)]
+    tables = [block for block in _blocks(card, name) if isinstance(block, Table)]
     return {row[0]: row[1] for row in tables[0].rows} if tables else {}
 
 
 def _words(card: Card, name: str) -> str:
     """Return the content of a section as running text."""
-    section = _section(card, name)
     texts: list[str] = []
-    for block in () if section is None else section.blocks:
+    for block in _blocks(card, name):
         if isinstance(block, Paragraph):
             texts.append(block.text)
         elif isinstance(block, Bullets):

@@ -79,10 +79,11 @@ def _one_unit(guarantee: Guarantee, rate: float, others: list[tuple[float, float
 
 def attack_curve(
     guarantee: Guarantee, *, before: Iterable[tuple[float, float]] = ()
-) -> tuple[tuple[float, float], ...]:
-    """Return pairs of a rate and its `attack_success`, from 1e-4 to 1, evenly on a log scale."""
-    others, rates = list(before), np.geomspace(1e-4, 1.0, 81).tolist()
-    return tuple((rate, attack_success(guarantee, min(1.0, rate), before=others)) for rate in rates)
+) -> tuple[FloatArray, FloatArray]:
+    """Return rates from 1e-4 to 1, evenly on a log scale, and `attack_success` at each."""
+    others, rates = list(before), np.geomspace(1e-4, 1.0, 81)
+    caught = [attack_success(guarantee, min(1.0, float(rate)), before=others) for rate in rates]
+    return rates, np.array(caught)
 
 
 def approximate_bound(epsilon: float, delta: float, fpr: float) -> float:

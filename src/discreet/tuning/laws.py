@@ -128,12 +128,11 @@ class Poisson:
 
 Law = NegativeBinomial | Poisson  # the number of runs, with its cost and exact draws
 
-LAWS: dict[str, Callable[[float], Law]] = {
+LAWS: dict[str, Callable[[float], Law]] = {  # by name, each constructed from its mean
     "poisson": Poisson.with_mean,
     "logarithmic": lambda mean: NegativeBinomial.with_mean(mean, 0.0),
     "geometric": lambda mean: NegativeBinomial.with_mean(mean, 1.0),
 }
-"""Distributions by name, each constructed from its mean."""
 
 
 def law_of(name: str, mean: float) -> Law:
