@@ -49,8 +49,6 @@ QUESTIONS: dict[str, Question] = {  # by the names in the registry's schema
     "registry_authors": Question("who wrote this record", required=True),
 }
 
-_LISTS = ("data_curators", "registry_authors")
-
 
 def answered(card: Card, answers: Mapping[str, str]) -> dict[str, str]:
     """Return all answers to `QUESTIONS` that are given, or that a card of a private model states.
@@ -95,7 +93,7 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     for name, question in QUESTIONS.items():
         text = given.get(name) or (f"{OPEN}: {question.text}" if question.required else "")
         if text:
-            values[name] = [text] if name in _LISTS else text
+            values[name] = [text] if name in ("data_curators", "registry_authors") else text
     epsilon, delta = card.total or (guarantee.epsilon, guarantee.delta)
     unit = "one row" if guarantee.unit == "row" else "one person with all of their rows"
     basic = (

@@ -14,8 +14,6 @@ from discreet.card.risk import percent
 from discreet.page import document
 
 _WIDTH = 88
-_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~!$])")
-_PER_CENT = re.compile(r"(\d) %")
 
 
 def text(card: Card) -> str:
@@ -98,7 +96,7 @@ def markdown_table(table: Table) -> list[str]:
 def _inert(words: str) -> str:
     """Escape text so that Markdown shows it as it is: no markup, HTML or link."""
     safe = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    safe = _SPECIAL.sub(r"\\\1", safe)
+    safe = re.sub(r"([\\`*_{}\[\]#|~!$])", r"\\\1", safe)
     safe = re.sub(r"^(\s*)([-+])(\s)", r"\1\\\2\3", safe)
     safe = re.sub(r"^(\s*\d+)([.)])(\s)", r"\1\\\2\3", safe)
     # A bare address would become a link; a character reference in its scheme prevents that.
@@ -115,7 +113,7 @@ def html(card: Card) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["units"] = lambda words: _PER_CENT.sub("\\1\u00a0%", words)
+    environment.filters["units"] = lambda words: re.sub(r"(\d) %", "\\1\u00a0%", words)
     environment.tests["paragraph"] = lambda block: isinstance(block, Paragraph)
     environment.tests["bullets"] = lambda block: isinstance(block, Bullets)
     folder = files("discreet.card")
