@@ -10,7 +10,7 @@ import pytest
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.audit import Attack, Verdict, run
 from discreet.audit.attack import MOST_NUMBERS, learn
-from discreet.audit.statistics import reachable, trials_needed
+from discreet.audit.statistics import LEARNING_SHARE, sharpness, trials_needed
 
 
 def gaussian(mu, epsilon, delta, *, seed=0, **settings):
@@ -271,10 +271,15 @@ def test_many_numbers_are_scored_without_products():
 # --- planning ---------------------------------------------------------------------------------
 
 
+def reachable(epsilon, delta, trials):
+    tested = int((1 - LEARNING_SHARE) * (trials // 2))
+    return sharpness(epsilon, delta, tested, alpha=0.001)
+
+
 def test_as_many_trials_as_are_needed_reach_twice_the_epsilon():
     for epsilon, delta in ((1.0, 0.0), (0.5, 1e-3), (2.0, 1e-5)):
         needed = trials_needed(epsilon, delta, 0.999)
-        assert reachable(epsilon, delta, needed, 0.999) <= 2 * epsilon
-        assert reachable(epsilon, delta, int(0.8 * needed), 0.999) > 2 * epsilon
+        assert reachable(epsilon, delta, needed) <= 2 * epsilon
+        assert reachable(epsilon, delta, int(0.8 * needed)) > 2 * epsilon
     assert trials_needed(1e-9, 0.5, 0.999) is None
-    assert reachable(1.0, 1e-5, 100, 0.999) > 10
+    assert reachable(1.0, 1e-5, 100) > 10

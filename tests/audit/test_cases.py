@@ -7,7 +7,7 @@ import pytest
 
 from discreet.audit import attacks, cases, subjects
 from discreet.audit.recipes import RECIPES
-from discreet.audit.trials import SideBySide
+from discreet.audit.trials import side_by_side
 from discreet.errors import NotSupported
 from discreet.estimators import HuberRegressor, LinearSVC, LogisticRegression
 from discreet.solvers import AGD, GD, Newton, OutPert, describe, names
@@ -85,8 +85,7 @@ def test_a_solver_without_pure_privacy_says_so(name):
         assert {attack.relation for attack in pure} == set(describe(name).relations)
         assert {attack.delta for attack in pure} == {0.0}
         # pure noise has one norm for all weights, which copies in one fit would share
-        ways = {type(getattr(attack.draw, "__self__", None)) for attack in pure}
-        assert SideBySide not in ways
+        assert side_by_side not in {attack.draw.func for attack in pure}
 
 
 def test_one_relation_alone():
@@ -219,7 +218,7 @@ def test_rows_of_an_estimator_reach_its_bound():
     model = LogisticRegression(1.0, 1e-4, solver="gd", fit_intercept=False, data_norm=0.25)
     lengths = []
     for attack in cases.attacks_on_estimator(model, seed=0):
-        X, _ = attack.draw.__self__.pair.tables[1]
+        X, _ = attack.draw.args[1].tables[1]
         lengths.append(float(np.linalg.norm(X[0])))
     assert min(lengths) == 0.25
     assert max(lengths) > 100

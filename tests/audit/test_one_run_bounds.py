@@ -11,7 +11,6 @@ from scipy.stats import binom
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.audit.one_run import _right
 from discreet.audit.statistics import (
-    _bounds,
     canaries_needed,
     one_run_bound,
     one_run_p_value,
@@ -136,7 +135,8 @@ def test_bad_counts_are_refused():
 def all_bounds(m, guesses, delta, confidence):
     """The bound for each number of right guesses; one of them is checked against the function."""
     right = np.arange(guesses + 1.0)
-    bounds = _bounds(m, np.full(right.size, float(guesses)), right, delta, confidence)
+    numbers = np.full(right.size, float(guesses))
+    bounds = one_run_bound(m, numbers, right, delta=delta, confidence=confidence)
     some = 9 * guesses // 10
     assert bounds[some] == one_run_bound(m, guesses, some, delta=delta, confidence=confidence)
     return bounds

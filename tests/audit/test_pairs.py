@@ -144,7 +144,7 @@ def test_a_row_of_zeros_stands_for_the_missing_one():
 
 
 def test_sizes_and_relations_as_words():
-    pair = worst_cases("add_remove", norm=2.0, n_rows=9, n_features=4)[0]
+    pair = worst_cases("add_remove", norm=2.0, n_units=9, n_features=4)[0]
     assert (pair.n_rows, pair.n_features, pair.relation) == (9, 4, ADD)
     assert pair.tables[1][0][0].tolist() == [2, 0, 0, 0]
 

@@ -153,9 +153,8 @@ def test_an_event_chosen_on_noise_is_worth_nothing_on_new_runs():
     rng = np.random.default_rng(2)
     errors = 0
     for _ in range(800):
-        event, _ = choose_event(
-            (rng.normal(size=100), rng.normal(size=100)), 100, alpha=0.05, delta=0.0, points=20
-        )
+        scores = (rng.normal(size=100), rng.normal(size=100))
+        event, _ = choose_event(scores, 100, alpha=0.05, delta=0.0)
         likely, other = event.counts((rng.normal(size=100), rng.normal(size=100)))
         errors += bool(epsilon_bound(likely, other, 100, delta=0.0, alpha=0.05) > 0)
     assert errors < 80

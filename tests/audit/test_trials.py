@@ -28,15 +28,14 @@ from discreet.audit.trials import (
     COPIES as MANY,
 )
 from discreet.audit.trials import (
-    Fits,
     NotSeparable,
-    Repeats,
     Setting,
-    SideBySide,
-    Single,
     fastest_way,
-    numbers_of,
+    fits,
+    one_by_one,
+    one_result,
     released_numbers,
+    side_by_side,
     trace_numbers,
 )
 from discreet.core import Account, Budget, Curator, Gaussian, Relation
@@ -138,11 +137,12 @@ def _calibrated_once():
 
 @functools.cache
 def alone(case):
-    return Single(case.setting(1), traces=False).draw(case.world, ALONE)
+    return weights_alone(case.setting(1), case.world, ALONE)
 
 
-def side_by_side(setting, copies=COPIES):
-    return SideBySide(setting, copies=copies)
+def weights_alone(setting, world, count):
+    outputs = one_by_one(setting, world, count)
+    return outputs[:, : setting.problem().n_parameters]
 
 
 def statistics(outputs, centre):
@@ -153,7 +153,7 @@ def statistics(outputs, centre):
 @functools.cache
 def centre(case):
     """Some point amid the outputs, from runs that are not used again."""
-    return Single(case.setting(3), traces=False).draw(case.world, 30).mean(axis=0)
+    return weights_alone(case.setting(3), case.world, 30).mean(axis=0)
 
 
 def smallest_p(case, outputs):
@@ -165,14 +165,14 @@ def smallest_p(case, outputs):
 
 @pytest.mark.parametrize("case", SIDE_CASES, ids=str)
 def test_copies_side_by_side_agree_with_fits_one_by_one(case):
-    outputs = side_by_side(case.setting(2)).draw(case.world, FAST)
+    outputs = side_by_side(case.setting(2), case.world, FAST)
     assert smallest_p(case, outputs) > FALSE_ALARM
     assert len(np.unique(outputs, axis=0)) == FAST  # no run is repeated
 
 
 @pytest.mark.parametrize("case", REPEATED_CASES, ids=str)
 def test_one_result_with_many_noises_agrees_with_fits_one_by_one(case):
-    outputs = Repeats(case.setting(2)).draw(case.world, FAST)
+    outputs = one_result(case.setting(2), case.world, FAST)
     assert smallest_p(case, outputs) > FALSE_ALARM
     assert len(np.unique(outputs, axis=0)) == FAST
 
@@ -184,8 +184,8 @@ def test_the_comparison_sees_half_of_the_noise(case, monkeypatch):
     for name in ("gaussian", "l2_norm"):
         monkeypatch.setattr(Noise, name, halved(getattr(Noise, name)))
     setting = case.setting(2)
-    way = Repeats(setting) if case in REPEATED_CASES else side_by_side(setting)
-    assert smallest_p(case, way.draw(case.world, FAST)) < FALSE_ALARM
+    way = one_result if case in REPEATED_CASES else side_by_side
+    assert smallest_p(case, way(setting, case.world, FAST)) < FALSE_ALARM
 
 
 def halved(draw):
@@ -203,7 +203,7 @@ def test_means_over_all_copies_are_refused(case, monkeypatch):
 
     monkeypatch.setattr(trials, "_widened", all_rows)
     with pytest.raises(NotSeparable):
-        side_by_side(case.setting(2)).draw(case.world, FAST)
+        side_by_side(case.setting(2), case.world, FAST)
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ def test_means_over_all_copies_are_refused(case, monkeypatch):
 )
 def test_the_comparison_sees_a_penalty_that_is_not_scaled(case):
     setting = case.setting(2, alpha=0.1 * COPIES)
-    assert smallest_p(case, side_by_side(setting).draw(case.world, FAST)) < FALSE_ALARM
+    assert smallest_p(case, side_by_side(setting, case.world, FAST)) < FALSE_ALARM
 
 
 def test_the_comparison_sees_dependence_between_weights():
     case = REPEATED_CASES[0]
-    outputs = Repeats(case.setting(2)).draw(case.world, FAST)
+    outputs = one_result(case.setting(2), case.world, FAST)
     middle, rng = centre(case), np.random.default_rng(0)
     away = np.abs(outputs - middle) * rng.choice([-1.0, 1.0], (FAST, 1))  # one sign for both
     ours = statistics(alone(case), middle)
@@ -251,10 +251,10 @@ def test_without_noise_every_copy_ends_where_a_fit_alone_does(case, asked):
     epsilon = 1.0 if case.relation is Relation.ADD_REMOVE else 8.0
     budget = Budget(epsilon, case.delta, case.relation)
     setting = case.setting(1, solver=solver, budget=budget)
-    single = Single(setting, traces=False).draw(case.world, 1)
+    single = weights_alone(setting, case.world, 1)
     wanted = list(asked)
     asked.clear()
-    outputs = side_by_side(setting, MANY).draw(case.world, MANY)
+    outputs = side_by_side(setting, case.world, MANY, copies=MANY)
     # noise that hides rounding is tiny and may grow with the table
     np.testing.assert_allclose(asked[: len(wanted)], wanted, rtol=1e-6, atol=1e-3 * max(wanted))
     rough = isinstance(solver, (AMP, AMPHF)) and solver.calibration == "published"
@@ -263,8 +263,8 @@ def test_without_noise_every_copy_ends_where_a_fit_alone_does(case, asked):
 
 @pytest.mark.parametrize("case", REPEATED_CASES, ids=str)
 def test_without_noise_every_repeat_is_the_fit(case, asked):
-    single = Single(case.setting(1), traces=False).draw(case.world, 1)
-    outputs = Repeats(case.setting(1)).draw(case.world, 5)
+    single = weights_alone(case.setting(1), case.world, 1)
+    outputs = one_result(case.setting(1), case.world, 5)
     np.testing.assert_allclose(outputs, np.tile(single, (5, 1)), rtol=1e-6)
     np.testing.assert_allclose(asked, asked[0], rtol=1e-6)
 
@@ -274,9 +274,9 @@ def test_a_table_that_lacks_a_row_is_told_the_public_number(solver, asked):
     case = Case(solver, Relation.ADD_REMOVE)
     nothing = (np.vstack([np.zeros(2), X[1:]]), Y)
     zeros = Pair("zeros", Relation.ADD_REMOVE, (nothing, (X, Y)), np.array([1.0, 0.0]))
-    lacking = Single(case.setting(1), traces=False).draw(0, 1)
+    lacking = weights_alone(case.setting(1), 0, 1)
     scales = list(asked)
-    standing = Single(case.setting(1, pair=zeros), traces=False).draw(0, 1)
+    standing = weights_alone(case.setting(1, pair=zeros), 0, 1)
     np.testing.assert_allclose(lacking, standing, atol=1e-5)
     np.testing.assert_allclose(asked[len(scales) :], scales, rtol=1e-6)
 
@@ -300,18 +300,18 @@ FAR = 5.8  # one of 25 normals is farther away with probability 2e-7
 @pytest.mark.parametrize("solver", [GD(3, step_size=2.0), batches("sgd"), ObjPert(), AMP()])
 def test_neighbouring_copies_are_independent(solver):
     setting = Case(solver, Relation.REPLACE_ONE).setting(5)
-    outputs = side_by_side(setting, copies=20).draw(1, 4000)
+    outputs = side_by_side(setting, 1, 4000, copies=20)
     assert np.abs(dependence(outputs, 20)).max() < FAR
 
 
 def test_copies_that_would_share_the_norm_of_noise_are_refused():
     setting = Case(ObjPert(ridge=20.0), Relation.ADD_REMOVE, 0.5, 0.0).setting(5)
     with pytest.raises(NotSeparable, match="norm of pure noise"):
-        side_by_side(setting, copies=2).draw(1, 10)
+        side_by_side(setting, 1, 10, copies=2)
 
 
 def fit_of(setting, tables):
-    """One fit of a table with these tables side by side, as `SideBySide` does."""
+    """One fit of a table with these tables side by side, as `side_by_side` does."""
     copies = len(tables)
     solver, problem = trials._widened(setting, copies)
     wide = sp.block_diag([sp.csr_array(table) for table, _ in tables], format="csr")
@@ -326,7 +326,7 @@ def test_a_copy_does_not_move_when_another_one_changes(solver):
     case = Case(solver, Relation.REPLACE_ONE)
     without, with_row = PAIRS[Relation.REPLACE_ONE]
     same = fit_of(case.setting(6), [with_row] * 10)
-    np.testing.assert_array_equal(same, side_by_side(case.setting(6), 10).draw(1, 10))
+    np.testing.assert_array_equal(same, side_by_side(case.setting(6), 1, 10, copies=10))
     mixed = fit_of(case.setting(6), [with_row, without] * 5)
     np.testing.assert_array_equal(mixed[0::2], same[0::2])
     assert not np.array_equal(mixed[1::2], same[1::2])
@@ -339,19 +339,19 @@ def test_a_copy_does_not_move_when_another_one_changes(solver):
 def test_as_many_trials_as_were_asked_for(count):
     setting = Case(BOTH[0], Relation.ADD_REMOVE).setting(0)
     for world in (0, 1):
-        outputs = side_by_side(setting).draw(world, count)
+        outputs = side_by_side(setting, world, count)
         assert outputs.shape == (count, 2)
         assert len(np.unique(outputs)) == outputs.size
 
 
 @pytest.mark.parametrize(
-    ("solver", "way"), [(BOTH[0], side_by_side), (REPEATED[0], Repeats), (BOTH[0], Single)]
+    ("solver", "way"), [(BOTH[0], side_by_side), (REPEATED[0], one_result), (BOTH[0], one_by_one)]
 )
 def test_seeds_repeat_and_calls_do_not(solver, way):
     case = Case(solver, Relation.REPLACE_ONE)
-    one, again = way(case.setting(4)), way(case.setting(4))
-    first, second = one.draw(0, 20), one.draw(0, 20)
-    np.testing.assert_array_equal(first, again.draw(0, 20))
+    one, again = case.setting(4), case.setting(4)
+    first, second = way(one, 0, 20), way(one, 0, 20)
+    np.testing.assert_array_equal(first, way(again, 0, 20))
     assert not np.isin(first[:, :2], second[:, :2]).any()
 
 
@@ -359,14 +359,17 @@ def test_copies_would_share_an_intercept():
     pair = next(pair for pair in worst_cases(Relation.REPLACE_ONE, norm=1.0) if pair.fit_intercept)
     setting = Case(BOTH[0], Relation.REPLACE_ONE).setting(0, pair=pair)
     with pytest.raises(NotSeparable, match="share an intercept"):
-        side_by_side(setting).draw(0, 10)
+        side_by_side(setting, 0, 10)
 
 
 def test_fits_one_by_one_put_out_weights_and_trace():
     setting = Case(GD(3, step_size=2.0), Relation.ADD_REMOVE).setting(7)
-    everything = Single(setting).draw(1, 4)
-    weights = Single(Case(GD(3, step_size=2.0), Relation.ADD_REMOVE).setting(7), traces=False)
-    np.testing.assert_array_equal(everything[:, :2], weights.draw(1, 4))
+    everything = one_by_one(setting, 1, 4)
+    again = Case(GD(3, step_size=2.0), Relation.ADD_REMOVE).setting(7)
+    for row, stream in zip(everything, again.bits.spawn(4), strict=True):
+        curator = again.curator(Curator, again.rows(1), stream)
+        solution = again.solver.solve(again.problem(), curator, again.budget)
+        np.testing.assert_array_equal(row, [*solution.weights, *trace_numbers(solution.trace)])
     assert everything.shape == (4, 2 + 1 + 3 * 3)
     np.testing.assert_array_equal(everything[:, 2], 3)  # three steps
 
@@ -384,8 +387,6 @@ def test_a_trace_as_numbers():
     wanted = [3, 0, third, 1, 0, 5, 1, 0, 7.33333333333, 2]
     assert trace_numbers(trace).tolist() == wanted
     assert trace_numbers(()).tolist() == [0]
-    solution = Solution(np.array([8.0, 9.0]), trace, ())
-    assert numbers_of(solution).tolist() == [8, 9, *wanted]
 
 
 def test_the_penalty_on_the_sum_stays_that_of_one_copy():
@@ -503,7 +504,7 @@ def test_a_solver_of_another_package_is_as_fast_as_ours(monkeypatch):
     assert batched == {attack.pair for attack in found if "intercept" not in attack.pair}
     assert run(found[0], trials=40_000).verdict is Verdict.CONSISTENT
     case = Case(NoisyDescent(iterations=3, step_size=2.0), Relation.ADD_REMOVE)
-    assert smallest_p(case, side_by_side(case.setting(2)).draw(0, FAST)) > FALSE_ALARM
+    assert smallest_p(case, side_by_side(case.setting(2), 0, FAST)) > FALSE_ALARM
     monkeypatch.delitem(sys.modules, "discreet_example")
 
 
@@ -526,12 +527,12 @@ def test_dependence_that_shows_only_later_is_refused():
     assert fastest_way(setting) == "side by side"
     Later.depends = True
     with pytest.raises(NotSeparable, match="replayed"):
-        SideBySide(setting).draw(0, 20)
+        side_by_side(setting, 0, 20)
 
 
 # --- whole estimators -------------------------------------------------------------------------
 
-PAIR = worst_cases("replace_one", norm=1.0, n_rows=30, same_height=True)[0]
+PAIR = worst_cases("replace_one", norm=1.0, n_units=30, same_height=True)[0]
 
 
 def model(**settings):
@@ -596,7 +597,7 @@ def test_models_without_a_trace_or_preparation_have_weights():
 
 def test_draws_are_fits_of_copies_with_seeds_in_turn():
     estimator = model()
-    outputs = Fits(estimator, PAIR, itertools.count(7)).draw(1, 3)
+    outputs = fits(estimator, PAIR, itertools.count(7), 1, 3)
     assert not hasattr(estimator, "coef_")
     assert estimator.random_state == 0
     for seed, row in zip((7, 8, 9), outputs, strict=True):
@@ -607,17 +608,17 @@ def test_draws_are_fits_of_copies_with_seeds_in_turn():
 
 
 def test_worlds_are_the_two_tables_and_calls_go_on_with_new_seeds():
-    fits = Fits(model(), PAIR, itertools.count(0))
-    first, second = fits.draw(0, 2), fits.draw(0, 2)
+    seeds = itertools.count(0)
+    first, second = (fits(model(), PAIR, seeds, 0, 2) for _ in range(2))
     assert not np.isin(first[:, :2], second[:, :2]).any()
-    other = Fits(model(), PAIR, itertools.count(0)).draw(1, 2)
+    other = fits(model(), PAIR, itertools.count(0), 1, 2)
     # the same noise, another table: the projection on the changed row moves, and up
     assert ((other - first)[:, :2] @ PAIR.direction > 0).all()
 
 
 def test_without_seeds_an_estimator_is_as_it_is_in_use(recwarn):
-    fresh = Fits(model(random_state=None), PAIR).draw(1, 4)
+    fresh = fits(model(random_state=None), PAIR, None, 1, 4)
     assert len(np.unique(fresh[:, 0])) == 4
-    fixed = Fits(model(random_state=3), PAIR).draw(1, 2)
+    fixed = fits(model(random_state=3), PAIR, None, 1, 2)
     np.testing.assert_array_equal(fixed[0], fixed[1])  # its own setting is kept
     assert not recwarn.list  # tiny tables are meant

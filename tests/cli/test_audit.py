@@ -150,61 +150,54 @@ def test_time_is_divided_among_the_attacks(asked, capsys, monkeypatch):
     told = said(capsys)["audits"]
     assert time.perf_counter() - start < 6  # three seconds were asked for
     for each in told:
-        assert 0.2 < each["seconds"] < 2
-        assert 1000 < each["trials"] < 6000  # 5,000 would fill a second
+        assert command.FEWEST <= each["trials"] < 6000  # 5,000 would fill a second
     assert run(["audit", "auto", "--minutes", "0.05", "--trials", "200", "--json"]) == Exit.OK
     assert [each["trials"] for each in said(capsys)["audits"]] == [200] * 3
 
 
-def forecast(capsys, *arguments):
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--minutes", "0.02"], "1 attack, under a minute."),
+        (["--delta", "1e-3"], "1 attack, under a minute."),
+        (["--delta", "1e-3", "--trials", "200"], ""),
+    ],
+)
+def test_the_duration_is_stated_beforehand(asked, capsys, arguments, text):
     assert run(["audit", "auto", *arguments]) == Exit.OK
-    return capsys.readouterr().err.replace("\n", " ")
+    assert capsys.readouterr().err.startswith(text)
 
 
-def test_what_the_time_can_show_is_stated_beforehand(asked, capsys, monkeypatch):
-    """A solver that is run one by one gets few trials: say so, and how long enough would take."""
-    fast, slow = (laplace("gd", name, 1.0, "add_remove", seconds=s) for name, s in PAIRS.items())
-    cases = sys.modules["discreet.audit.cases"]
-    monkeypatch.setattr(cases, "attacks", lambda *_, **__: [fast, slow])
-    text = forecast(capsys, "--delta", "0", "--minutes", "0.02")
-    assert "2 attacks, about 1 s in all." in text
-    assert "1 attack with " in text.split("in all.")[1]
-    assert re.search(r"can refute a true ε of 1\.\d+ times the promised one", text)
-    assert re.search(r"1 attack with \d+ trials each will be too weak to tell: \d+ trials", text)
-    assert re.search(r"are needed, which take \d+ s to \d+ s each", text)
+def test_the_remaining_time_is_divided_evenly_over_the_remaining_attacks(monkeypatch):
+    attacks = [laplace("gd", f"pair {k}", 1.0, "add_remove") for k in range(3)]
+    screen, notes, done = types.SimpleNamespace(), [], []
+    screen.note = notes.append
+
+    def counts(trials):
+        clock = iter([0.0, 0.0, 60.0, 200.0])  # at the start, and before each attack
+        monkeypatch.setattr(command.time, "perf_counter", lambda: next(clock))
+        done.clear()
+        command._attack_all(attacks, done, 0.999, trials, 2.0, print, screen)
+        return done
+
+    monkeypatch.setattr(command, "_seconds_per_run", lambda _attack: 0.01)
+    monkeypatch.setattr("discreet.audit.run", lambda _attack, *, trials, **_: trials)
+    share = command.SHARE_OF_TIME
+    assert counts(None) == [int(share * 4000), int(share * 3000), command.FEWEST]
+    assert counts(500) == [500, 500, command.FEWEST]
+    assert notes == ["3 attacks, about 2 minutes. Change it by --minutes."] * 2
 
 
-PAIRS = {"fast": 0.0, "slow": 0.005}
-
-
-def test_without_a_limit_the_duration_is_stated(asked, capsys):
-    text = forecast(capsys, "--delta", "1e-3")
-    assert re.search(r"^1 attack, about \d+ s in all. 1 attack with [\d,]+ trials each can", text)
-
-
-def test_time_goes_where_it_is_needed():
-    allot = command._allot
-    # five seconds: the cheap ones get all they want, the dear one what is left
-    assert allot([1000, 1000, 1000], [0.001, 0.001, 0.01], 5.0, more=True) == [1000, 1000, 300]
-    # nobody can have all: even shares
-    assert allot([1000, 2000], [1.0, 1.0], 600.0, more=True) == [300, 300]
-    # more than is needed: all get stronger, unless the number was given
-    assert allot([1000, 2000], [0.001, 0.001], 6.0, more=True) == [2000, 4000]
-    assert allot([1000, 2000], [0.001, 0.001], 6.0, more=False) == [1000, 2000]
-    assert allot([1000], [1.0], -1.0, more=True) == [command.FEWEST]
-
-
-@pytest.mark.parametrize("compiles", [1, 2, 5])
-def test_time_that_is_spent_on_compiling_is_not_counted(compiles):
+def test_time_that_is_spent_on_compiling_is_not_counted():
     calls = []
 
     def draw(_world, count):
         calls.append(count)
-        time.sleep(0.2 if len(calls) == compiles else 1e-4 * count)
+        time.sleep(1e-4 * count if len(calls) > 1 else 0.2)
         return np.zeros((count, 1))
 
     attack = Attack("gd", "pair", 1.0, 0.0, "add_remove", draw)
-    assert command._seconds_per_run(attack, 0.15) < 5e-4
+    assert command._seconds_per_run(attack) < 5e-4
 
 
 @pytest.mark.parametrize("name", ["out.svg", "out.html", "out.png"])

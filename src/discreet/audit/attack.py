@@ -20,20 +20,15 @@ from discreet.audit import statistics as stats
 from discreet.audit.result import Audit, CurvePoint, Verdict, roc_curve
 from discreet.validate import FloatArray, integer, number, positive
 
-Statistic = Callable[[FloatArray], FloatArray]
-"""Map outputs of shape (runs, numbers) to one score per run."""
+Statistic = Callable[[FloatArray], FloatArray]  # from (runs, numbers) to one score per run
+Bet = tuple[Statistic, stats.Event]
 
 MOST_LEARNING = 400_000
 MOST_TRAINING = 20_000  # runs per table that train the learned statistic
 CHUNK = 50_000
 CURVE_POINTS = 120
-
-FAR = 1e140
-"""Replaces an infinite output, and twice that a NaN: an attacker sees those, too. Its squares and
-sums of them are finite."""
-
-MOST_NUMBERS = 40
-"""Outputs with more numbers get no product features."""
+FAR = 1e140  # replaces infinity, and twice that a NaN, which attackers see; squares are finite
+MOST_NUMBERS = 40  # outputs with more numbers get no product features
 
 
 @dataclass(frozen=True)
@@ -117,18 +112,18 @@ def run(
             progress(done, 2 * each)
         return outputs
 
-    plan = _plan(attack, (draw(0, first), draw(1, first)), tested, alpha)
+    name, bets, thresholds = _plan(attack, (draw(0, first), draw(1, first)), tested, alpha)
     hits = np.zeros((2, 2), dtype=np.int64)  # in the likely world and the other, for ε and for μ
-    above = np.zeros((2, plan.thresholds.size), dtype=np.int64)
+    above = np.zeros((2, thresholds.size), dtype=np.int64)
     for start in range(0, tested, CHUNK):
         count = min(CHUNK, tested - start)
         worlds = (draw(0, count), draw(1, count))
-        for k, (statistic, event) in enumerate(plan.bets):
+        for k, (statistic, event) in enumerate(bets):
             scores = (statistic(worlds[0]), statistic(worlds[1]))
             hits[k] += event.counts(scores)
             if k == 0:
                 for world, values in enumerate(scores):
-                    ranks = np.searchsorted(np.sort(values), plan.thresholds, side="right")
+                    ranks = np.searchsorted(np.sort(values), thresholds, side="right")
                     above[world] += values.size - ranks
     likely, other = map(int, hits[0])
     bound = float(stats.epsilon_bound(likely, other, tested, delta=attack.delta, alpha=alpha))
@@ -136,7 +131,7 @@ def run(
     audit = Audit(
         subject=attack.subject,
         pair=attack.pair,
-        statistic=plan.name,
+        statistic=name,
         epsilon=attack.epsilon,
         delta=attack.delta,
         relation=str(attack.relation),
@@ -152,12 +147,12 @@ def run(
             fpr=float(stats.upper_rate(other, tested, alpha / 2)),
             tpr=float(stats.lower_rate(likely, tested, alpha / 2)),
         ),
-        curve=_curve(above, tested, plan.bets[0][1]),
+        curve=_curve(above, tested, bets[0][1]),
     )
-    if audit.verdict is not Verdict.TOO_WEAK:
-        return audit
-    needed = _needed(attack, alpha, (likely, other, tested), bound)
-    return replace(audit, trials_needed=needed)
+    if audit.verdict is Verdict.TOO_WEAK:
+        needed = _needed(attack, alpha, (likely, other, tested), bound)
+        audit = replace(audit, trials_needed=needed)
+    return audit
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
@@ -167,19 +162,10 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
     return math.inf if mu else 0.0
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A statistic and an event for the bound on ε, and another pair for the bound on μ."""
-
-    name: str
-    bets: tuple[tuple[Statistic, stats.Event], tuple[Statistic, stats.Event]]
-    thresholds: FloatArray
-
-
 def _plan(
     attack: Attack, learning: tuple[FloatArray, FloatArray], tested: int, alpha: float
-) -> _Plan:
-    """Choose statistics and events on runs that are not used again."""
+) -> tuple[str, tuple[Bet, Bet], FloatArray]:
+    """Choose statistics and events for ε and for μ, and thresholds, on runs not used again."""
     candidates = dict(attack.statistics) or {
         f"number {k + 1} of the output": lambda runs, k=k: runs[:, k]
         for k in range(learning[0].shape[1])
@@ -205,8 +191,7 @@ def _plan(
 
     (name, event), (other, other_event) = bet(attack.delta), bet(None)
     thresholds = stats.near_both_ends(np.concatenate(scores[name]), CURVE_POINTS)
-    bets = ((candidates[name], event), (candidates[other], other_event))
-    return _Plan(name, bets, thresholds)
+    return name, ((candidates[name], event), (candidates[other], other_event)), thresholds
 
 
 def learn(first: FloatArray, second: FloatArray) -> Statistic:

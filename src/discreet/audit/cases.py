@@ -6,6 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,7 @@ from discreet.audit.attack import Attack, Statistic, run
 from discreet.audit.pairs import OWN, Pair, own, two_steps, worst_cases, worst_people
 from discreet.audit.recipes import LONG, PEOPLE, RECIPES, Recipe, pipelines
 from discreet.audit.result import Audit
-from discreet.audit.trials import WAYS, Fits, Setting, Way, compares_rows, fastest_way
+from discreet.audit.trials import WAYS, Setting, Way, compares_rows, fastest_way, fits
 from discreet.core import Budget, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import NotSupported, PrivacyError
@@ -28,11 +29,8 @@ from discreet.validate import FloatArray, integer
 Draw = Callable[[int, int], FloatArray]
 TRACE = "agd: trace"
 
-SCREENING_SHARE = 0.1
-"""Share of all trials that select the pair of tables."""
-
-FEWEST_SCREENED = 200
-"""Least number of these trials per pair; fewer pairs are tried if there are not enough."""
+SCREENING_SHARE = 0.1  # of all trials, to select the pair of tables
+FEWEST_SCREENED = 200  # of these trials per pair; fewer pairs are tried if there are not enough
 
 
 def audit(
@@ -197,23 +195,17 @@ def attacks(
             usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
             recipe = replace(usual, solver=subject, way=None)
             found += _on_solver(subject.name, recipe, budget, jobs, seed)
-        elif subject.endswith(PEOPLE) and subject.removesuffix(PEOPLE) in RECIPES:
-            name = subject.removesuffix(PEOPLE)
-            for recipe in RECIPES[name] if RECIPES[name][0].solver.takes_units else ():
-                found += _on_solver(name, recipe, budget, jobs, seed, people=True)
-        elif subject in (*RECIPES, TRACE):
-            name = subject.removesuffix(": trace")
-            for recipe in RECIPES[name]:
-                of_weights = _on_solver(name, recipe, budget, jobs, seed)
-                found += map(_of_trace, of_weights) if subject == TRACE else of_weights
-        elif subject in (whole := pipelines(budget)):
-            for estimator in whole[subject]:
-                people = subject.endswith(PEOPLE)
-                options: Any = {"name": subject, "jobs": jobs, "seed": seed, "people": people}
-                found += attacks_on_estimator(estimator, **options)
-        else:
+            continue
+        if subject not in subjects():
             known = ", ".join(subjects())
             raise NotSupported(f"No attack on {subject!r} is known. Known subjects: {known}.")
+        name, people = subject.partition(": ")[0], subject.endswith(PEOPLE)
+        for recipe in RECIPES.get(name, ()):
+            of_weights = _on_solver(name, recipe, budget, jobs, seed, people=people)
+            found += map(_of_trace, of_weights) if subject == TRACE else of_weights
+        for estimator in pipelines(budget).get(subject, ()):
+            options: Any = {"name": subject, "jobs": jobs, "seed": seed, "people": people}
+            found += attacks_on_estimator(estimator, **options)
     if not found:
         raise NotSupported(
             f"{subject!r} does not support epsilon={epsilon:g}, delta={delta:g}, "
@@ -265,19 +257,16 @@ def attacks_on_estimator(
     if tables is None:
         norm = getattr(estimator, "data_norm", None) or LONG
         targets = isinstance(estimator, RegressorMixin)
-        cases: Any = {"norm": norm, "same_height": True, "regression": targets}
-        if people:
-            known = worst_people(relation, n_people=20, **cases)
-        else:
-            known = worst_cases(relation, n_rows=20, **cases)
+        cases = worst_people if people else worst_cases
+        known = cases(relation, norm=norm, n_units=20, regression=targets, same_height=True)
         pairs = [pair for pair in known if pair.fit_intercept == intercept]
         classes = getattr(estimator, "classes", None)
         if classes is not None:
             pairs = [_with_labels(pair, np.asarray(classes)[[0, -1]]) for pair in pairs]
     promise, found = (epsilon, delta, str(relation)), []
     for pair in pairs:
-        fits = Fits(estimator, pair, None if seed is None else count(seed))
-        draw = _parallel(fits.draw, jobs)
+        draw = partial(fits, estimator, pair, None if seed is None else count(seed))
+        draw = _parallel(draw, jobs)
         found.append(Attack(label, pair.name, *promise, draw, _projection(pair)))
     return found
 
@@ -295,13 +284,7 @@ def _added(pair: Pair) -> bool:
 
 
 def _on_solver(
-    name: str,
-    recipe: Recipe,
-    budget: Budget,
-    jobs: int,
-    seed: int | None,
-    *,
-    people: bool = False,
+    name: str, recipe: Recipe, budget: Budget, jobs: int, seed: int | None, *, people: bool = False
 ) -> list[Attack]:
     """Return attacks on one solver with fixed settings; none if it does not support the budget."""
     subject = recipe.subject(name) + PEOPLE * people
@@ -334,7 +317,7 @@ def _on_solver(
         way: Way = known or "one by one"
         if way == "side by side" and shared:
             way = "one by one"
-        draw, batched = WAYS[way](setting).draw, way != "one by one"
+        draw, batched = partial(WAYS[way], setting), way != "one by one"
         draw = draw if batched else _parallel(draw, jobs)
         promise = (budget.epsilon, budget.delta, str(budget.relation))
         found.append(Attack(subject, pair.name, *promise, draw, _projection(pair), batched=batched))

@@ -1,22 +1,19 @@
-"""Figure of audits: ROC curves of the attacks, below or above the promised bound.
-
-One panel per guarantee, with false-positive and true-positive rates on logarithmic axes. Under
-(ε, δ)-DP no attacker is above the promised curve. The certified curve is the same bound for the
-certified ε; a guarantee is refuted if the certified curve is above the promised one.
-"""
+"""Figure of audits: ROC curves of the attacks, below or above the promised bound."""
 
 from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.audit.result import HEADINGS, Audit, Verdict, bound_text, row, summary
+from discreet.card.descriptions import shown
+from discreet.files import replacing
 from discreet.page import document, table
 from discreet.validate import FloatArray
 
@@ -27,8 +24,7 @@ if TYPE_CHECKING:
 FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")
 TITLE = "Privacy audit: promised and measured"
 
-FEWEST_HITS = 50
-"""Measured rates of fewer hits are not drawn: they vary too much."""
+FEWEST_HITS = 50  # measured rates of fewer hits are not drawn: they vary too much
 
 # Colours of Okabe and Ito, which colour-blind readers can distinguish; line styles differ as well.
 BLUE, ORANGE, RED = "#0072b2", "#d55e00", "#a30000"
@@ -42,15 +38,6 @@ LEGEND: dict[str, dict[str, Any]] = {
 }
 PROMISED, MEASURED, OTHER, CERTIFIED, EVENT, GUESSING = LEGEND
 
-STYLE = """
-body { margin: 0 auto; padding: 1.25rem 1rem 3rem; max-width: 66rem; background: #fff;
-  color: #1a1a1a; font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
-svg { display: block; max-width: 100%; height: auto; }
-table { border-collapse: collapse; font-size: .9rem; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
-  border-bottom: 1px solid #d0d0d0; }
-td:nth-child(n+4):nth-child(-n+9) { text-align: right; white-space: nowrap; }
-"""
 CAPTION = (
     "Each panel shows one guarantee. Horizontal axis: false-positive rate of an attacker who "
     "decides whether a row was used; vertical axis: its true-positive rate; both logarithmic. The "
@@ -85,16 +72,19 @@ def draw(audits: Sequence[Audit]) -> Figure:
     return figure
 
 
-def svg(audits: Sequence[Audit]) -> str:
-    """Return the figure as an SVG document with a title and a description for screen readers."""
+def inline_svg(figure: Figure, **settings: Any) -> str:
+    """Return a figure as SVG, in which text stays text; the same figure has the same SVG."""
     import matplotlib as mpl
 
     stream = io.StringIO()
-    # Text stays text, and the file is the same for the same audits.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "discreet"}):
-        draw(audits).savefig(stream, format="svg", metadata={"Date": None})
-    start = stream.getvalue().index("<svg ")
-    attributes, rest = stream.getvalue()[start:].split(">", 1)
+        figure.savefig(stream, format="svg", metadata={"Date": None}, **settings)
+    return stream.getvalue()[stream.getvalue().index("<svg") :]
+
+
+def svg(audits: Sequence[Audit]) -> str:
+    """Return the figure as an SVG document with a title and a description for screen readers."""
+    attributes, rest = inline_svg(draw(audits)).split(">", 1)
     return (
         f'{attributes} role="img" aria-labelledby="audit-title audit-description">'
         f'<title id="audit-title">{escape(TITLE)}</title>'
@@ -104,21 +94,20 @@ def svg(audits: Sequence[Audit]) -> str:
 
 def page(audits: Sequence[Audit], *, title: str = "Audit") -> str:
     """Return the summary, the figure and the table as one HTML page without scripts or links."""
-    rows = [[_clean(cell) for cell in row(audit)] for audit in audits]
+    rows = [list(map(shown, row(audit))) for audit in audits]
     body = f"""<main>
-<h1>{escape(_clean(title))}</h1>
+<h1>{escape(shown(title))}</h1>
 <p>{escape(summary(audits))}</p>
 <figure>
 {svg(audits)}<figcaption>{escape(CAPTION)}</figcaption></figure>
 {table(HEADINGS, rows)}
 </main>"""
-    return document(_clean(title), body, style=STYLE)
+    style = files("discreet.audit").joinpath("figure.css").read_text("utf-8")
+    return document(shown(title), body, style=style)
 
 
 def save(audits: Sequence[Audit], path: Any, *, title: str = "Audit") -> None:
     """Write the figure (.svg, .png, .pdf) or the page (.html), by the ending of ``path``."""
-    from discreet.files import replacing
-
     ending = str(path).lower().rpartition(".")[2]
     with replacing(path) as stream:
         if ending in ("html", "htm"):
@@ -137,7 +126,7 @@ def alt_text(audits: Sequence[Audit]) -> str:
         caught = float(np.max(rates[1][rates[0] <= 0.01], initial=0.0))
         allowed = float(_bound(best.epsilon, best.delta, np.array([0.01]))[0])
         parts.append(
-            f"{_clean(best.subject)}, {best.relation}, {_clean(best.pair)}: {best.verdict}; "
+            f"{shown(best.subject)}, {best.relation}, {shown(best.pair)}: {best.verdict}; "
             f"promised ε = {best.epsilon:g} at δ = {best.delta:g}, certified ε ≥ "
             f"{bound_text(best)}. At a false-positive rate of at most 1 %, the true-positive rate "
             f"was {100 * caught:.2g} %; the guarantee allows {100 * allowed:.3g} %."
@@ -180,14 +169,14 @@ def _draw_panel(at: Axes, attacks: Sequence[Audit], lowest: float) -> None:
     at.set_axisbelow(True)
     at.spines[:].set(color=RED if refuted else "0.6", lw=2.5 if refuted else 0.8)
     heading = (
-        _short(best.pair, 46),
+        _title(best.pair, 46),
         f"{best.relation}, promised ε = {best.epsilon:g}, δ = {best.delta:g}",
         f"certified ε ≥ {bound_text(best)}: {best.verdict}",
     )
     color = RED if refuted else "0.2"
     at.set_title("\n".join(heading), loc="left", fontsize=8.5, color=color)
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    name = _short(best.subject, 30)
+    name = _title(best.subject, 30)
     at.annotate(name, (0, 1), (0, 43), **place, fontsize=9.5, fontweight="bold")
 
 
@@ -217,11 +206,5 @@ def _bound(epsilon: float, delta: float, fpr: FloatArray) -> FloatArray:
     return np.clip(np.minimum(gained, 1 - np.exp(-epsilon) * (1 - delta - fpr)), fpr, 1.0)
 
 
-def _clean(text: str) -> str:
-    """Return one line without control characters, which could disguise what it says."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def _short(text: str, most: int) -> str:
-    # A dollar sign would start a formula.
-    return textwrap.shorten(_clean(text).replace("$", r"\$"), most, placeholder="…")
+def _title(text: str, most: int) -> str:
+    return shown(text, most).replace("$", r"\$")  # a dollar sign would start a formula

@@ -28,9 +28,9 @@ from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import PrivacyLeakWarning
 from discreet.validate import FloatArray, integer, number, positive
 
+# Least norm of a canary without ``data_norm``: its gradient then exceeds the default clips of the
+# solvers until the model fits it well.
 LEAST_NORM = 5.0
-"""Least norm of a canary without ``data_norm``: its gradient then exceeds the default clips of the
-solvers until the model fits it well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +127,9 @@ def audit_one_run(
     `newton`, `shrunk-gd`) treat a row of zeros as a row: there the tables are two steps apart, and
     the audit tries to refute the guarantee for two steps.
     """
-    promise = _promise(estimator, epsilon, delta, relation)
-    if promise[2] == "add_remove" and compares_rows(estimator):
-        promise = (*two_steps(*promise[:2]), promise[2])
+    epsilon, delta, relation = _promise(estimator, epsilon, delta, relation)
+    if relation == "add_remove" and compares_rows(estimator):
+        epsilon, delta = two_steps(epsilon, delta)
     number("confidence", confidence, least=0.5, below=1.0)
     canaries = integer("canaries", canaries, least=10)
     begun = time.perf_counter()
@@ -137,7 +137,7 @@ def audit_one_run(
         numbers, each = [integer("guesses", guesses, most=canaries)], confidence
     else:  # guessing all is best against too little noise
         each = 1 - (1 - confidence) / 2
-        numbers = [canaries, stats.usual_guesses(canaries, *promise[:2], each)]
+        numbers = [canaries, stats.usual_guesses(canaries, epsilon, delta, each)]
     bits: Bits = SystemBits() if seed is None else SeededBits(seed)
     coins = (bits.words(canaries) >> np.uint64(63)).astype(bool)
     rows = sparse.csr_matrix(X, dtype=np.float64)
@@ -146,7 +146,7 @@ def audit_one_run(
     if norm is None:
         norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)))
         norm = max(LEAST_NORM, 2 * float(np.median(norms))) if norms.size else LEAST_NORM
-    replace = promise[2] == "replace_one"
+    replace = relation == "replace_one"
     model, labels, signs = _ready(estimator, np.asarray(y), canaries, replace=replace)
     present = np.ones(canaries) if replace else coins.astype(np.float64)
     added = labels[coins.astype(int), np.arange(canaries)] if replace else labels[0]
@@ -157,8 +157,8 @@ def audit_one_run(
         model.fit(table if sparse_table else table.toarray(), np.concatenate([y, added]))
     scores = signs * _weights(model, rows.shape[1], canaries)
     bound, guessed, correct = max(
-        (stats.one_run_bound(canaries, k, hits, delta=promise[1], confidence=each), k, hits)
-        for k, hits in ((k, _right(scores, coins, k)) for k in numbers)
+        (float(stats.one_run_bound(canaries, k, n, delta=delta, confidence=each)), k, n)
+        for k, n in ((k, _right(scores, coins, k)) for k in numbers)
     )
     hits = (np.count_nonzero(scores[coins] > 0), np.count_nonzero(scores[~coins] > 0))
     ones = np.count_nonzero(coins)
@@ -166,22 +166,21 @@ def audit_one_run(
     name, solver = type(estimator).__name__, getattr(estimator, "solver", None)
     if solver is not None:
         name += f", {getattr(solver, 'name', solver)}"
+    other = "with the lowest or the highest label" if replace else "or a row of zeros"
     return OneRunAudit(
         subject=name,
-        pair="each canary with the lowest or the highest label"
-        if replace
-        else "each canary, or a row of zeros",
+        pair=f"each canary {other}",
         statistic="the weight of each canary's own column",
-        epsilon=promise[0],
-        delta=promise[1],
-        relation=promise[2],
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
         epsilon_bound=bound,
         mu_bound=mu,
-        epsilon_if_gaussian=epsilon_of_gaussian(mu, promise[1]),
+        epsilon_if_gaussian=epsilon_of_gaussian(mu, delta),
         confidence=confidence,
         trials=canaries,
-        sharpness=stats.one_run_sharpness(canaries, numbers, *promise[:2], confidence),
-        trials_needed=stats.canaries_needed(*promise[:2], confidence),
+        sharpness=stats.one_run_sharpness(canaries, numbers, epsilon, delta, confidence),
+        trials_needed=stats.canaries_needed(epsilon, delta, confidence),
         seconds=time.perf_counter() - begun,
         curve=_curve(scores, coins),
         guesses=guessed,

@@ -22,10 +22,8 @@ from discreet.validate import FloatArray
 Table = tuple[FloatArray, NDArray[Any]]
 
 OWN = "the caller's tables"
-BEYOND = 1e3
-"""Norm, in units of the bound, of a row that tests whether the bound is enforced."""
-PERSON_ROWS = (40, 5, 1)
-"""Rows of the person in whom tables differ."""
+BEYOND = 1e3  # norm, in units of the bound, of a row that tests whether the bound is enforced
+PERSON_ROWS = (40, 5, 1)  # of the person in whom tables differ
 
 
 @dataclass(frozen=True)
@@ -60,17 +58,15 @@ class Pair:
                 raise ValueError("Neighbours differ in the rows of person 0; these do not.")
             return
         if len(y) == len(other_y) - 1 and self.relation is Relation.ADD_REMOVE:
-            same = np.array_equal(X, other[1:]) and np.array_equal(y, other_y[1:])
-            changed = 1 if same else 2
-        elif X.shape == other.shape and y.shape == other_y.shape:
-            changed = int(np.count_nonzero(np.any(other != X, axis=1) | (other_y != y)))
+            neighbours = np.array_equal(X, other[1:]) and np.array_equal(y, other_y[1:])
         else:
+            same_shape = X.shape == other.shape and y.shape == other_y.shape
+            neighbours = same_shape and np.count_nonzero(_changes(*self.tables)) == 1
+        if not neighbours:
             raise ValueError(
-                "The tables of a pair must have as many rows as each other, or under add/remove "
-                "the first must lack row 0 of the second."
+                "Neighbours have as many rows as each other and differ in exactly one row, or "
+                "under add/remove the first lacks row 0 of the second; these do not."
             )
-        if changed != 1:
-            raise ValueError("Neighbours differ in exactly one row; these do not.")
 
     @property
     def n_rows(self) -> int:
@@ -83,13 +79,17 @@ class Pair:
     def changed(self) -> tuple[tuple[FloatArray, Any], tuple[FloatArray, Any]]:
         """Return both versions of the differing row with labels, for tables of the same height."""
         (X, y), (other, other_y) = self.tables
-        at = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
+        at = int(np.argmax(_changes(*self.tables)))
         return (X[at], y[at]), (other[at], other_y[at])
 
     @property
     def n_features(self) -> int:
         """Return the number of columns."""
         return int(self.tables[0][0].shape[1])
+
+
+def _changes(table: Table, other: Table) -> NDArray[np.bool_]:
+    return np.any(other[0] != table[0], axis=1) | (other[1] != table[1])
 
 
 def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
@@ -100,7 +100,7 @@ def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
             f"The tables must have the same shape, because the number of rows is public; got "
             f"{X.shape} and {other.shape}. Replace a missing row by one without effect."
         )
-    at = int(np.argmax(np.any(other != X, axis=1) | (other_y != y)))
+    at = int(np.argmax(_changes((X, y), (other, other_y))))
     numbers = np.concatenate([y, other_y])
     values, places = np.unique(numbers, return_inverse=True)
     if values.size <= 2 or numbers.dtype.kind not in "iuf":  # classes: from −1 to 1
@@ -118,7 +118,7 @@ def worst_cases(
     relation: Relation | str,
     *,
     norm: float,
-    n_rows: int = 6,
+    n_units: int = 6,
     n_features: int = 2,
     regression: bool = False,
     same_height: bool = False,
@@ -126,16 +126,16 @@ def worst_cases(
     """Return all built-in pairs for one relation, the strongest first.
 
     ``norm`` bounds a row's norm, or is one at which its gradient is clipped. The larger table has
-    ``n_rows``, of which the first is changed; rows orthogonal to it need two columns. Targets are
-    −1 and 1, or for ``regression`` in [−1, 1]. Under add/remove, ``same_height`` replaces the
-    missing row by zeros; only pairs without an intercept remain.
+    ``n_units`` rows, of which the first is changed; rows orthogonal to it need two columns.
+    Targets are −1 and 1, or for ``regression`` in [−1, 1]. Under add/remove, ``same_height``
+    replaces the missing row by zeros; only pairs without an intercept remain.
     """
     relation = Relation(relation)
-    y = np.where(np.arange(n_rows) % 2 == 0, 1.0, -1.0)
+    y = np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
     feature, nothing = np.eye(n_features)[0], np.zeros(n_features)
     right, far = norm * feature, BEYOND * norm * feature
     constant, both = np.append(nothing, 1.0), np.append(right, 1.0) / np.hypot(norm, 1.0)
-    alone = np.zeros((n_rows, n_features))
+    alone = np.zeros((n_units, n_features))
     crowd = alone.copy()
     crowd[1:, 1:] = norm * 0.5  # orthogonal to the changed row, labels of both classes
 
@@ -174,7 +174,7 @@ def worst_people(
     relation: Relation | str,
     *,
     norm: float,
-    n_people: int = 6,
+    n_units: int = 6,
     n_features: int = 2,
     regression: bool = False,
     same_height: bool = False,
@@ -186,16 +186,16 @@ def worst_people(
     zeros, if ``same_height``; or, if replaced, the same number of rows of the opposite sign, or a
     single one.
     """
-    relation, y = Relation(relation), np.where(np.arange(n_people) % 2 == 0, 1.0, -1.0)
+    relation, y = Relation(relation), np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
     axes = norm * np.eye(n_features)
     replaced = relation is Relation.REPLACE_ONE
 
     def table(own: FloatArray) -> tuple[Table, NDArray[np.int64]]:
-        X = np.concatenate([own, np.zeros((n_people - 1, n_features))])
+        X = np.concatenate([own, np.zeros((n_units - 1, n_features))])
         labels = np.concatenate([np.ones(len(own)), y[1:]])
         blank = regression and same_height and not own.any()
         labels[: len(own)] = 0.0 if blank else 1.0
-        return (X, labels), np.append(np.zeros(len(own), np.int64), np.arange(1, n_people))
+        return (X, labels), np.append(np.zeros(len(own), np.int64), np.arange(1, n_units))
 
     def make(name: str, own: FloatArray, other: FloatArray) -> Pair:
         (first, ids), (second, other_ids) = table(other), table(own)

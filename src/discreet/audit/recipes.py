@@ -16,17 +16,11 @@ from discreet.core import Budget
 from discreet.objectives import Huber, HuberHinge, Loss, Pinball, Poisson
 from discreet.preparation import Centre, Radius, Scale
 
-PEOPLE = ": people"
-"""End of the names of subjects that are attacked through a person with several rows."""
-
+PEOPLE = ": people"  # ends the names of subjects that are attacked through a person of several rows
 ROW_NORM = 1.0
-LONG = 10.0
-"""A row norm at which gradients are clipped, for estimators without ``data_norm``."""
-STEEP = HuberHinge()
-"""Its slope attains its bound over a wide range of margins."""
-
-SMALL_STEP = 1e-3
-"""Keeps the weights near zero, where the slope of the loss is largest."""
+LONG = 10.0  # a row norm at which gradients are clipped, for estimators without ``data_norm``
+STEEP = HuberHinge()  # its slope attains its bound over a wide range of margins
+SMALL_STEP = 1e-3  # keeps the weights near zero, where the slope of the loss is largest
 
 
 @dataclass(frozen=True)
@@ -54,12 +48,8 @@ class Recipe:
         return f"{name} ({text})" if text else name
 
 
-STRONG_PENALTY = 40.0
-"""Makes curvature cost little of ε, so that the noise, which a row is seen through, has most."""
-
-PRECISE = 1e-6
-"""A bound on the gradient at the point found. The published one, 1/n², is large for few rows, and
-so is the noise that hides it."""
+STRONG_PENALTY = 40.0  # curvature then costs little of ε, and the noise that hides a row has most
+PRECISE = 1e-6  # gradient bound; the published 1/n² is large for few rows, and so is its noise
 
 
 def _both(solver: Any, way: Way = "one by one", **problem: Any) -> tuple[Recipe, Recipe]:
@@ -73,36 +63,32 @@ def _batches(name: str) -> Any:
     return replace(solvers.resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
 
 
+_together = partial(Recipe, way="side by side")
 _plain_gd = partial(solvers.GD, step_size=SMALL_STEP, momentum=0.0, averaging=0.0)
 _agd = partial(solvers.AGD, n_steps=1, objective_clip=1.0)
 
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "gd": (
-        Recipe(_plain_gd(20), "side by side"),
-        Recipe(
-            solvers.GD(20, step_size=SMALL_STEP), "side by side", label="momentum and averaging"
-        ),
-        Recipe(_plain_gd(5), "side by side", row_norm=None, label="clipped gradients"),
-        Recipe(_plain_gd(5), "side by side", loss=Pinball(0.9), label="quantile"),
+        _together(_plain_gd(20)),
+        _together(solvers.GD(20, step_size=SMALL_STEP), label="momentum and averaging"),
+        _together(_plain_gd(5), row_norm=None, label="clipped gradients"),
+        _together(_plain_gd(5), loss=Pinball(0.9), label="quantile"),
     ),
     "sgd": (
-        Recipe(_batches("sgd"), "side by side"),
-        Recipe(_batches("sgd"), "side by side", row_norm=None, label="clipped gradients"),
+        _together(_batches("sgd")),
+        _together(_batches("sgd"), row_norm=None, label="clipped gradients"),
     ),
     "sgd-adv": _both(_batches("sgd-adv"), "side by side"),
     "sgd-ma": _both(_batches("sgd-ma"), "side by side"),
     "objpert": (
-        Recipe(solvers.ObjPert(ridge=STRONG_PENALTY), "side by side"),
-        Recipe(solvers.ObjPert(), "side by side", label="default penalty"),
-        Recipe(solvers.ObjPert("published"), "side by side"),
+        _together(solvers.ObjPert(ridge=STRONG_PENALTY)),
+        _together(solvers.ObjPert(), label="default penalty"),
+        _together(solvers.ObjPert("published")),
     ),
-    "amp": (
-        Recipe(solvers.AMP(), "side by side"),
-        Recipe(solvers.AMP("published", gradient_bound=PRECISE), "side by side"),
-    ),
+    "amp": (_together(solvers.AMP()), _together(solvers.AMP("published", gradient_bound=PRECISE))),
     "amp-hf": (
-        Recipe(solvers.AMPHF(), "side by side"),
-        Recipe(solvers.AMPHF("published", gradient_bound=PRECISE), "side by side"),
+        _together(solvers.AMPHF()),
+        _together(solvers.AMPHF("published", gradient_bound=PRECISE)),
     ),
     "outpert": _both(solvers.OutPert(), "one result", alpha=1.0),
     "permutation-sgd": (

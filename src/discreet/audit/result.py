@@ -6,12 +6,14 @@ import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from importlib.metadata import version as installed_version
 from typing import Any
 
 from discreet.audit.statistics import SEEN, SHARP, trials_needed
+from discreet.card import writers
+from discreet.card.descriptions import Table
 from discreet.page import note, table
 
 
@@ -142,10 +144,7 @@ HEADINGS = (
     "seconds",
     "verdict",
 )
-NUMERIC = (3, 4, 5, 6, 7, 8)
-"""Columns that are aligned to the right."""
-
-_MARKUP = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|<>"})
+NUMERIC = (3, 4, 5, 6, 7, 8)  # columns that are aligned to the right
 
 
 def row(audit: Audit) -> tuple[str, ...]:
@@ -164,26 +163,18 @@ def row(audit: Audit) -> tuple[str, ...]:
     )
 
 
+def _table(audits: Sequence[Audit]) -> Table:
+    return Table(HEADINGS, tuple(map(row, audits)), NUMERIC)
+
+
 def text(audits: Sequence[Audit]) -> str:
     """Return the table as plain text, one line per audit, of any width."""
-    rows = [HEADINGS, *map(row, audits)]
-    widths = [max(len(cells[j]) for cells in rows) for j in range(len(HEADINGS))]
-    rows.insert(1, tuple("-" * width for width in widths))
-    lines = [
-        "  ".join(
-            cell.rjust(width) if j in NUMERIC else cell.ljust(width)
-            for j, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-        for cells in rows
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(writers.columns(_table(audits), width=10_000)) + "\n"
 
 
 def markdown(audits: Sequence[Audit]) -> str:
     """Return the table as Markdown."""
-    rule = tuple("---:" if j in NUMERIC else "---" for j in range(len(HEADINGS)))
-    rows = [tuple(cell.translate(_MARKUP) for cell in row(audit)) for audit in audits]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (HEADINGS, rule, *rows))
+    return "\n".join(writers.markdown_table(_table(audits))) + "\n"
 
 
 def summary(audits: Sequence[Audit]) -> str:
@@ -271,15 +262,10 @@ def _floor(value: float, digits: int = 3) -> str:
 def _verdict(audit: Audit) -> str:
     if audit.verdict is not Verdict.TOO_WEAK:
         return str(audit.verdict)
-    if audit.trials_needed is not None:
-        return f"{audit.verdict}; needs about {round_up(audit.trials_needed):,} trials"
-    fewest = trials_needed(audit.epsilon, audit.delta, audit.confidence)
-    if fewest is not None and fewest > audit.trials:
-        return f"{audit.verdict}; needs at least {round_up(fewest):,} trials"
-    return f"{audit.verdict}; more trials may not help"
-
-
-def round_up(count: int) -> int:
-    """Return a number of trials rounded up to two digits."""
-    step = int(10 ** max(0, len(str(count)) - 2))
-    return -(-count // step) * step
+    needed, how = audit.trials_needed, "about"
+    if needed is None:
+        needed, how = trials_needed(audit.epsilon, audit.delta, audit.confidence), "at least"
+        if needed is None or needed <= audit.trials:
+            return f"{audit.verdict}; more trials may not help"
+    rounded = Context(prec=2, rounding=ROUND_CEILING).plus(Decimal(needed))
+    return f"{audit.verdict}; needs {how} {rounded:,f} trials"

@@ -3,9 +3,6 @@
 All bounds are one-sided: with probability at most ``alpha`` a bound is on the wrong side of the
 truth, for any distributions. An event must be chosen on samples that are not used again, because a
 bound from the samples that selected the event would be too optimistic.
-
-The idea of one run with many canaries is from Steinke, Nasr and Jagielski, "Privacy auditing with
-one (1) training run", 2023; the bound used here is an exact one, derived in `one_run_p_value`.
 """
 
 from __future__ import annotations
@@ -23,21 +20,13 @@ from scipy.stats import binom
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.validate import FloatArray, number
 
-SHARP = 2.0
-"""An audit is too weak if it would not have refuted this multiple of the stated ε."""
-
-SEEN = 0.1
-"""An audit is too weak if it certifies less than this share of the stated ε."""
-
-LEARNING_SHARE = 0.2
-"""Share of the runs that select a statistic and an event."""
-
+SHARP = 2.0  # an audit is too weak if it would not have refuted this multiple of the stated ε
+SEEN = 0.1  # an audit is too weak if it certifies less than this share of the stated ε
+LEARNING_SHARE = 0.2  # of the runs, to select a statistic and an event
+# Standard deviations by which counts may fall short in a planned audit: 9 in 10 audits have less.
+# For Gaussians, where the event is selected among many, the selection varies as well.
 LUCK, GAUSSIAN_LUCK = 1.3, 2.0
-"""Standard deviations by which counts may fall short in a planned audit: 9 in 10 audits have less.
-For Gaussians, where the event is selected among many, the selection varies as well."""
-
-DOUBT = 0.03
-"""Error probability of the bounds by which events are compared; rare events look too good."""
+DOUBT = 0.03  # error probability of bounds that compare events; rare events look too good
 
 
 @dataclass(frozen=True)
@@ -104,12 +93,7 @@ def mu_bound(
 
 
 def choose_event(
-    scores: tuple[FloatArray, FloatArray],
-    trials: int,
-    *,
-    alpha: float,
-    delta: float | None,
-    points: int = 160,
+    scores: tuple[FloatArray, FloatArray], trials: int, *, alpha: float, delta: float | None
 ) -> tuple[Event, float]:
     """Choose the event with the best bound on ε (on μ, if ``delta`` is None) in ``trials`` runs.
 
@@ -117,16 +101,14 @@ def choose_event(
     bound at pessimistic rates or, where there would be none, a negative number that increases with
     the difference of the rates.
     """
-    thresholds = near_both_ends(np.concatenate(scores), points)
+    thresholds = near_both_ends(np.concatenate(scores), 160)
     ordered = [np.sort(values) for values in scores]
     best: tuple[float, Event] | None = None
     for above in (True, False):
-        hits = [
-            values.size - np.searchsorted(values, thresholds, side="right")
-            if above
-            else np.searchsorted(values, thresholds, side="left")
-            for values in ordered
-        ]
+        side: Any = "right" if above else "left"
+        hits = [np.searchsorted(values, thresholds, side=side) for values in ordered]
+        if above:
+            hits = [values.size - below for values, below in zip(ordered, hits, strict=True)]
         for likely in (0, 1):
             size, other_size = ordered[likely].size, ordered[1 - likely].size
             p = lower_rate(hits[likely], size, DOUBT)
@@ -215,12 +197,6 @@ def trials_needed(epsilon: float, delta: float, confidence: float) -> int | None
     return None if tested is None else math.ceil(2.02 * tested / (1 - LEARNING_SHARE))
 
 
-def reachable(epsilon: float, delta: float, trials: int, confidence: float) -> float:
-    """Return the smallest true ε that an audit with this many trials would refute."""
-    tested = int((1 - LEARNING_SHARE) * (trials // 2))
-    return sharpness(epsilon, delta, tested, alpha=1 - confidence)
-
-
 def trials_to_see(
     likely: int, other: int, trials: int, *, delta: float, alpha: float, least: float = 0.0
 ) -> int | None:
@@ -236,11 +212,8 @@ def trials_to_see(
 LARGEST_EPSILON = 64.0
 MOST_CANARIES = 10**8
 
-ROUNDING = 1e-9
-"""Relative increase of p-values, far more than the error of SciPy's binomial tails."""
-
-SHARES = np.geomspace(0.002, 1.0, 40)
-"""Shares of canaries to guess, among which the public rule chooses."""
+ROUNDING = 1e-9  # relative increase of p-values, far above the error of SciPy's binomial tails
+SHARES = np.geomspace(0.002, 1.0, 40)  # of canaries to guess; the public rule chooses one
 
 
 def one_run_p_value(
@@ -283,28 +256,22 @@ def one_run_p_value(
 
 
 def one_run_bound(
-    canaries: int, guesses: int, correct: int, *, delta: float, confidence: float
-) -> float:
-    """Return the largest ε that this many correct guesses reject, or 0, under these conditions.
+    canaries: int, guesses: ArrayLike, correct: ArrayLike, *, delta: float, confidence: float
+) -> FloatArray:
+    """Return the largest ε that this many correct guesses reject, or 0, elementwise.
 
-    Those of `one_run_p_value`; it is a lower bound with probability ``confidence``.
+    The conditions are those of `one_run_p_value`, whose p-values increase with ε. It is a lower
+    bound with probability ``confidence``.
     """
     number("delta", delta, least=0.0, below=1.0)
     number("confidence", confidence, least=0.5, below=1.0)
-    return float(_bounds(canaries, np.array([guesses]), np.array([correct]), delta, confidence)[0])
-
-
-def _bounds(
-    canaries: int, guesses: FloatArray, correct: FloatArray, delta: float, confidence: float
-) -> FloatArray:
-    """Return `one_run_bound` for several numbers of guesses; p-values increase with ε."""
 
     def kept(epsilon: FloatArray) -> NDArray[np.bool_]:
         p = one_run_p_value(canaries, guesses, correct, epsilon=epsilon, delta=delta)
         return p > 1 - confidence
 
-    nothing = np.zeros(guesses.size)
-    low, _ = _bisected(kept, nothing, np.full(guesses.size, LARGEST_EPSILON))
+    nothing = np.zeros(np.shape(guesses))
+    low, _ = _bisected(kept, nothing, np.full(np.shape(guesses), LARGEST_EPSILON))
     return np.where(kept(nothing), 0.0, low)
 
 
@@ -312,7 +279,7 @@ def usual_guesses(canaries: int, epsilon: float, delta: float, confidence: float
     """Return the number of guesses that certifies most at `SHARP` times the stated ε."""
     numbers = _numbers(canaries)
     seen = _unlucky(canaries, numbers, SHARP * epsilon, delta)
-    bounds = _bounds(canaries, numbers, seen, delta, confidence)
+    bounds = one_run_bound(canaries, numbers, seen, delta=delta, confidence=confidence)
     if np.any(bounds > 0):
         return int(numbers[np.argmax(bounds)])
     p = one_run_p_value(canaries, numbers, seen, epsilon=0.0, delta=delta)

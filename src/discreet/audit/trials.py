@@ -1,17 +1,9 @@
 """Trials: independent runs of a solver or an estimator on either table of a pair.
 
-Each way of running trials uses the solver, the curator and the exact noise without changes:
-
-- `Single`: one fit per trial; works for every solver.
-- `SideBySide`: one fit of a block-diagonal table that holds many copies of the pair's table, each
-  in columns of its own. If the solver treats columns independently, each copy is one trial.
-- `Repeats`: a solver that adds noise once to a deterministic result computes the result once.
-- `Fits`: one fit of a whole estimator per trial.
-
-`fastest_way` chooses by the solver's behaviour, so a plug-in solver is as fast as a built-in one of
-the same kind. The fast ways verify themselves: one trial is replayed as a single fit that gets the
-same answers from the curator, and must ask the same questions and end with the same weights.
-``tests/audit/test_trials.py`` compares the distributions of all ways.
+Each way of running trials uses the solver, the curator and the exact noise without changes. The
+fast ways (`side_by_side`, `one_result`) verify themselves: one trial is replayed as a single fit
+that gets the same answers from the curator, and must ask the same questions and end with the same
+weights. ``tests/audit/test_trials.py`` compares the distributions of all ways.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ import itertools
 import math
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
@@ -36,16 +28,13 @@ from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, Loss, Problem
 from discreet.rows import Units, as_rows
-from discreet.solvers import AMP, AMPHF, ObjPert, Solution, Solver, TraceEntry
+from discreet.solvers import AMP, AMPHF, ObjPert, Solver, TraceEntry
 from discreet.validate import FloatArray
 
 Way = Literal["one by one", "side by side", "one result"]
 
-COPIES = 2000
-"""Copies of the pair per fit: the overhead of a fit is negligible and the table fits the cache."""
-
-PROBED = 8
-"""Copies in the first fits that `fastest_way` tries."""
+COPIES = 2000  # of the pair per fit: its overhead is negligible and the table fits the cache
+PROBED = 8  # copies in the first fits that `fastest_way` tries
 
 
 class NotSeparable(NotSupported):
@@ -96,120 +85,97 @@ class Setting:
         return kind(rows, account, Noise(bits), n_rows=problem.n_rows)
 
 
-@dataclass(frozen=True)
-class Single:
-    """Fits one by one; outputs are the weights and, with ``traces``, numbers of the trace."""
-
-    setting: Setting
-    traces: bool = True
-
-    def draw(self, world: int, count: int) -> FloatArray:
-        """Return the outputs of ``count`` fits on the table of a world."""
-        setting, problem = self.setting, self.setting.problem()
-        rows = setting.rows(world)
-        outputs = []
-        for stream in setting.bits.spawn(count):
-            curator = setting.curator(Curator, rows, stream)
-            solution = setting.solver.solve(problem, curator, setting.budget)
-            outputs.append(numbers_of(solution) if self.traces else solution.weights)
-        return np.array(outputs)
+def one_by_one(setting: Setting, world: int, count: int) -> FloatArray:
+    """Return weights and traces, as numbers, of ``count`` fits on the table of a world."""
+    problem, rows = setting.problem(), setting.rows(world)
+    outputs = []
+    for stream in setting.bits.spawn(count):
+        curator = setting.curator(Curator, rows, stream)
+        solution = setting.solver.solve(problem, curator, setting.budget)
+        outputs.append(np.concatenate([solution.weights, trace_numbers(solution.trace)]))
+    return np.array(outputs)
 
 
-@dataclass(frozen=True)
-class SideBySide:
-    """Fits of many copies of the pair's table at once; outputs are the weights of each copy.
+def side_by_side(setting: Setting, world: int, count: int, copies: int = COPIES) -> FloatArray:
+    """Return the weights of ``count`` copies of a world's table, many of which are fitted at once.
 
-    The curator and the problem state the number of rows of one copy, so that means over rows, and
-    with them step sizes and batch sizes, are those of a fit of one copy. `NotSeparable` is raised
-    if the solver asks for anything but noisy gradients, or if a replayed copy differs.
+    Each copy has columns of its own. The curator and the problem state the number of rows of one
+    copy, so that means over rows, and with them step sizes and batch sizes, are those of a fit of
+    one copy. `NotSeparable` is raised if the solver asks for anything but noisy gradients, or if a
+    replayed copy differs.
     """
-
-    setting: Setting
-    copies: int = COPIES
-
-    def draw(self, world: int, count: int) -> FloatArray:
-        """Return the outputs of ``count`` trials on the table of a world."""
-        setting, pair = self.setting, self.setting.pair
-        if pair.fit_intercept:
-            raise NotSeparable("Copies side by side would share an intercept.")
-        copies = min(self.copies, count)
-        solver, problem = _widened(setting, copies)
-        spends = solver.plan(problem, setting.budget).spends
-        rows = setting.rows(world, copies)
-        perturbed = isinstance(solver, PERTURBED)
-        kind = Curator if perturbed else _Recorder
-        outputs: list[FloatArray] = []
-        for stream in setting.bits.spawn(-(-count // copies)):
-            curator = kind(rows, Account(spends), Noise(stream), n_rows=problem.n_rows)
-            solution = solver.solve(problem, curator, setting.budget)
-            weights = solution.weights.reshape(copies, pair.n_features)
-            if not (perturbed or outputs):  # in each call, one copy of the first fit
-                self._verify(world, weights, curator)
-            outputs.append(weights)
-        return np.concatenate(outputs)[:count]
-
-    def _verify(self, world: int, weights: FloatArray, recorder: Any) -> None:
-        """Replay one copy as a single fit; raise `NotSeparable` if it takes another course."""
-        setting, size = self.setting, self.setting.pair.n_features
-        at = int(np.random.default_rng().integers(len(weights)))
-        curator = setting.curator(_Replay, setting.rows(world), SeededBits(0))
-        curator.recorded = iter(recorder.recorded)
-        curator.part = slice(at * size, (at + 1) * size)
-        alone = setting.solver.solve(setting.problem(), curator, setting.budget)
-        if next(curator.recorded, None) is not None:
-            raise NotSeparable("A fit of one copy asks fewer questions than a fit of many.")
-        _same("the weights", alone.weights, weights[at])
+    pair = setting.pair
+    if pair.fit_intercept:
+        raise NotSeparable("Copies side by side would share an intercept.")
+    copies = min(copies, count)
+    solver, problem = _widened(setting, copies)
+    spends = solver.plan(problem, setting.budget).spends
+    rows = setting.rows(world, copies)
+    perturbed = isinstance(solver, PERTURBED)
+    kind = Curator if perturbed else _Recorder
+    outputs: list[FloatArray] = []
+    for stream in setting.bits.spawn(-(-count // copies)):
+        curator = kind(rows, Account(spends), Noise(stream), n_rows=problem.n_rows)
+        solution = solver.solve(problem, curator, setting.budget)
+        weights = solution.weights.reshape(copies, pair.n_features)
+        if not (perturbed or outputs):  # in each call, one copy of the first fit
+            _verify(setting, world, weights, curator)
+        outputs.append(weights)
+    return np.concatenate(outputs)[:count]
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """One deterministic result, released with fresh noise many times; outputs are weights."""
-
-    setting: Setting
-
-    def draw(self, world: int, count: int) -> FloatArray:
-        """Return the outputs of ``count`` releases on the table of a world."""
-        setting, problem = self.setting, self.setting.problem()
-        rows = setting.rows(world)
-        curator = setting.curator(_Repeating, rows, setting.bits)
-        curator.count = count
-        weights = setting.solver.solve(problem, curator, setting.budget).weights
-        if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
-            raise NotSeparable("The solver does not hand out one release as it is.")
-        again = setting.curator(_Released, rows, SeededBits(0))
-        again.exact, again.noisy = curator.exact, curator.noisy[-1]
-        alone = setting.solver.solve(problem, again, setting.budget)
-        _same("the weights", alone.weights, weights[-1])
-        return np.asarray(weights, dtype=np.float64)
+def _verify(setting: Setting, world: int, weights: FloatArray, recorder: Any) -> None:
+    """Replay one copy as a single fit; raise `NotSeparable` if it takes another course."""
+    size, at = setting.pair.n_features, int(np.random.default_rng().integers(len(weights)))
+    curator = setting.curator(_Replay, setting.rows(world), SeededBits(0))
+    curator.recorded = iter(recorder.recorded)
+    curator.part = slice(at * size, (at + 1) * size)
+    alone = setting.solver.solve(setting.problem(), curator, setting.budget)
+    if next(curator.recorded, None) is not None:
+        raise NotSeparable("A fit of one copy asks fewer questions than a fit of many.")
+    _same("the weights", alone.weights, weights[at])
 
 
-@dataclass(frozen=True)
-class Fits:
-    """Fits of clones of any estimator with ``coef_`` and ``intercept_``, one by one.
+def one_result(setting: Setting, world: int, count: int) -> FloatArray:
+    """Return one deterministic result of a world's table, released with noise ``count`` times."""
+    problem, rows = setting.problem(), setting.rows(world)
+    curator = setting.curator(_Repeating, rows, setting.bits)
+    curator.count = count
+    weights = setting.solver.solve(problem, curator, setting.budget).weights
+    if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
+        raise NotSeparable("The solver does not hand out one release as it is.")
+    again = setting.curator(_Released, rows, SeededBits(0))
+    again.exact, again.noisy = curator.exact, curator.noisy[-1]
+    alone = setting.solver.solve(problem, again, setting.budget)
+    _same("the weights", alone.weights, weights[-1])
+    return np.asarray(weights, dtype=np.float64)
+
+
+def fits(
+    estimator: Any, pair: Pair, seeds: itertools.count[int] | None, world: int, count: int
+) -> FloatArray:
+    """Return all numbers that ``count`` fits of an estimator on the table of a world release.
 
     ``seeds`` makes trials repeatable; None for the noise of an ordinary fit.
     """
-
-    estimator: Any
-    pair: Pair
-    seeds: itertools.count[int] | None = None
-
-    def draw(self, world: int, count: int) -> FloatArray:
-        """Return all numbers that ``count`` fits on the table of a world release."""
-        X, y = self.pair.tables[world]
-        groups = {} if self.pair.groups is None else {"groups": self.pair.groups[world]}
-        outputs = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # tiny tables, worker processes and seeds are intended
-            for _ in range(count):
-                model = clone(self.estimator)
-                if self.seeds is not None:
-                    model.set_params(random_state=next(self.seeds))
-                outputs.append(released_numbers(model.fit(X, y, **groups)))
-        return np.array(outputs)
+    X, y = pair.tables[world]
+    groups = {} if pair.groups is None else {"groups": pair.groups[world]}
+    outputs = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny tables, worker processes and seeds are intended
+        for _ in range(count):
+            model = clone(estimator)
+            if seeds is not None:
+                model.set_params(random_state=next(seeds))
+            outputs.append(released_numbers(model.fit(X, y, **groups)))
+    return np.array(outputs)
 
 
-WAYS: dict[Way, Any] = {"one by one": Single, "side by side": SideBySide, "one result": Repeats}
+WAYS: dict[Way, Callable[[Setting, int, int], FloatArray]] = {
+    "one by one": one_by_one,
+    "side by side": side_by_side,
+    "one result": one_result,
+}
 
 
 def fastest_way(setting: Setting) -> Way:
@@ -221,19 +187,20 @@ def fastest_way(setting: Setting) -> Way:
     if isinstance(setting.solver, PERTURBED) and not setting.pair.fit_intercept:
         return "one by one" if setting.budget.pure else "side by side"
     setting = replace(setting, bits=SeededBits(0))
-    for way in ("side by side", "one result"):
+    fast: tuple[Way, ...] = ("side by side", "one result")
+    for way in fast:
         try:
             for world, count in ((0, PROBED), (1, PROBED), (1, COPIES)):
-                WAYS[way](setting).draw(world, count)
+                WAYS[way](setting, world, count)
         except Exception:  # a solver may be anybody's code, and need not cope with such a table
             continue
         return way
     return "one by one"
 
 
+# Solvers that minimise a perturbed objective. They ask no gradients, but their objective is a sum
+# of one objective per copy, with independent noise.
 PERTURBED = (ObjPert, AMP, AMPHF)
-"""Solvers that minimise a perturbed objective. They ask no gradients, but their objective is a sum
-of one objective per copy, with independent noise."""
 
 
 def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
@@ -280,11 +247,9 @@ class _Recorder(_GradientsOnly):
         self.recorded: list[tuple[str, FloatArray, dict[str, Any], FloatArray]] = []
 
     def gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
-        """Answer as `Curator.gradient` does."""
         return self._record("gradient", loss, weights, details)
 
     def sampled_gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
-        """Answer as `Curator.sampled_gradient` does."""
         return self._record("sampled_gradient", loss, weights, details)
 
     def _record(self, name: str, loss: Any, weights: FloatArray, details: dict[str, Any]) -> Any:
@@ -365,11 +330,6 @@ def _same(what: str, one: FloatArray, other: FloatArray) -> None:
         )
 
 
-def numbers_of(solution: Solution) -> FloatArray:
-    """Return everything a solver returns as numbers: weights and trace."""
-    return np.concatenate([solution.weights, trace_numbers(solution.trace)])
-
-
 def trace_numbers(trace: Sequence[TraceEntry]) -> FloatArray:
     """Return a trace's length, and the first, last and summed value of each of its numbers.
 
@@ -403,11 +363,10 @@ def released_numbers(model: Any) -> FloatArray:
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
 
 
-SUMMING = frozenset(
+SUMMING = frozenset(  # solvers that only add up gradients or losses: rows of zeros add nothing
     {"gd", "sgd", "sgd-adv", "sgd-ma", "agd", "objpert", "amp", "amp-hf", "outpert"}
     | {"frank-wolfe", "privgene"}
 )
-"""Solvers that only add up gradients or losses, to which a row of zeros contributes nothing."""
 
 
 def compares_rows(estimator: Any) -> bool:

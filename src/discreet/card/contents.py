@@ -8,15 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from discreet.card import risk, sections
-from discreet.card.descriptions import describe_model, last_step, shown
+from discreet.card.descriptions import Bullets, describe_model, last_step, shown
 from discreet.card.sections import Costs, budget_text
 from discreet.core import Guarantee, Relation
 from discreet.statement import neighbours
 from discreet.tables.declarations import Spent
-
-_NOT_PRIVATE = "NOT PRIVATE: computed on the exact rows. It protects nobody."
-
-_TEST_MODE = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
 
 
 @dataclass(frozen=True)
@@ -130,8 +126,10 @@ def card(
     if not all(each.secure for _, each in spent):
         guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
     banner = ""
-    if not (guarantee.private and guarantee.secure):
-        banner = _TEST_MODE if guarantee.private else _NOT_PRIVATE
+    if not guarantee.private:
+        banner = "NOT PRIVATE: computed on the exact rows. It protects nobody."
+    elif not guarantee.secure:
+        banner = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
     before, total = _before(guarantee, spent)
     risks = tuple(
         Risk(
@@ -141,32 +139,26 @@ def card(
         )
         for rate in risk.RATES
     )
-    rates, caught = risk.attack_curve(guarantee, before=before)
+    curve = risk.attack_curve(guarantee, before=before)
     summary = _summary(guarantee, spent, total)
     group = "" if banner else risk.group_text(guarantee, before=before)
     ledger = getattr(last_step(model), "ledger", None) if ledger is None else ledger
     given = {"dataset": dataset, "owner": owner, "purpose": purpose}
-    about = sections.stated(given, schemas, ledger) | {
-        "date": date or datetime.date.today().isoformat()
-    }
+    about = sections.stated(given, schemas, ledger)
+    about["date"] = date or datetime.date.today().isoformat()
     warnings = sections.warning_texts(guarantee, model, total, counted=ledger is not None)
     blocks = (
         sections.facts(guarantee, title, about),
         sections.promise(guarantee, summary, group, total),
-        *sections.warned(warnings),
-        sections.risk_bounds(
-            guarantee,
-            [item.text for item in risks],
-            counted=bool(before),
-            apart=bool(spent) and not before,
-        ),
+        sections.Section("warnings", "Warnings", (Bullets(warnings),) if warnings else ()),
+        sections.risk_bounds(guarantee, tuple(item.text for item in risks), spent, before),
         sections.budget(guarantee, spent, total, model, ledger, sha256),
         sections.prepared(guarantee),
         sections.public(guarantee, schemas),
         sections.conditions(guarantee),
         sections.mechanisms(guarantee),
-        *(() if model is None else (sections.Section("model", "Model", (describe_model(model),)),)),
-        *sections.columns(schemas),
+        sections.Section("model", "Model", () if model is None else (describe_model(model),)),
+        sections.columns(schemas),
         sections.versions(),
         sections.sign_off(),
     )
@@ -177,9 +169,9 @@ def card(
         banner=banner,
         guarantee=guarantee,
         risks=risks,
-        curve=tuple(zip(rates.tolist(), caught.tolist(), strict=True)),
+        curve=tuple(zip(*(each.tolist() for each in curve), strict=True)),
         total=total,
-        sections=blocks,
+        sections=tuple(each for each in blocks if each.blocks),
         warnings=warnings,
     )
 

@@ -170,15 +170,9 @@ def shown(text: object, most: int = 300) -> str:
     Column names and labels come from files. An escape sequence or a change of writing direction in
     one of them could make a card look as if it said something else.
     """
-    raw = str(text)
-    clean = "".join(
-        character
-        if character.isprintable()
-        else " "
-        if character in "\n\r\t"
-        else character.encode("unicode_escape").decode("ascii")
-        for character in raw[: most + 1]
-    )
+    line = str(text)[: most + 1].translate(str.maketrans("\n\r\t", "   "))
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    clean = "".join(escaped)
     return clean if len(clean) <= most else f"{clean[: most - 1]}…"
 
 

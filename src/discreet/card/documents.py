@@ -1,12 +1,8 @@
 """Documents made of a card: a record for the public registry of deployments, a self-assessment.
 
-The record is a draft in YAML, with the fields of the registry's schema. What a model and its card
-state is filled in; what only its owner knows is asked for (`QUESTIONS`), and marked in the draft if
-it is not answered.
-
-The assessment follows NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees"
-(2025). Each point is met, not met, or outside of what a library can control, with the evidence. It
-is a help for an assessor and has no standing with NIST.
+The record is a draft in YAML, with the fields of the registry's schema. The assessment follows NIST
+SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025). It is a help for an
+assessor and has no standing with NIST.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.card.contents import Card
-from discreet.card.descriptions import Bullets, Paragraph, Table, shown
+from discreet.card.descriptions import Block, Bullets, Paragraph, Table, shown
 from discreet.card.sections import LARGE_EPSILON, Section
 from discreet.errors import NotSupported
 from discreet.statement import neighbours
@@ -38,7 +34,7 @@ class Question:
     required: bool = False
 
 
-QUESTIONS: dict[str, Question] = {
+QUESTIONS: dict[str, Question] = {  # by the names in the registry's schema
     "name": Question("name of the data product", required=True),
     "data_curators": Question("who publishes it", required=True),
     "intended_use": Question("what it is for", required=True),
@@ -52,22 +48,27 @@ QUESTIONS: dict[str, Question] = {
     "sources": Question("links to documents about it"),
     "registry_authors": Question("who wrote this record", required=True),
 }
-"""Fields that only the owner can fill in, by their names in the registry's schema."""
-
-_LISTS = ("data_curators", "registry_authors")
 
 
-def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return a registry record as plain data, valid by the registry's schema.
+def answered(card: Card, answers: Mapping[str, str]) -> dict[str, str]:
+    """Return all answers to `QUESTIONS` that are given, or that a card of a private model states.
 
-    ``answers`` are those to `QUESTIONS`; everything else is taken from the card. Name, owner and
-    purpose are the card's by default, the date is today's. Required fields without an answer start
-    with ``FILL IN``. A field that is not asked for, or an answer that the schema does not allow, is
-    an error.
+    A field that is not asked for, or an answer that the schema does not allow, is an error.
     """
-    guarantee, facts = card.guarantee, _table(card, "facts")
-    if not (guarantee.private and guarantee.secure):
+    if not (card.guarantee.private and card.guarantee.secure):
         raise ValueError("a registry record is for a private model; this one promises nothing.")
+    for name, text in answers.items():
+        if name not in QUESTIONS:
+            raise ValueError(f"{name!r} is not asked for; known: {', '.join(QUESTIONS)}.")
+        choices = QUESTIONS[name].choices
+        if choices and text not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {shown(text)!r}.")
+        if name == "publication_date":
+            try:
+                datetime.date.fromisoformat(text)
+            except ValueError:
+                raise ValueError(f"{name} must be YYYY-MM-DD; got {shown(text)!r}.") from None
+    facts = _table(card, "facts")
     kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
     of, size = "" if data == "not named" else f" of {data}", facts["Number of units"]
     known = {
@@ -78,12 +79,21 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
         "publication_date": datetime.date.today().isoformat(),
     }
     given = {name: text for name, text in known.items() if text.strip("_")}
-    given |= _checked(answers or {})
+    return given | {name: shown(text, 2000) for name, text in answers.items()}
+
+
+def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a registry record as plain data, valid by the registry's schema.
+
+    Answers are those of `answered`; everything else is taken from the card. Required fields without
+    an answer start with ``FILL IN``.
+    """
+    guarantee, given = card.guarantee, answered(card, answers or {})
     values: dict[str, Any] = {}
     for name, question in QUESTIONS.items():
         text = given.get(name) or (f"{OPEN}: {question.text}" if question.required else "")
         if text:
-            values[name] = [text] if name in _LISTS else text
+            values[name] = [text] if name in ("data_curators", "registry_authors") else text
     epsilon, delta = card.total or (guarantee.epsilon, guarantee.delta)
     unit = "one row" if guarantee.unit == "row" else "one person with all of their rows"
     basic = (
@@ -140,44 +150,24 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     return {"url_slug": slug, "status": "Draft", "tier": tier, "deployment": deployment}
 
 
-def _checked(answers: Mapping[str, str]) -> dict[str, str]:
-    """Refuse answers to questions that are not asked, and texts that the schema has not."""
-    for name, text in answers.items():
-        if name not in QUESTIONS:
-            raise ValueError(f"{name!r} is not asked for; known: {', '.join(QUESTIONS)}.")
-        choices = QUESTIONS[name].choices
-        if choices and text not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {shown(text)!r}.")
-        if name == "publication_date":
-            try:
-                datetime.date.fromisoformat(text)
-            except ValueError:
-                raise ValueError(
-                    f"publication_date must be YYYY-MM-DD; got {shown(text)!r}."
-                ) from None
-    return {name: shown(text, 2000) for name, text in answers.items()}
-
-
 def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
 
-def _section(card: Card, name: str) -> Any:
-    return next((section for section in card.sections if section.name == name), None)
+def _blocks(card: Card, name: str) -> tuple[Block, ...]:
+    return next((section.blocks for section in card.sections if section.name == name), ())
 
 
 def _table(card: Card, name: str) -> dict[str, str]:
     """Return the first table of a section as a mapping from its first to its second column."""
-    section = _section(card, name)
-    tables = [] if section is None else [b for b in section.blocks if isinstance(b, Table)]
+    tables = [block for block in _blocks(card, name) if isinstance(block, Table)]
     return {row[0]: row[1] for row in tables[0].rows} if tables else {}
 
 
 def _words(card: Card, name: str) -> str:
     """Return the content of a section as running text."""
-    section = _section(card, name)
     texts: list[str] = []
-    for block in () if section is None else section.blocks:
+    for block in _blocks(card, name):
         if isinstance(block, Paragraph):
             texts.append(block.text)
         elif isinstance(block, Bullets):
@@ -217,99 +207,83 @@ def _yaml(data: Mapping[str, Any], indent: str) -> list[str]:
 
 
 MET, NOT_MET, OUTSIDE = "met", "not met", "outside our control"
-_LEVELS = {
-    "promise": "The promise",
-    "algorithms": "Algorithms and their use",
-    "implementation": "Implementation",
-    "surroundings": "Trust, security and data collection",
-}
-
-
-@dataclass(frozen=True)
-class Point:
-    """One point of the assessment: its level, the question, the status and the evidence."""
-
-    level: str
-    question: str
-    status: str
-    evidence: str
-
-
-def points(card: Card) -> tuple[Point, ...]:
-    """Assess a model by its card, point by point."""
-    return (*_promise(card), *_algorithms(card), *_implementation(card), *_surroundings())
+Points = Iterator[tuple[str, str, str]]  # what is asked, the status and the evidence
 
 
 def assessment(card: Card) -> Card:
     """Return the assessment as a document that the writers of cards can write."""
-    found = points(card)
-    counts = ", ".join(
-        f"{sum(point.status == status for point in found)} {status}"
-        for status in (MET, NOT_MET, OUTSIDE)
-    )
+    levels = {
+        "promise": ("The promise", _promise(card)),
+        "algorithms": ("Algorithms and their use", _algorithms(card)),
+        "implementation": ("Implementation", _implementation(card)),
+        "surroundings": ("Trust, security and data collection", _surroundings()),
+    }
+    blocks: list[Section] = []
+    found: list[str] = []
+    for level, (heading, points) in levels.items():
+        table = Table(("Point", "Status", "Evidence"), tuple(points))
+        found += [status for _, status, _ in table.rows]
+        blocks.append(Section(f"nist-{level}", heading, (table,)))
+    counts = ", ".join(f"{found.count(status)} {status}" for status in (MET, NOT_MET, OUTSIDE))
     summary = Paragraph(f"{card.summary} Of {len(found)} points: {counts}.")
     note = Paragraph(
         "By the software itself, along NIST SP 800-226. Points outside of our control are for the "
         "owner of the data to answer."
     )
-    blocks = [Section("assessment", "Summary", (summary, note))]
-    for level, heading in _LEVELS.items():
-        rows = tuple((p.question, p.status, p.evidence) for p in found if p.level == level)
-        table = Table(("Point", "Status", "Evidence"), rows)
-        blocks.append(Section(f"nist-{level}", heading, (table,)))
     kept = tuple(s for s in card.sections if s.name in ("facts", "sign-off"))
+    first = Section("assessment", "Summary", (summary, note))
     title = card.title.replace("Privacy card", "Self-assessment along NIST SP 800-226", 1)
-    return replace(card, title=title, sections=(kept[0], *blocks, *kept[1:]))
+    return replace(card, title=title, sections=(kept[0], first, *blocks, *kept[1:]))
 
 
-def _promise(card: Card) -> Iterator[Point]:
-    guarantee, level = card.guarantee, "promise"
+def _promise(card: Card) -> Points:
+    guarantee = card.guarantee
     holds = guarantee.private and guarantee.secure
     if not holds:
-        yield Point(level, "A promise is made", NOT_MET, card.banner)
+        yield "A promise is made", NOT_MET, card.banner
     epsilon, delta = card.total or (guarantee.epsilon, guarantee.delta)
     small = holds and epsilon <= LARGE_EPSILON
     means = card.risks[1].text if card.risks and holds else "Nothing is promised."
-    yield Point(level, "ε is stated and small enough", MET if small else NOT_MET, means)
+    yield "ε is stated and small enough", MET if small else NOT_MET, means
     if guarantee.n_units is None:
         known = OUTSIDE if delta else MET
         text = f"δ = {delta:.4g}; the number of units was not recorded."
     else:
         known = MET if holds and delta * guarantee.n_units < 1 else NOT_MET
         text = f"δ = {delta:.4g}, and 1/n = {1 / max(guarantee.n_units, 1):.3g}."
-    yield Point(level, "δ is well below 1/n", known, text)
+    yield "δ is well below 1/n", known, text
     by_row = guarantee.unit == "row"
     text = "One person with all of their rows is protected."
     if by_row:
         text = "One row is protected: enough only if nobody has several, which the owner knows."
-    yield Point(level, "The unit of privacy is a person", OUTSIDE if by_row else MET, text)
+    yield "The unit of privacy is a person", OUTSIDE if by_row else MET, text
     text = f"{neighbours(guarantee)} ({guarantee.relation}).".capitalize()
-    yield Point(level, "Neighbouring data sets are stated", MET, text)
+    yield "Neighbouring data sets are stated", MET, text
     counted = not any("No ledger" in text for text in card.warnings)
     text = "A ledger counts this release with all others of the data set and holds a limit."
     if not counted:
         text = "No ledger counted the fit. Other releases about the same rows add to it."
-    yield Point(level, "All releases are added up", MET if counted else NOT_MET, text)
+    yield "All releases are added up", MET if counted else NOT_MET, text
 
 
-def _algorithms(card: Card) -> Iterator[Point]:
-    guarantee, level = card.guarantee, "algorithms"
+def _algorithms(card: Card) -> Points:
+    guarantee = card.guarantee
     ran = ", ".join(dict.fromkeys(use.mechanism.name for use in guarantee.mechanisms))
     proven = MET if guarantee.private else NOT_MET
     text = f"Mechanisms: {ran or 'none'}. Each has a written proof (docs/proofs)."
-    yield Point(level, "Mechanisms and sensitivities are proven", proven, text)
-    yield Point(level, "Another accountant agrees", *_recomputed(card))
+    yield "Mechanisms and sensitivities are proven", proven, text
+    yield "Another accountant agrees", *_recomputed(card)
     leaky = [text for text in card.warnings if "labels were taken" in text]
     text = "Bounds and lists of values are public, or were estimated within the budget."
     status = NOT_MET if leaky else OUTSIDE
     text = leaky[0] if leaky else f"{text} Only the owner knows whether they are truly public."
-    yield Point(level, "Nothing was taken from the rows for free", status, text)
+    yield "Nothing was taken from the rows for free", status, text
     text = "Settings that were chosen by looking at these rows count too: tune, or a ledger."
-    yield Point(level, "Tuning is accounted for", OUTSIDE, text)
+    yield "Tuning is accounted for", OUTSIDE, text
     text = "discreet evaluate --epsilon measures accuracy, AUC and calibration with noise."
-    yield Point(level, "Utility was measured", OUTSIDE, text)
+    yield "Utility was measured", OUTSIDE, text
     text = "Noise and clipping hit small groups hardest; evaluate on them. Bias of data remains."
-    yield Point(level, "Bias was considered", OUTSIDE, text)
+    yield "Bias was considered", OUTSIDE, text
 
 
 def _recomputed(card: Card) -> tuple[str, str]:
@@ -326,31 +300,30 @@ def _recomputed(card: Card) -> tuple[str, str]:
     return MET if agrees else NOT_MET, text
 
 
-def _implementation(card: Card) -> Iterator[Point]:
-    guarantee, level = card.guarantee, "implementation"
+def _implementation(card: Card) -> Points:
+    guarantee = card.guarantee
     exact = MET if guarantee.secure and guarantee.private else NOT_MET
     numeric = guarantee.numeric if guarantee.private else "no noise at all"
     text = f"Noise: {numeric}. Rounding errors of sums are part of the sensitivity."
-    yield Point(level, "Floating point does not break the promise", exact, text)
+    yield "Floating point does not break the promise", exact, text
     text = "Bits of the operating system's generator." if guarantee.secure else "A fixed seed."
-    yield Point(level, "Noise cannot be predicted", exact, text)
+    yield "Noise cannot be predicted", exact, text
     text = "The duration of a fit is not protected. Do not let others time it (docs/limitations)."
-    yield Point(level, "Side channels such as time are closed", NOT_MET, text)
+    yield "Side channels such as time are closed", NOT_MET, text
     text = "Errors, warnings and logs show no value of a row; unknown error texts are withheld."
-    yield Point(level, "Messages reveal nothing", MET, text)
+    yield "Messages reveal nothing", MET, text
     text = "Tests recompute every guarantee, and discreet audit attacks the real code."
-    yield Point(level, "The implementation was tested", MET, text)
+    yield "The implementation was tested", MET, text
 
 
-def _surroundings() -> Iterator[Point]:
-    level = "surroundings"
+def _surroundings() -> Points:
     text = "Central: whoever runs the fit sees the rows and is trusted. The model alone leaves."
-    yield Point(level, "The trust model is stated", MET, text)
+    yield "The trust model is stated", MET, text
     text = "Rows, backups, logs of other programs, workers."
-    yield Point(level, "Access to the rows is controlled", OUTSIDE, text)
+    yield "Access to the rows is controlled", OUTSIDE, text
     text = "The model file has a checksum; keep its ledger."
-    yield Point(level, "The released model is what was fitted", OUTSIDE, text)
+    yield "The released model is what was fitted", OUTSIDE, text
     text = "A prediction reveals something about its own row."
-    yield Point(level, "Predictions are handled like rows", OUTSIDE, text)
+    yield "Predictions are handled like rows", OUTSIDE, text
     text = "Which data exist at all, for how long, with what consent."
-    yield Point(level, "Data collection was limited", OUTSIDE, text)
+    yield "Data collection was limited", OUTSIDE, text

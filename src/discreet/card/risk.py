@@ -21,12 +21,8 @@ from scipy.special import ndtr, ndtri
 from discreet.core import Guarantee, Relation
 from discreet.validate import FloatArray, integer
 
-RATES = (0.001, 0.01, 0.1)
-"""The false-positive rates that a card reports."""
-
-GROUPS, GROUP_RATE = (1, 5, 40), 0.05
-"""Numbers of rows, and the false-positive rate, by which a card shows group privacy."""
-
+RATES = (0.001, 0.01, 0.1)  # false-positive rates that a card reports
+GROUPS, GROUP_RATE = (1, 5, 40), 0.05  # rows and false-positive rate that show group privacy
 _SLACK = 2.0**-50  # relative; covers a term built from a few operations and one library call
 _NORMAL = 2.0**-40  # slack for SciPy's normal distribution, hundreds of times its error
 _ORDERS: FloatArray = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 160))
@@ -35,11 +31,7 @@ _COARSE, _FINE = 24, 46  # halvings of the search; the first only has to find th
 
 
 def attack_success(
-    guarantee: Guarantee,
-    fpr: float,
-    *,
-    before: Iterable[tuple[float, float]] = (),
-    units: int = 1,
+    guarantee: Guarantee, fpr: float, *, before: Iterable[tuple[float, float]] = (), units: int = 1
 ) -> float:
     """Bound the true-positive rate of every attacker at a false-positive rate in [0, 1].
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
@@ -23,15 +23,13 @@ from discreet.core import Guarantee
 from discreet.statement import MEASURES, neighbours
 from discreet.tables.declarations import Spent
 
-Costs: TypeAlias = "list[tuple[str, Spent]]"
-"""Costs besides that of the fit, by name: of steps before it, and of estimating the schema."""
+Costs: TypeAlias = list[tuple[str, Spent]]  # besides that of the fit: of steps before it, a schema
 
 ESTIMATED = "Estimating the schema"
 
-LARGE_EPSILON = 10.0
-"""ε above which a promise says little: e^10 is 22,026."""
+LARGE_EPSILON = 10.0  # a promise of more says little: e^10 is 22,026
 
-STEPS = {
+STEPS = {  # parts of a budget: what was measured with noise, and what it is for
     "magnitude": ("Sizes of numbers", "columns may be in any unit"),
     "bounds": ("Bounds of columns", "columns without public bounds are scaled; more is clipped"),
     "radius": ("Bound on the norm of rows", "no row counts for much more than the others"),
@@ -44,7 +42,6 @@ STEPS = {
     "score": ("Scores of candidates", "the best of several settings was chosen"),
     "model": ("Weights", "the model itself"),
 }
-"""Parts of a budget: what was measured with noise, and what it is for."""
 
 _BLANK = 20 * "_"
 
@@ -120,11 +117,6 @@ def warning_texts(
     return tuple(found)
 
 
-def warned(warnings: tuple[str, ...]) -> tuple[Section, ...]:
-    """List the warnings, if there are any."""
-    return (Section("warnings", "Warnings", (Bullets(warnings),)),) if warnings else ()
-
-
 def budget_text(epsilon: float, delta: float) -> str:
     """Return a budget as text, such as (ε = 1, δ = 1e-06)."""
     return f"(ε = {epsilon:.6g}, δ = {delta:.6g})" if delta else f"(ε = {epsilon:.6g}, pure)"
@@ -162,29 +154,29 @@ def promise(
 
 
 def risk_bounds(
-    guarantee: Guarantee, texts: Sequence[str], *, counted: bool, apart: bool
+    guarantee: Guarantee, texts: tuple[str, ...], spent: Costs, before: list[tuple[float, float]]
 ) -> Section:
-    """State the bounds on attacks; the estimates of a schema are included or named apart."""
+    """State the bounds on attacks; other costs are counted in them (``before``) or named apart."""
     unit = "row" if guarantee.unit == "row" else "person"
     heading = f"What it means for one {unit}"
     if not guarantee.private or not guarantee.secure:
         nothing = "Nothing is promised: an attacker may be right about everybody."
         return Section("risk", heading, (Paragraph(nothing),))
-    known = "the model, but not the schema" if apart else "the model and everything released"
-    schema = ""
-    if apart:
+    known, schema = "the model and everything released", ""
+    if before:
+        schema = " The estimates of the schema are included."
+    elif spent:
+        known = "the model, but not the schema"
         schema = (
             " The schema was estimated under another relation and is not included: an attacker who "
             "has both may catch more."
         )
-    elif counted:
-        schema = " The estimates of the schema are included."
     blocks = (
         Paragraph(
             "Bounds on membership inference. The attacker is the strongest possible: it has "
             f"{known}, and knows everything about all others and about the {unit} in question."
         ),
-        Bullets(tuple(texts)),
+        Bullets(texts),
         Paragraph(f"These are upper bounds for all attacks, known or unknown.{schema}"),
     )
     return Section("risk", heading, blocks)
@@ -193,11 +185,10 @@ def risk_bounds(
 def prepared(guarantee: Guarantee) -> Section:
     """List what was measured with noise before the model, each step once, and what it is for."""
     heading = "How the rows were prepared, and the budget divided"
-    if not guarantee.private:
-        return Section("split", heading, (Paragraph("There was no budget."),))
-    if not guarantee.split:
-        nothing = "Nothing was measured before the fit: the whole budget was spent on the model."
-        return Section("split", heading, (Paragraph(nothing),))
+    if not (guarantee.private and guarantee.split):
+        text = "Nothing was measured before the fit: the whole budget was spent on the model."
+        text = text if guarantee.private else "There was no budget."
+        return Section("split", heading, (Paragraph(text),))
     shares: dict[str, list[float]] = {}
     for part, share in guarantee.split:
         shares.setdefault(part, []).append(share)
@@ -304,11 +295,11 @@ def public(guarantee: Guarantee, schemas: list[Any]) -> Section:
     return Section("public", "What is treated as public", tuple(blocks))
 
 
-def columns(schemas: list[Any]) -> tuple[Section, ...]:
+def columns(schemas: list[Any]) -> Section:
     """Describe the columns of each schema: all of it is treated as public."""
     header = ("Column", "Kind", "Public content")
     blocks = tuple(Table(header, tuple(describe_columns(schema))) for schema in schemas)
-    return (Section("columns", "Columns of the table", blocks),) if blocks else ()
+    return Section("columns", "Columns of the table", blocks)
 
 
 def conditions(guarantee: Guarantee) -> Section:

@@ -14,8 +14,6 @@ from discreet.card.risk import percent
 from discreet.page import document
 
 _WIDTH = 88
-_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~!$])")
-_PER_CENT = re.compile(r"(\d) %")
 
 
 def text(card: Card) -> str:
@@ -36,7 +34,7 @@ def _text_block(block: Block) -> list[str]:
         return _wrapped(block.text, "", "")
     if isinstance(block, Bullets):
         return [line for item in block.items for line in _wrapped(item, "- ", "  ")]
-    return _columns(block)
+    return columns(block)
 
 
 def _wrapped(words: str, first: str, rest: str) -> list[str]:
@@ -46,23 +44,23 @@ def _wrapped(words: str, first: str, rest: str) -> list[str]:
     return lines or [first.rstrip()]
 
 
-def _columns(table: Table) -> list[str]:
+def columns(table: Table, width: int = _WIDTH) -> list[str]:
     """Write columns side by side; the widest one is wrapped into the remaining width."""
     rows = [table.header, *table.rows] if any(table.header) else list(table.rows)
     widths = [max(len(row[j]) for row in rows) for j in range(len(table.header))]
     widest = widths.index(max(widths))
-    left = _WIDTH - sum(width for j, width in enumerate(widths) if j != widest) - 2 * len(widths)
+    left = width - (sum(widths) - max(widths)) - 2 * len(widths)
     widths[widest] = min(widths[widest], max(20, left))
     lines: list[str] = []
     for row in rows:
         cells = [
-            textwrap.wrap(cell, width or 1) or [""] for cell, width in zip(row, widths, strict=True)
+            textwrap.wrap(cell, size or 1) or [""] for cell, size in zip(row, widths, strict=True)
         ]
         for k in range(max(map(len, cells))):
             parts = [cell[k] if k < len(cell) else "" for cell in cells]
             aligned = [
-                part.rjust(width) if j in table.numeric else part.ljust(width)
-                for j, (part, width) in enumerate(zip(parts, widths, strict=True))
+                part.rjust(size) if j in table.numeric else part.ljust(size)
+                for j, (part, size) in enumerate(zip(parts, widths, strict=True))
             ]
             lines.append(f"  {'  '.join(aligned)}".rstrip())
     return lines
@@ -85,15 +83,20 @@ def _markdown_block(block: Block) -> list[str]:
         return [_inert(block.text)]
     if isinstance(block, Bullets):
         return [f"- {_inert(item)}" for item in block.items]
-    rule = ["---:" if j in block.numeric else "---" for j in range(len(block.header))]
-    rows = [block.header, rule, *([_inert(cell) for cell in row] for row in block.rows)]
+    return markdown_table(block)
+
+
+def markdown_table(table: Table) -> list[str]:
+    """Return the lines of a table as Markdown."""
+    rule = ["---:" if j in table.numeric else "---" for j in range(len(table.header))]
+    rows = [table.header, rule, *([_inert(cell) for cell in row] for row in table.rows)]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def _inert(words: str) -> str:
     """Escape text so that Markdown shows it as it is: no markup, HTML or link."""
     safe = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    safe = _SPECIAL.sub(r"\\\1", safe)
+    safe = re.sub(r"([\\`*_{}\[\]#|~!$])", r"\\\1", safe)
     safe = re.sub(r"^(\s*)([-+])(\s)", r"\1\\\2\3", safe)
     safe = re.sub(r"^(\s*\d+)([.)])(\s)", r"\1\\\2\3", safe)
     # A bare address would become a link; a character reference in its scheme prevents that.
@@ -110,7 +113,7 @@ def html(card: Card) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["units"] = lambda words: _PER_CENT.sub("\\1\u00a0%", words)
+    environment.filters["units"] = lambda words: re.sub(r"(\d) %", "\\1\u00a0%", words)
     environment.tests["paragraph"] = lambda block: isinstance(block, Paragraph)
     environment.tests["bullets"] = lambda block: isinstance(block, Bullets)
     folder = files("discreet.card")

@@ -8,7 +8,7 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
@@ -138,11 +138,8 @@ def _session(arguments: Sequence[str]) -> tuple[list[str], bool, str | None]:
 
 
 @contextmanager
-def _logging(file: str | None, arguments: Sequence[str]) -> Iterator[None]:
-    """Write the log of a session to a file, if one is named."""
-    if file is None:
-        yield
-        return
+def _logging(file: str, arguments: Sequence[str]) -> Iterator[None]:
+    """Write the log of a session to a file."""
     try:
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
@@ -167,43 +164,34 @@ def run(arguments: Sequence[str]) -> int:
     arguments, quiet, file = _session(arguments)
     screen = Screen(as_json="--json" in arguments)
     be_quiet(quiet)
-    try:
-        with _logging(file, arguments):
-            return _run(arguments, screen)
-    except Problem as problem:
-        screen.error(problem.code, str(problem))
-        return int(problem.code)
-    finally:
-        be_quiet(False)
-
-
-def _run(arguments: Sequence[str], screen: Screen) -> int:
-    """Run the command; every failure becomes an exit code."""
     watch_outputs()
-    try:
-        with warnings.catch_warnings():
+    with ExitStack() as session:
+        session.callback(be_quiet, False)
+        try:
+            if file is not None:
+                session.enter_context(_logging(file, arguments))
+            session.enter_context(warnings.catch_warnings())
             warnings.showwarning = lambda message, category, *_args, **_rest: screen.warn(
                 "Not private" if category is PrivacyLeakWarning else "Warning",
                 as_options(str(message)),
             )
             outcome = _application(arguments, screen)(list(arguments), standalone_mode=False)
-        if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
-            raise KeyboardInterrupt
-        return int(outcome) if isinstance(outcome, int) else int(Exit.OK)
-    except typer.Exit as stop:
-        return stop.exit_code
-    except SystemExit as stop:  # Typer and Rich end like this when a pipe is closed
-        return stop.code if isinstance(stop.code, int) else int(Exit.UNEXPECTED)
-    except BrokenPipeError:
-        return int(Exit.UNEXPECTED)
-    except BaseException as error:  # every failure has a code and a text without data
-        if hasattr(error, "format_message"):  # wrong usage; the class of Typer is not public
-            screen.usage(error)
-            return int(Exit.USAGE)
-        stopped = isinstance(error, typer.Abort)
-        code, text = describe_error(KeyboardInterrupt() if stopped else error)
-        if code is Exit.OK:
-            screen.one_line_warning(text)
-        else:
-            screen.error(code, text)
-        return int(code)
+            if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
+                raise KeyboardInterrupt
+            return int(outcome) if isinstance(outcome, int) else int(Exit.OK)
+        except typer.Exit as stop:
+            return stop.exit_code
+        except SystemExit as stop:  # Typer and Rich end like this when a pipe is closed
+            return stop.code if isinstance(stop.code, int) else int(Exit.UNEXPECTED)
+        except BrokenPipeError:
+            return int(Exit.UNEXPECTED)
+        except BaseException as error:  # every failure has a code and a text without data
+            if hasattr(error, "format_message"):  # wrong usage; the class of Typer is not public
+                screen.usage(error)
+                return int(Exit.USAGE)
+            code, text = describe_error(error)
+            if code is Exit.OK:
+                screen.one_line_warning(text)
+            else:
+                screen.error(code, text)
+            return int(code)

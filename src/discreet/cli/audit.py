@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 EPSILON, DELTA = 1.0, 1e-5  # default guarantee of a solver under attack
 FEWEST, USUAL, MOST = 100, 10_000, 1_000_000  # trials per attack: least, and range of the default
 MINUTES_FOR_ALL = 15.0  # default duration of ``discreet audit all``
-LEAST_SECONDS = 4.0  # of a useful attack, most of which are spent on learning a statistic
-MEASURING_SECONDS = 0.3  # to measure the duration of a run, without ``--minutes``
-_SHARE_OF_TIME = 0.85  # of an attack, for its runs; the rest is for learning and counting
-_LEAST_BATCH_SECONDS = 0.05
+SHARE_OF_TIME = 0.85  # of an attack, for its runs; the rest is for learning and counting
 
 
 def _complete(incomplete: str) -> list[str]:
-    """Complete the name of a subject."""
     from discreet.audit.cases import subjects
 
     return [name for name in (*subjects(), "all") if name.startswith(incomplete)]
@@ -92,8 +88,8 @@ def audit(
 
     Example: discreet audit gd --minutes 5 --figure gd.svg
     """
-    from discreet.audit import Verdict
-    from discreet.audit import result as report
+    from discreet.audit import Verdict, result
+    from discreet.audit.figure import FORMATS, save
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
@@ -102,10 +98,7 @@ def audit(
         raise Problem(f"--confidence must be in [0.5, 1); got {confidence:g}.")
     if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
         raise Problem(f"--minutes must be a finite number > 0; got {minutes:g}.")
-    if figure is not None:
-        from discreet.audit.figure import FORMATS
-
-        check_figure(figure, force, endings=FORMATS)
+    check_figure(figure, force, endings=FORMATS)
     plan = plan_for(target, epsilon, delta, relation, jobs)
     if plan.note is not None:
         screen.note(plan.note)
@@ -114,13 +107,6 @@ def audit(
     each = 1 - (1 - confidence) / len(plan.attacks)
     if target == "all" and minutes is None and trials is None:
         minutes = MINUTES_FOR_ALL
-        screen.note(f"{len(plan.attacks)} attacks in {minutes:g} minutes; change it by --minutes.")
-    if minutes is not None and 60 * minutes < LEAST_SECONDS * len(plan.attacks):
-        enough = math.ceil(LEAST_SECONDS * len(plan.attacks) / 60)
-        screen.note(
-            f"{minutes:g} minutes are too short for {len(plan.attacks)} attacks: it will take "
-            f"longer, and most attacks will be too weak to tell. Pass --minutes {enough} or more."
-        )
     done: list[Audit] = []
     stopped: BaseException | None = None
     try:
@@ -130,7 +116,7 @@ def audit(
         if not done:
             raise
         stopped = error
-    result = report.document(
+    found = result.document(
         done,
         settings={
             "target": target,
@@ -147,11 +133,9 @@ def audit(
         complete=stopped is None,
     )
     if figure is not None:
-        from discreet.audit.figure import save
-
         save(done, figure, title=f"Audit of {Path(target).name}")
-        result["figure"] = os.fspath(figure)
-    screen.result(result, _display(screen, done, markdown))
+        found["figure"] = os.fspath(figure)
+    screen.result(found, _display(screen, done, markdown))
     if figure is not None:
         screen.note(f"Figure: {figure}")
     if isinstance(stopped, KeyboardInterrupt):
@@ -180,22 +164,20 @@ def _attack_all(
 
     from discreet.audit import run
 
-    counts = [trials or _default_trials(attack, confidence) for attack in attacks]
-    seconds = [0.0] * len(attacks)
-    end = math.inf if minutes is None else time.perf_counter() + 60 * minutes
-    if minutes is not None or trials is None:
-        most = MEASURING_SECONDS if minutes is None else 6 * minutes / len(attacks)
-        rates = [_seconds_per_run(attack, most) for attack in attacks]
-        if minutes is not None:
-            left = _SHARE_OF_TIME * (end - time.perf_counter())
-            counts = _allot(counts, rates, left, more=trials is None)
-        seconds = [rate * count for rate, count in zip(rates, counts, strict=True)]
-        screen.note(_forecast(attacks, counts, rates, confidence))
+    if trials is None or minutes is not None:
+        about = minutes or sum(
+            _default_trials(attack, confidence) * _seconds_per_run(attack) / (60 * SHARE_OF_TIME)
+            for attack in attacks
+        )
+        duration = f"about {counted(round(about), 'minute')}" if about >= 1 else "under a minute"
+        screen.note(f"{counted(len(attacks), 'attack')}, {duration}. Change it by --minutes.")
+    end = time.perf_counter() + 60 * (minutes or 0.0)
     for k, attack in enumerate(attacks):
-        count = counts[k]
-        if minutes is not None:  # an overrun is taken from the attacks that follow
-            left = _SHARE_OF_TIME * (end - time.perf_counter())
-            count = max(FEWEST, int(count * min(1.0, max(0.0, left) / sum(seconds[k:]))))
+        count = trials or _default_trials(attack, confidence)
+        if minutes is not None:
+            rate = _seconds_per_run(attack)
+            left = SHARE_OF_TIME * (end - time.perf_counter()) / (len(attacks) - k)
+            count = max(FEWEST, min(int(left / rate), trials or 10**12))
 
         def show(runs: int, of: int, before: int = k) -> None:
             bar((before + runs / of) / len(attacks))
@@ -211,102 +193,26 @@ def _default_trials(attack: Attack, confidence: float) -> int:
     return min(MOST, max(USUAL, needed))
 
 
-def _forecast(
-    attacks: Sequence[Attack], counts: Sequence[int], rates: Sequence[float], confidence: float
-) -> str:
-    """State, before the work, how many trials are planned and what they can show."""
-    from discreet.audit.result import round_up
-    from discreet.audit.statistics import SHARP, reachable, trials_needed
-
-    strong: list[tuple[int, float]] = []
-    weak: list[tuple[int, int, float]] = []
-    for attack, count, rate in zip(attacks, counts, rates, strict=True):
-        needed = trials_needed(attack.epsilon, attack.delta, confidence) or math.inf
-        factor = reachable(attack.epsilon, attack.delta, count, confidence) / attack.epsilon
-        if factor <= SHARP * (1 + 1e-6):
-            strong.append((count, factor))
-        else:
-            weak.append((count, round_up(int(min(needed, 10**12))), needed * rate))
-    total = sum(count * rate for count, rate in zip(counts, rates, strict=True)) / _SHARE_OF_TIME
-    parts = [f"{counted(len(attacks), 'attack')}, about {_duration(total)} in all."]
-    if strong:
-        parts.append(
-            f"{counted(len(strong), 'attack')} with {_range([count for count, _ in strong])} "
-            f"trials each can refute a true ε of {max(factor for _, factor in strong):.2g} times "
-            "the promised one."
-        )
-    if weak:
-        times = dict.fromkeys(_duration(seconds) for seconds in sorted(s for _, _, s in weak))
-        shortest, *_, longest = (*times, *times)
-        parts.append(
-            f"{counted(len(weak), 'attack')} with {_range([count for count, _, _ in weak])} trials "
-            f"each will be too weak to tell: {_range([needed for _, needed, _ in weak])} trials "
-            f"are needed, which take {shortest} to {longest} each. A larger --delta needs fewer."
-        )
-    return " ".join(parts)
-
-
-def _range(counts: Sequence[int]) -> str:
-    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:,.1f} hours" if math.isfinite(seconds) else "for ever"
-
-
-def _allot(wanted: Sequence[int], rates: Sequence[float], seconds: float, more: bool) -> list[int]:
-    """Divide time evenly; what an attack does not need goes to those that need more.
-
-    ``rates`` are seconds per run. Time that no attack needs makes all attacks stronger, if
-    ``more``.
-    """
-    costs = [count * rate for count, rate in zip(wanted, rates, strict=True)]
-    counts = list(wanted)
-    if sum(costs) <= seconds:
-        return [int(count * seconds / sum(costs)) for count in counts] if more else counts
-    cheapest_first = sorted(range(len(costs)), key=costs.__getitem__)
-    for k, at in enumerate(cheapest_first):
-        given = min(costs[at], max(0.0, seconds) / (len(costs) - k))
-        counts[at] = max(FEWEST, int(given / rates[at]))
-        seconds -= given
-    return counts
-
-
-def _seconds_per_run(attack: Attack, most: float) -> float:
-    """Measure the duration of a run by a few that are discarded, in about ``most`` seconds.
-
-    A large batch is faster per run than a small one, so the batch grows until it takes a measurable
-    time. The first batch may compile something, so the last one is timed twice.
-    """
-    start = time.perf_counter()
-    batch, before = 2**12 if attack.batched else 1, 0.0
+def _seconds_per_run(attack: Attack) -> float:
+    """Measure the duration of a run by batches that are discarded."""
+    batch = 1000 if attack.batched else 1
+    attack.draw(0, batch)  # may compile something
     while True:
         begun = time.perf_counter()
         attack.draw(0, batch)
-        now = time.perf_counter()
-        duration = max(now - begun, 1e-9)
-        if duration < 0.5 * before:  # the batch before did compile: start again
-            start, before = now, 0.0
-        if duration < _LEAST_BATCH_SECONDS and now - start < most:
-            batch, before = 4 * batch, 0.0
-        elif before:
-            return min(duration, before) / batch
-        else:
-            before = duration
+        seconds = time.perf_counter() - begun
+        if seconds > 0.02:
+            return seconds / batch
+        batch *= 2
 
 
 def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     """Return the table and the summary: a drawn table for a terminal, else one line per attack."""
-    from discreet.audit import Verdict
-    from discreet.audit import result as report
+    from discreet.audit import Verdict, result
 
     if markdown or not screen.out.is_terminal:
-        lines = report.markdown(done) if markdown else report.text(done)
-        return f"{lines}\n{report.summary(done)}\n"
+        lines = result.markdown(done) if markdown else result.text(done)
+        return f"{lines}\n{result.summary(done)}\n"
     from rich import box
     from rich.console import Group
     from rich.markup import escape
@@ -325,11 +231,11 @@ def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
     table.add_column("verdict")
     styles: dict[Verdict, str] = {Verdict.REFUTED: "bold red", Verdict.TOO_WEAK: "yellow"}
     for audit in done:
-        subject, pair, relation, epsilon, delta, *numbers, verdict = report.row(audit)
+        subject, pair, relation, epsilon, delta, *numbers, verdict = result.row(audit)
         promise = [f"ε = {epsilon}, δ = {delta}"] if len(promises) > 1 else []
         cells = (subject, f"{pair} ({relation})", *promise, *numbers, verdict)
         table.add_row(*map(escape, cells), style=styles.get(audit.verdict))
-    return Group(table, *Text(report.summary(done)).wrap(screen.out, screen.out.width))
+    return Group(table, *Text(result.summary(done)).wrap(screen.out, screen.out.width))
 
 
 @dataclass(frozen=True)
@@ -381,12 +287,18 @@ def plan_for(
 
 
 def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
-    from discreet.audit.cases import attacks
+    from discreet.audit.cases import attacks, subjects
     from discreet.audit.pairs import two_steps
+    from discreet.solvers import names
 
     path = Path(target)
     if not path.exists():
-        _refuse(target)
+        if target in names():
+            raise Problem(f"{target} has no guarantee that could be refuted: it is not private.")
+        if os.sep in target or path.suffix:
+            raise Problem(f"{target}: no such model file.")
+        hint = nearest(target, [*subjects(), "all"])
+        raise Problem(f"{target!r} is neither a solver nor a model file to audit; {hint}")
     if given:
         raise Problem(f"{target} states its own guarantee; leave out {', '.join(given)}.")
     _, estimator = load_model(path)
@@ -397,8 +309,6 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     estimator.check_settings()  # raises if the solver is not installed
     small = _for_small_tables(estimator)
     found = attacks(small, epsilon=promise.epsilon, delta=promise.delta, jobs=jobs)
-    if not found:
-        raise Problem(f"No attack on the settings of {target} is known.", Exit.PRIVACY)
     note = (
         f"The audit of {target} uses its settings (solver, budget, relation, loss, penalty and "
         "bounds) on small worst-case tables. It uses neither the rows that the model was trained "
@@ -445,16 +355,3 @@ def _for_small_tables(estimator: Any) -> Any:
                 steps[k] = replace(step, columns=few, whole=())
         small.set_params(preparation=steps)
     return small
-
-
-def _refuse(target: str) -> NoReturn:
-    """Refuse a target that is neither a private solver nor a file."""
-    from discreet.audit.cases import subjects
-    from discreet.solvers import names
-
-    if target in names():
-        raise Problem(f"{target} has no guarantee that could be refuted: it is not private.")
-    if os.sep in target or Path(target).suffix:
-        raise Problem(f"{target}: no such model file.")
-    hint = nearest(target, [*subjects(), "all"])
-    raise Problem(f"{target!r} is neither a solver nor a model file that can be audited; {hint}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,12 +158,10 @@ def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
 def _as_svg(figure: Any) -> str:
     """Return a figure as inline SVG with the colours of the page's style sheet."""
     from markupsafe import Markup
-    from matplotlib import rc_context
 
-    stream = io.StringIO()
-    with rc_context({"svg.fonttype": "none"}):
-        figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    svg = stream.getvalue()
+    from discreet.audit.figure import inline_svg
+
+    svg = inline_svg(figure, transparent=True)
     for kind, colour in _COLOURS.items():
         svg = svg.replace(colour, f"var(--{kind})")
-    return Markup(svg[svg.index("<svg") :])
+    return Markup(svg)

@@ -130,13 +130,12 @@ def explain(
 
 def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, str]) -> None:
     """Write a draft of a registry record, and say what is left to fill in."""
-    from discreet.card.documents import OPEN, QUESTIONS, record, yaml_text
+    from discreet.card.documents import QUESTIONS, answered, record, yaml_text
 
-    first = record(content, answers)  # refuses wrong answers before anything is asked
+    known = answered(content, answers)  # refuses wrong answers before anything is asked
     if sys.stdin.isatty() and not screen.as_json:
-        known = yaml_text(first)
         for name, question in QUESTIONS.items():
-            if name in answers or (f"{name}:" in known and f"{OPEN}: {question.text}" not in known):
+            if name in known:
                 continue
             kinds = f" ({', '.join(question.choices)})" if question.choices else ""
             said = typer.prompt(f"{name}: {question.text}{kinds}", default="", show_default=False)
@@ -144,11 +143,9 @@ def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, s
                 answers[name] = said.strip()
     made = record(content, answers)
     about = "Draft of a record for the registry of differential-privacy deployments."
-    text = yaml_text(made, about)
     with replacing(path) as stream:
-        stream.write(text)
-    left = [name for name, question in QUESTIONS.items() if f"{OPEN}: {question.text}" in text]
-    left += [name for name in QUESTIONS if f" {name}:" not in text]
+        stream.write(yaml_text(made, about))
+    left = [name for name in QUESTIONS if name not in answered(content, answers)]
     said = f"Registry record: {path} (tier {made['tier']})."
     if left:
         said += f" Left to fill in, there or with --answer FIELD=TEXT: {', '.join(left)}."
@@ -178,9 +175,8 @@ def _print_pdf(page: str, output: Path) -> None:
             raise Problem(f"{browser} failed: {type(error).__name__}.", Exit.UNEXPECTED) from None
         if not made.is_file():
             raise Problem(f"{browser} wrote no PDF. Print card.html instead.", Exit.UNEXPECTED)
-        part = output.with_name(f".{output.name}.part")
-        shutil.copyfile(made, part)
-        part.replace(output)
+        with replacing(output) as stream:
+            stream.buffer.write(made.read_bytes())
 
 
 def _show_coefficients(

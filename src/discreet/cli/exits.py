@@ -8,6 +8,8 @@ import traceback
 from enum import IntEnum
 from pathlib import Path
 
+import typer
+
 import discreet
 from discreet.errors import LedgerError, ModelFileError, PrivacyError, TableError
 
@@ -93,7 +95,7 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
     """
     if isinstance(error, Problem):
         return error.code, str(error)
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
         written = [str(path) for path, before in _watched.items() if _identity(path) != before]
         if written:
             return Exit.OK, f"Interrupted, but {' and '.join(written)} had been written in full."
@@ -106,7 +108,10 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
     if isinstance(error, OSError) and error.strerror:
         return Exit.UNEXPECTED, f"{error.filename or 'the system'}: {error.strerror.lower()}."
     last = traceback.extract_tb(error.__traceback__)[-1]
-    if isinstance(error, ValueError | ImportError) and _is_ours(last):
+    ours = Path(last.filename).resolve().is_relative_to(Path(discreet.__file__).resolve().parent)
+    # A line of ours that calls compiled code is not enough: ``float(cell)`` would quote the cell.
+    raised = ours and (last.line or "").startswith("raise ")
+    if raised and isinstance(error, ValueError | ImportError):
         return Exit.USAGE, as_options(str(error))
     if os.environ.get("DISCREET_DEBUG") == "1":
         return Exit.UNEXPECTED, "".join(traceback.format_exception(error))
@@ -124,12 +129,3 @@ def as_options(text: str) -> str:
         text = text.replace(name, instead)
     text = _KEYWORD.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
     return _FIELD.sub(lambda found: f"--{found[1].replace('_', '-')}", text)
-
-
-def _is_ours(last: traceback.FrameSummary) -> bool:
-    """Return True if a ``raise`` in discreet made the error, so that its text quotes no data.
-
-    A line that calls compiled code is not enough: ``float(cell)`` would quote the cell.
-    """
-    ours = Path(last.filename).resolve().is_relative_to(Path(discreet.__file__).resolve().parent)
-    return ours and (last.line or "").startswith("raise ")

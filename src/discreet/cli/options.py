@@ -98,8 +98,7 @@ Blocks = Annotated[
 ]
 Purpose = Annotated[str, Option(help="Purpose to note in the ledger.")]
 IgnoreExtra = Annotated[
-    bool,
-    Option("--ignore-extra", help="Leave out columns of the table that the schema lacks."),
+    bool, Option("--ignore-extra", help="Leave out columns of the table that the schema lacks.")
 ]
 Force = Annotated[bool, Option("--force", help="Replace an existing file.")]
 
@@ -203,7 +202,7 @@ def open_ledger(place: str | None, signing_key: Path | None = None) -> Any:
     if place is None:
         raise Problem(
             "name a ledger: --ledger FILE, DISCREET_LEDGER, or a discreet.toml with [ledger] and "
-            'path = "…".',
+            'path = "…".'
         )
     return Ledger(place, signing_key=signing_key)
 

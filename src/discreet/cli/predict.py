@@ -6,7 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import chain
 from typing import Annotated, Any
 
@@ -144,19 +144,18 @@ def evaluate(
     size, counted = X.shape[0], "rows"
     if groups is not None:
         size, counted = int(groups.max(initial=-1)) + 1, "people, each counted once"
-    rows = (X, y, groups, size)
-    found = _score(estimator, rows, schema.target, budget, charged, threshold)
-    guarantee = found.guarantee
+    scored = _score(estimator, (X, y, groups, size), schema.target, budget, charged, threshold)
+    guarantee, measures, details = scored
     how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
     title = f"Evaluation on {size:,} {counted} ({how})"
     data: dict[str, Any] = {
         "rows" if groups is None else "people": size,
-        **{name.replace(" ", "_"): _number(value) for name, value in found.measures.items()},
-        **found.details,
+        **{name.replace(" ", "_"): value for name, value in _numbers(measures).items()},
+        **details,
         "private": guarantee is not None,
         "guarantee": guarantee and guarantee.to_dict(),
     }
-    screen.result(data, Group(found.table(title), *found.more))
+    screen.result(data, Group(*_tables(title, measures, details)))
     if guarantee is not None:
         screen.note(
             f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
@@ -165,26 +164,8 @@ def evaluate(
         )
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Measures of a model by name, what noise does to them, and tables and data beside them."""
-
-    measures: dict[str, float]
-    guarantee: Any
-    form: str = ".4f"
-    deviations: Mapping[str, float] = field(default_factory=dict)
-    more: tuple[Table, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
-
-    def table(self, title: str) -> Table:
-        """Return the measures as a table, with the noise of each if it is known."""
-        columns = (self.measures, self.deviations) if self.deviations else (self.measures,)
-        rows = [(n, *(format(each[n], self.form) for each in columns)) for n in self.measures]
-        return table(title, ("measure", "value", "± noise")[: 1 + len(columns)], rows)
+def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if np.isnan(value) else value for name, value in values.items()}
 
 
 def _score(
@@ -194,8 +175,8 @@ def _score(
     budget: Budget | None,
     ledger: Any,
     threshold: float | None,
-) -> _Found:
-    """Score a model on encoded rows; with a budget, through noisy counts or sums."""
+) -> tuple[Any, dict[str, float], dict[str, Any]]:
+    """Return the guarantee for the measures of a model, if there is one, those, and details."""
     from discreet.estimators.evaluation import confusion_measures, score_two_classes
     from discreet.estimators.scoring import score_classifier, score_regressor
 
@@ -207,39 +188,38 @@ def _score(
             "mean absolute error": errors.mean_absolute_error,
             "root mean squared error": errors.root_mean_squared_error,
         }
-        return _Found(measures, errors.guarantee, ".6g")
-    truth = estimator.classes_[y]
+        return errors.guarantee, measures, {}
+    asked = (estimator, X, estimator.classes_[y], budget, ledger, groups)
     if len(estimator.classes_) > 2:
-        scores = score_classifier(estimator, X, truth, budget, ledger, groups)
+        scores = score_classifier(*asked)
         details = {"labels": list(scores.labels), "counts": scores.counts.tolist()}
-        more = (_matrix(scores),)
-        return _Found(confusion_measures(scores), scores.guarantee, more=more, details=details)
-    own: Any = {"size": size, "threshold": threshold}
-    found = score_two_classes(estimator, X, truth, budget, ledger, groups, **own)
-    scores = found.confusion
-    more = (_matrix(scores),)
-    if found.calibration:
-        more += (_calibration(found.calibration, scores.labels[1]),)
+        return scores.guarantee, confusion_measures(scores), details
+    found = score_two_classes(*asked, size=size, threshold=threshold)
     details = {
-        "labels": list(scores.labels),
-        "counts": scores.counts.tolist(),
+        "labels": list(found.confusion.labels),
+        "counts": found.confusion.counts.tolist(),
         "calibration": [asdict(each) for each in found.calibration],
-        "noise": {name: _number(value) for name, value in found.deviations.items()},
+        "noise": _numbers(found.deviations),
     }
-    return _Found(found.measures(), found.guarantee, ".4f", found.deviations, more, details)
+    return found.guarantee, found.measures(), details
 
 
-def _matrix(scores: Any) -> Table:
-    labels = list(map(str, scores.labels))
-    counts = ([f"{count:,.0f}" for count in row] for row in scores.counts)
-    rows = [(label, *row) for label, row in zip(labels, counts, strict=True)]
-    return table("Confusion matrix", ("true \\ predicted", *labels), rows)
-
-
-def _calibration(groups: Any, label: Any) -> Table:
-    rows = [
-        (*(f"{x:.3f}" for x in (g.low, g.high, g.predicted, g.observed)), f"{g.count:,.0f}")
-        for g in groups
-    ]
-    header = ("from", "to", "predicted", "observed", "number")
-    return table(f"Calibration: probability of {label}", header, rows)
+def _tables(title: str, measures: dict[str, float], details: dict[str, Any]) -> Iterator[Table]:
+    """Yield tables of the measures, with the noise of each if it is known, and of the details."""
+    rows = [[name, f"{value:{'.4f' if details else '.6g'}}"] for name, value in measures.items()]
+    noise = details.get("noise")
+    for row in rows if noise else ():
+        row.append("–" if noise[row[0]] is None else f"{noise[row[0]]:.4f}")
+    yield table(title, ("measure", "value", "± noise")[: len(rows[0])], rows)
+    if details:
+        labels = list(map(str, details["labels"]))
+        counts = ([f"{count:,.0f}" for count in row] for row in details["counts"])
+        rows = [[label, *row] for label, row in zip(labels, counts, strict=True)]
+        yield table("Confusion matrix", ("true \\ predicted", *labels), rows)
+    if details.get("calibration"):
+        header = ("from", "to", "predicted", "observed", "number")
+        rows = [
+            [*(f"{g[name]:.3f}" for name in ("low", "high", *header[2:4])), f"{g['count']:,.0f}"]
+            for g in details["calibration"]
+        ]
+        yield table(f"Calibration: probability of {labels[1]}", header, rows)

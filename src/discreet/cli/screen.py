@@ -28,8 +28,7 @@ def be_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
-Bar: TypeAlias = Callable[[float], None]
-"""A progress bar: shows that this share of the work is done."""
+Bar: TypeAlias = Callable[[float], None]  # shows that this share of the work is done
 
 
 def table(

@@ -24,11 +24,8 @@ from discreet.accounting.budget import Budget, PrivacyLoss
 from discreet.core.bits import Bits
 from discreet.core.quantiles import precise_context
 
-_FEWEST, _MOST = 1.05, 1000.0
-"""Range of the expected number of runs."""
-
-_UP = 1 + 2.0**-40
-"""Far above the rounding of a few dozen operations on doubles."""
+_FEWEST, _MOST = 1.05, 1000.0  # range of the expected number of runs
+_UP = 1 + 2.0**-40  # far above the rounding of a few dozen operations on doubles
 
 
 @dataclass(frozen=True)
@@ -129,15 +126,13 @@ class Poisson:
         return _draw(first, lambda context, k: context.mpf(self.rate) / (k + 1), bits)
 
 
-Law = NegativeBinomial | Poisson
-"""A distribution of the number of runs, with its cost and exact draws."""
+Law = NegativeBinomial | Poisson  # the number of runs, with its cost and exact draws
 
-LAWS: dict[str, Callable[[float], Law]] = {
+LAWS: dict[str, Callable[[float], Law]] = {  # by name, each constructed from its mean
     "poisson": Poisson.with_mean,
     "logarithmic": lambda mean: NegativeBinomial.with_mean(mean, 0.0),
     "geometric": lambda mean: NegativeBinomial.with_mean(mean, 1.0),
 }
-"""Distributions by name, each constructed from its mean."""
 
 
 def law_of(name: str, mean: float) -> Law:

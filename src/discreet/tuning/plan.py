@@ -21,14 +21,10 @@ from discreet.validate import FloatArray, choice, integer, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LARGEST = 200_000
-"""Rows that are generated at most."""
-
-GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Values of ε of a plan, besides those that are asked for."""
-
-CORRELATION, SIGNAL = 0.5, 1.0
-"""Correlation of neighbouring columns, and standard deviation of the linear predictor."""
+LARGEST = 200_000  # rows that are generated at most
+GRID = (0.1, 0.3, 1.0, 3.0, 10.0)  # values of ε by default
+CORRELATION = 0.5  # of neighbouring columns
+SIGNAL = 1.0  # standard deviation of the linear predictor
 
 TASKS = {"classification": "accuracy", "regression": "R²"}
 
@@ -106,19 +102,17 @@ class Plan:
         figure = Figure(figsize=(8.6, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         at = [each.epsilon for each in self.planned]
-        left.plot(at, [each.score for each in self.planned], "o-", color="#1f4e79", label="private")
+        scores, widths = ([getattr(p, name) for p in self.planned] for name in ("score", "width"))
         best = float(np.mean([each.best_score for each in self.planned]))
-        left.axhline(best, color="0.6", ls="--", lw=1, label="true model")
-        left.set_ylabel(f"{TASKS[self.task]} on new rows")
-        widths = [each.width for each in self.planned]
-        right.plot(at, widths, "o-", color="#1f4e79", label="private")
         plain = float(np.mean([each.plain_width for each in self.planned]))
-        right.axhline(plain, color="0.6", ls="--", lw=1, label="without privacy")
-        right.set_ylim(0.0, 1.08 * float(np.nanmax([plain, *widths])))
         chance = 0.5 if self.task == "classification" else 0.0
-        left.set_ylim(min(chance, *(each.score for each in self.planned)), best + 0.02)
-        right.set_ylabel("mean width of 95 % intervals")
-        for panel in (left, right):
+        left.set(ylabel=f"{TASKS[self.task]} on new rows", ylim=(min(chance, *scores), best + 0.02))
+        highest = 1.08 * float(np.nanmax([plain, *widths]))
+        right.set(ylabel="mean width of 95 % intervals", ylim=(0.0, highest))
+        lines = ((left, scores, best, "true model"), (right, widths, plain, "without privacy"))
+        for panel, values, level, name in lines:
+            panel.plot(at, values, "o-", color="#1f4e79", label="private")
+            panel.axhline(level, color="0.6", ls="--", lw=1, label=name)
             panel.set_xscale("log")
             panel.set_xticks(at, [f"{value:g}" for value in at])
             panel.minorticks_off()
@@ -189,7 +183,9 @@ def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[fl
     rng = np.random.default_rng(seed)
     weights = rng.choice([-1.0, 1.0], d)
     new = min(n, 20_000)
-    X = _columns(rng, n + new, d)
+    X = rng.standard_normal((n + new, d))
+    for j in range(1, d):
+        X[:, j] = CORRELATION * X[:, j - 1] + np.sqrt(1 - CORRELATION**2) * X[:, j]
     predictor = X @ weights
     predictor *= SIGNAL / predictor.std()
     settings: dict[str, Any] = {"relation": str(budget.relation)}
@@ -221,11 +217,3 @@ def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[fl
         if given.any():
             width, noise = 2 * 1.96 * float(errors[given].mean()), float(shares[given].mean())
     return float(usual.score(X[n:], y[n:])), best, width, float(plain), noise, refused
-
-
-def _columns(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Return standard normal columns, neighbours of which are correlated."""
-    X = rng.standard_normal((n, d))
-    for j in range(1, d):
-        X[:, j] = CORRELATION * X[:, j - 1] + np.sqrt(1 - CORRELATION**2) * X[:, j]
-    return X

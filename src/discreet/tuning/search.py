@@ -38,24 +38,17 @@ from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recompute
 Setting = dict[str, Any]
 _Messages = list[tuple[str, type[Warning]]]
 
-SCORE_NOISE = 0.002
-"""Target standard deviation of a score, as a share of the number of rows."""
-
-LEAST_SHARE, MOST_SHARE = 0.02, 0.25
-"""Bounds on the share of a run's budget that is spent on its score."""
-
-MOST_RUNS = 5.0
-"""Largest default of the expected number of runs: beyond it the Poisson law gets expensive."""
-
-_SLACK = 2.0**-30
-"""Relative amount by which a fit gets less than planned, so that no rounding exceeds the plan."""
+SCORE_NOISE = 0.002  # target standard deviation of a score, as a share of the number of rows
+LEAST_SHARE, MOST_SHARE = 0.02, 0.25  # of a run's budget, for its score
+MOST_RUNS = 5.0  # expected by default: beyond it the Poisson law gets expensive
+_SLACK = 2.0**-30  # a fit gets this share less than planned, so that no rounding exceeds the plan
 
 
 def _grid(**values: tuple[Any, ...]) -> tuple[Setting, ...]:
     return tuple(dict(zip(values, choice, strict=True)) for choice in product(*values.values()))
 
 
-GRIDS: dict[str, tuple[Setting, ...]] = {
+GRIDS: dict[str, tuple[Setting, ...]] = {  # wide steps around the papers' values and the defaults
     "agd": _grid(splits=(10, 30, 60), gradient_clip=(1.0, 3.0)),
     "gd": _grid(step_size=(1.0, 3.0, 10.0, 30.0), gradient_clip=(0.3, 1.0)),
     "frank-wolfe": _grid(radius=(1.0, 10.0, 20.0, 50.0), iterations=(50, 200)),
@@ -63,7 +56,6 @@ GRIDS: dict[str, tuple[Setting, ...]] = {
     "permutation-sgd": _grid(weight_norm=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
     "privgene": _grid(generations=(30, 100), mutation=(0.3, 1.0, 3.0)),
 }
-"""Public grids of solver settings: wide steps around the papers' values and the defaults."""
 
 _TUNABLE = {"pure", "zcdp", "gdp"}
 _WHY = {
