@@ -23,11 +23,8 @@ from discreet.accounting.conversions import lower_until
 from discreet.accounting.profiles import Profile
 from discreet.errors import PrivacyError
 
-ROUNDING = 1e-12
-"""Relative slack for the rounding of closed formulas; their error is below 1e-14."""
-
-SMALLEST_PART = 1e-6
-"""Ratios below this share of what one Gaussian could have count as 0."""
+ROUNDING = 1e-12  # relative slack for the rounding of closed formulas; their error is below 1e-14
+SMALLEST_PART = 1e-6  # ratios below this share of what one Gaussian could have count as 0
 
 
 def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:

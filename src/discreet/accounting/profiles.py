@@ -22,11 +22,8 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
 from discreet.accounting.conversions import raise_until, round_up
 
-SLACK = 2.0**-50
-"""Relative rounding error of a sum, per term (a generous bound)."""
-
-MOST = 2**1000
-"""Largest count that fits a float; nothing is promised beyond it."""
+SLACK = 2.0**-50  # relative rounding error of a sum, per term (a generous bound)
+MOST = 2**1000  # largest count that fits a float; nothing is promised beyond it
 
 
 @dataclass(frozen=True)
@@ -158,5 +155,4 @@ class ProfiledStep(Mechanism, Protocol):
         """Bound on its δ at every ε; `PrivacyError` if it has no such bound."""
 
 
-PlannedStep = CountedStep | ProfiledStep
-"""Steps that a budget can be spent on in advance."""
+PlannedStep = CountedStep | ProfiledStep  # steps that a budget can be spent on in advance

@@ -22,11 +22,8 @@ from scipy.special import log_ndtr, ndtri
 from discreet.errors import NotSupported
 from discreet.validate import FloatArray
 
-Uses = tuple[tuple[Any, int], ...]
-"""Mechanisms and the number of uses of each."""
-
-MANY_STEPS = 20_000
-"""Number of steps on single rows beyond which losses of one are too small for a grid."""
+Uses = tuple[tuple[Any, int], ...]  # mechanisms and the number of uses of each
+MANY_STEPS = 20_000  # steps on single rows beyond which losses of one are too small for a grid
 
 SAMPLED, TILTED = "sampled_gaussian", "objective_perturbation"
 PURE = ("exponential", "laplace", "laplace_noisy_max", "l2_norm", "permute_and_flip")

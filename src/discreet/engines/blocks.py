@@ -27,14 +27,11 @@ from numpy.typing import NDArray
 from discreet.errors import EngineError, PrivacyError
 from discreet.rows.partitions import Block
 
-__all__ = ["Answer", "Held", "Marks", "Part", "Task", "count_rows", "lost", "mark_of"]
+Task = Callable[[Any], Any]  # a small function that can be pickled, of the content of a block
 
-Task = Callable[[Any], Any]
-"""A small function that can be pickled, of the content of a block."""
-
+# A block that is derived counts as this part of the bytes that it was made of. It shares the table
+# with up to as many others, but a cluster that took it for small would move it.
 SHARED = 4
-"""A block that is derived counts as this part of the bytes that it was made of. It shares the table
-with up to as many others, but a cluster that took it for small would move it."""
 
 
 class Part(NamedTuple):

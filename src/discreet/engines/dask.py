@@ -29,9 +29,6 @@ from discreet.tables.reading import read
 from discreet.tables.schema import Schema
 from discreet.tables.sources import source
 
-__all__ = ["DaskEngine", "header_of", "open", "open_table", "predicted"]
-
-
 @dataclass(frozen=True, eq=False)
 class DaskEngine:
     """Ask blocks on the workers of a `distributed` client, or in this process if it is None.

@@ -23,8 +23,6 @@ from discreet.tables.encoding import Encoder
 from discreet.tables.ids import IdCodes
 from discreet.tables.schema import Schema
 
-__all__ = ["SparkEngine", "open"]
-
 ADVICE = " Workers need discreet installed for their Python, which PYSPARK_PYTHON names."
 
 

@@ -16,10 +16,7 @@ from discreet.engines.units import Totals, sizes_of, weighed
 from discreet.errors import PrivacyError
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
 
-__all__ = ["BlockTable", "BlockTarget", "BlockUnits", "check_schema", "opened"]
-
-Rule = Callable[[NDArray[Any]], NDArray[Any]]
-"""A function that can be pickled, from the targets of some rows to others."""
+Rule = Callable[[NDArray[Any]], NDArray[Any]]  # can be pickled: from targets of rows to others
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,11 +23,7 @@ from discreet.rows import Units
 from discreet.rows.partitions import Block
 from discreet.rows.units import MIXED
 
-__all__ = ["Sizes", "Totals", "UnitsOfBlock", "sizes_of", "weighed"]
-
-Hashes = NDArray[np.void]
-"""Hashes of 16 bytes, which can be compared and sorted."""
-
+Hashes = NDArray[np.void]  # hashes of 16 bytes, which can be compared and sorted
 _HASH = np.dtype([("first", "<u8"), ("last", "<u8")])
 
 

@@ -27,8 +27,7 @@ from discreet.validate import positive
 if TYPE_CHECKING:
     import pandas as pd
 
-_USUAL_DELTA = 1e-6
-"""δ at which a loss is shown if the limit has none."""
+_USUAL_DELTA = 1e-6  # δ at which a loss is shown if the limit has none
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from typing import Any
 from discreet.errors import LedgerError
 from discreet.ledger.store import Transaction
 
-PATIENCE = 60.0
-"""Seconds to wait for other writers."""
+PATIENCE = 60.0  # seconds to wait for other writers
 
 _PROBLEMS = {
     sqlite3.SQLITE_FULL: "the disk is full. Make room and try again",

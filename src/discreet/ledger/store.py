@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 
 from discreet.errors import LedgerError
 
-FORMAT = 1
-"""Version of the tables; a newer one is refused."""
+FORMAT = 1  # version of the tables; a newer one is refused
 
 SCHEMA = (
     "CREATE TABLE ledger_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -146,8 +145,7 @@ class Transaction:
         return Event(*found[0]) if found else None
 
 
-GENESIS = hashlib.sha256(b"discreet ledger, format 1").hexdigest()
-"""Hash before the first event."""
+GENESIS = hashlib.sha256(b"discreet ledger, format 1").hexdigest()  # hash before the first event
 
 
 @dataclass(frozen=True)

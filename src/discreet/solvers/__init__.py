@@ -77,11 +77,8 @@ __all__ = [
     "true_budget",
 ]
 
-GROUP = "discreet.solvers"
-"""The entry point group that third parties register in."""
-
-AUTO = "auto"
-"""Name of the rule that estimators apply once they know the size of the table."""
+GROUP = "discreet.solvers"  # the entry point group that third parties register in
+AUTO = "auto"  # name of the rule that estimators apply once they know the size of the table
 
 _SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver

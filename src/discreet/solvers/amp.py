@@ -22,8 +22,7 @@ from discreet.objectives import Logistic, Problem
 from discreet.solvers import base
 from discreet.solvers.objpert import MinimumSolver, Share
 
-LARGEST_COST = 0.99
-"""ε₁ − ε₃ is kept below 1, as the paper's theorem asks and its section V-A does."""
+LARGEST_COST = 0.99  # of ε₁ − ε₃: below 1, as the paper's theorem asks and its section V-A does
 
 
 class _ApproximateMinima(MinimumSolver):

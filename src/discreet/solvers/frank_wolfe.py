@@ -25,8 +25,7 @@ from discreet.objectives import Loss, Problem
 from discreet.solvers import base
 from discreet.validate import FloatArray, integer
 
-MOST_ITERATIONS = 1000
-"""The default number of steps does not exceed this, whatever the budget."""
+MOST_ITERATIONS = 1000  # the default number of steps does not exceed this, whatever the budget
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from discreet.validate import number
 Share = Annotated[float, partial(number, least=1e-9, most=1 - 1e-9)]
 Scale = Annotated[float, partial(number, least=1e-30, most=1e30)]
 
-LARGEST_SHARE = 0.3
-"""The rule for the penalty spends no larger share of the models' ε on curvature."""
+LARGEST_SHARE = 0.3  # the rule for the penalty spends no larger share of ε on curvature
 
 
 @dataclass(frozen=True)

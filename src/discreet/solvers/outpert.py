@@ -20,11 +20,8 @@ from discreet.exact import GradientDescent, check_evaluated, check_step, smoothn
 from discreet.objectives import Loss, Problem
 from discreet.solvers import base
 
-MOST_ITERATIONS = 10_000
-"""Cap on the T of the theorems, which grows without bound with ε."""
-
-ROUNDED = 1e-9
-"""Slack for steps that callers computed; the proof has a factor of 2 to spare there."""
+MOST_ITERATIONS = 10_000  # cap on the T of the theorems, which grows without bound with ε
+ROUNDED = 1e-9  # slack for steps that callers computed; the proof has a factor of 2 to spare there
 
 
 @dataclass(frozen=True)

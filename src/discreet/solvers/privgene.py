@@ -26,11 +26,8 @@ from discreet.validate import FloatArray, integer, number
 
 _Factor = Annotated[float, partial(number, least=1e-9, most=1e6)]
 
-FEWEST, MOST = 20, 100
-"""Bounds on the default number of generations."""
-
-MOST_WEIGHTS = 10**8
-"""Weights of all candidates of a generation together (800 MB)."""
+FEWEST, MOST = 20, 100  # bounds on the default number of generations
+MOST_WEIGHTS = 10**8  # weights of all candidates of a generation together (800 MB)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,9 @@ from discreet.validate import FloatArray, integer, number
 
 _Bound = Annotated[float, partial(number, least=1e-9, most=1e9)]
 
-MOST_ROUNDS = 200_000
-"""Rounds planned by default at most."""
-
-MOST_NUMBERS = 2 * 10**7
-"""Rounds times weights planned by default at most, but 200 rounds: a few seconds of noise."""
-
-ENTRIES = 10
-"""Number of parts that a run is reported in."""
+MOST_ROUNDS = 200_000  # rounds planned by default at most
+MOST_NUMBERS = 2 * 10**7  # the same of rounds times weights: noise of a few seconds
+ENTRIES = 10  # number of parts that a run is reported in
 
 
 @dataclass(frozen=True)

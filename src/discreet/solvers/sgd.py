@@ -23,12 +23,10 @@ from discreet.solvers import base
 from discreet.solvers.base import GradientStep
 from discreet.validate import FloatArray
 
-LONGEST = {"classification": 4.0, "regression": 1.0}
-"""Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
-only their direction counts; predictions of a target within ±1 would be far off."""
-
-STEEPEST = {"classification": 4.0, "regression": 1.0}
-"""The default step times the clip is at most this: the distance that one batch may move weights."""
+# Norm of the noise in the weights after a run by default, and the most that the default step times
+# the clip is: how far one batch may move weights. Long weights do a classifier no harm, as only
+# their direction counts; predictions of a target within ±1 would be far off.
+LONGEST = STEEPEST = {"classification": 4.0, "regression": 1.0}
 
 
 @dataclass(frozen=True)

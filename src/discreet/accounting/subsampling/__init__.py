@@ -27,12 +27,10 @@ __all__ = ["Method", "SampledGaussian", "Sampling", "noise_multiplier_for"]
 Method = Literal["tight", "rdp"]
 
 SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-6, 1e9
-SMALLEST_COMPOSED = 0.04
-"""Pairs with a smaller σ are accounted without sampling, which hardly matters there."""
+SMALLEST_COMPOSED = 0.04  # a smaller σ is accounted without sampling, which hardly matters there
 SMALLEST_RATE = 1e-12
 _DELTA: dict[str, Any] = {"least": 1e-100, "below": 1.0}
-PRECISION = 5e-4
-"""Relative precision of a noise multiplier that is searched for."""
+PRECISION = 5e-4  # relative precision of a noise multiplier that is searched for
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,9 @@ from discreet.validate import FloatArray
 Sampling = Literal["poisson", "one_row"]
 Mixture = tuple[tuple[float, float], ...]
 
-LARGE_LOSS = 600.0
-"""Above this, positions are computed from logarithms: e^loss/rate would overflow soon after."""
-REACH = 14.0
-"""Standard deviations around the means of a tilted step that are integrated over."""
-LARGEST_SHIFT = 4000.0
-"""Largest order in units of σ, which bounds the number of points."""
+LARGE_LOSS = 600.0  # above it, positions are computed from logarithms: e^loss/rate overflows
+REACH = 14.0  # standard deviations around the means of a tilted step that are integrated over
+LARGEST_SHIFT = 4000.0  # largest order in units of σ, which bounds the number of points
 
 
 @dataclass(frozen=True)
