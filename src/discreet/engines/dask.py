@@ -29,6 +29,7 @@ from discreet.tables.reading import read
 from discreet.tables.schema import Schema
 from discreet.tables.sources import source
 
+
 @dataclass(frozen=True, eq=False)
 class DaskEngine:
     """Ask blocks on the workers of a `distributed` client, or in this process if it is None.

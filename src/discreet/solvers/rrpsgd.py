@@ -27,7 +27,7 @@ from discreet.validate import FloatArray, integer, number
 _Bound = Annotated[float, partial(number, least=1e-9, most=1e9)]
 
 MOST_ROUNDS = 200_000  # rounds planned by default at most
-MOST_NUMBERS = 2 * 10**7  # the same of rounds times weights: noise of a few seconds
+MOST_NUMBERS = 2 * 10**7  # rounds times weights by default at most, or 200 rounds
 ENTRIES = 10  # number of parts that a run is reported in
 
 
