@@ -184,7 +184,6 @@ class ObjectivePerturbation:
     name: ClassVar[str] = "objective_perturbation"
 
     def __post_init__(self) -> None:
-        """Refuse parameters that do not make a promise."""
         epsilon, delta = float(self.epsilon), float(self.delta)
         if not (math.isfinite(epsilon) and epsilon > 0 and 0 <= delta < 1):
             raise ValueError(

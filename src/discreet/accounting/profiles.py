@@ -37,7 +37,6 @@ class Profile:
     terms: tuple[tuple[Fraction, Fraction], ...]
 
     def __post_init__(self) -> None:
-        """Refuse terms that are not a bound of this kind."""
         if not self.terms or self.shift < 0:
             raise ValueError("a profile needs at least one Gaussian, and a shift of at least 0.")
         if any(count <= 0 or square < 0 for count, square in self.terms):

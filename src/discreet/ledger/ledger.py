@@ -10,7 +10,7 @@ from typing import Any
 from discreet.accounting.budget import Budget, Relation
 from discreet.errors import LedgerError
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.dataset import Dataset
+from discreet.ledger.dataset import Dataset, settings_of
 from discreet.ledger.losses import Limits, Settings, Totals
 from discreet.ledger.verify import Verification, verify
 from discreet.validate import integer
@@ -130,18 +130,10 @@ class Ledger:
     def list(self) -> list[Dataset]:
         """Return all data sets, oldest first."""
         with self._book.begin() as transaction:
-            created = {
-                name: first
-                for (name, block), (first, _) in transaction.state().items()
-                if not block
-            }
             return [
-                Dataset(
-                    self._book,
-                    name,
-                    Settings.from_dict(transaction.event(first).body["settings"]),
-                )
-                for name, first in created.items()
+                Dataset(self._book, name, settings_of(transaction, created))
+                for (name, block), (created, _) in transaction.state().items()
+                if not block
             ]
 
     def verify(self, keys: Sequence[str] = ()) -> Verification:
@@ -183,5 +175,4 @@ class Ledger:
         return other
 
     def __repr__(self) -> str:
-        """Show where the ledger is."""
         return f"Ledger({self._book.store.name!r})"

@@ -37,7 +37,6 @@ class Loss:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        """Refuse what is no cost."""
         choice("measure", self.measure, _MEASURES)
         object.__setattr__(self, "total", Fraction(self.total))
         object.__setattr__(self, "delta", Fraction(self.delta))

@@ -260,17 +260,13 @@ class Mark:
         """Set the mark."""
         number = f"{seq:020d}"
         line = f"{number} {digest} {_check(number, digest)}\n".encode("ascii")
-        try:
+        with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
-        except OSError:
-            return
-        try:
-            os.write(handle, line)
-        except OSError:
-            return
-        finally:
-            os.close(handle)
+            try:
+                os.write(handle, line)
+            finally:
+                os.close(handle)
 
 
 def _check(seq: str, digest: str) -> str:

@@ -35,6 +35,7 @@ SCHEMA = (
 )
 """The events, and for each data set and block the numbers of its first and its latest event."""
 
+State = dict[tuple[str, str], tuple[int, int]]  # the same, by data set and block
 _COLUMNS = "seq, body, hash, signature"
 _PAGE = 1000
 
@@ -103,7 +104,7 @@ class Transaction:
         found = self._run("SELECT seq, dataset, entry FROM ledger_events", ())
         return {seq: (dataset, entry) for seq, dataset, entry in found}
 
-    def state(self, dataset: str | None = None) -> dict[tuple[str, str], tuple[int, int]]:
+    def state(self, dataset: str | None = None) -> State:
         """Return the first and the latest event by data set and block, oldest data set first."""
         where, values = ("", ()) if dataset is None else ("WHERE dataset = ?", (dataset,))
         found = self._run(
@@ -305,9 +306,7 @@ class PostgresStore:
                 "create` or Ledger.create."
             ) from error
         except self._psycopg.Error as error:
-            first = (
-                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            )
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise LedgerError(
                 f"{self.name}: {first}. Nothing was released; if the connection broke while an "
                 "entry was written, it may count."

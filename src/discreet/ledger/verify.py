@@ -57,8 +57,7 @@ def verify(transaction: Transaction, keys: Sequence[str] = ()) -> Verification:
     """Check all events in order; stop at the first bad one."""
     check = _Check(transaction, tuple(keys))
     count, signed, previous = 0, 0, GENESIS
-    last: str = ""
-    notes: list[str] = []
+    last, notes = "", list[str]()
     for event in transaction.events():
         try:
             if event.seq != count + 1:
@@ -73,9 +72,7 @@ def verify(transaction: Transaction, keys: Sequence[str] = ()) -> Verification:
         if body["when"] < last:
             notes.append(f"the clock was set back before event {event.seq}.")
         count, previous, last = event.seq, event.hash, body["when"]
-    state = transaction.state()
-    wanted = {place: found[:2] for place, found in check.state.items()}
-    if state != wanted:
+    if transaction.state() != check.state:
         wrong = "events at the end are missing, or the table of the latest events was altered."
         return Verification(False, count, signed, count + 1, wrong, tuple(notes), previous)
     return Verification(True, count, signed, None, "", tuple(notes), previous)

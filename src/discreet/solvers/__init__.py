@@ -138,7 +138,6 @@ class Description:
     package: str = "discreet"
 
     def __str__(self) -> str:
-        """Return a readable paragraph."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         relations = ", ".join(self.relations)
         if len(self.relations) > 1 and self.private:

@@ -53,7 +53,6 @@ class StabilityHistogram:
     name: ClassVar[str] = "stability_histogram"
 
     def __post_init__(self) -> None:
-        """Refuse an ε or δ for which there is no such mechanism."""
         object.__setattr__(self, "epsilon", Laplace(self.epsilon).epsilon)
         object.__setattr__(self, "relation", Relation(self.relation))
         if self.delta == 0:

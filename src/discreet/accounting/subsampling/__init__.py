@@ -64,7 +64,6 @@ class SampledGaussian:
     name: ClassVar[str] = "sampled_gaussian"
 
     def __post_init__(self) -> None:
-        """Refuse settings that no accountant here covers."""
         least, most = SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER
         check_fields(self, number, "noise_multiplier", least=least, most=most)
         check_fields(self, number, "rate", least=SMALLEST_RATE, most=1.0)
