@@ -174,7 +174,6 @@ def _arrays(block: Block) -> list[NDArray[Any]]:
 
 
 def _sound(answers: Iterable[Answer]) -> list[Answer]:
-    """Return the answers, or raise one of their problems."""
     found = list(answers)
     problems = sorted({answer.problem for answer in found if answer.problem is not None})
     if problems:  # how many blocks have which is private

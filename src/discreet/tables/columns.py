@@ -29,9 +29,7 @@ _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
 class Column:
     """Base class of all kinds of columns."""
 
-    kind: ClassVar[str]
-    """Name of the kind in a schema file: that of the class in lower case."""
-
+    kind: ClassVar[str]  # in a schema file: the name of the class in lower case
     missing: bool = False
 
     def __init_subclass__(cls) -> None:
@@ -268,11 +266,6 @@ KINDS: dict[str, type[Column]] = {
 }
 
 
-def strip(text: str) -> str:
-    """Remove the spaces around a text, as for cells."""
-    return text.strip(SPACES)
-
-
 def quoted(texts: Iterable[Any]) -> str:
     """List texts in a message: in quotes, ten at most, each cut to 60 characters."""
     listed = [display(text) for text in texts]
@@ -313,7 +306,7 @@ def check_texts(field: str, values: Any, *, stripped: bool = True) -> tuple[str,
         raise ValueError(f"{field} must be a list of texts; got {display(values)}.")
     texts = tuple(check_text(field, value) for value in values)
     if stripped:
-        texts = tuple(strip(text) for text in texts)
+        texts = tuple(text.strip(SPACES) for text in texts)
     if len(set(texts)) < len(texts):
         raise ValueError(f"{field} lists {quoted(repeated(texts))} more than once.")
     return texts
@@ -362,18 +355,13 @@ def _words(name: str) -> list[str]:
 def is_identifier(name: str) -> bool:
     """Return True if a name is that of an identifier: patient_id, encounter_nbr, email."""
     words = _words(name)
-    if not words:
-        return False
-    return words[-1] in _IDENTIFIERS or words == ["id"] or may_be_unit(name)
+    return words == ["id"] or not _IDENTIFIERS.isdisjoint(words[-1:]) or may_be_unit(name)
 
 
 def may_be_unit(name: str) -> bool:
     """Return True if a name says whose row a row is: patient_nbr, userId, ssn."""
-    words = _words(name)
-    if not words:
-        return False
-    last = words[-1] in {*_IDENTIFIERS, "id", "no", "number", "key"}
-    return last and bool(_PEOPLE & {words[0], *words})
+    words, last = _words(name), {*_IDENTIFIERS, "id", "no", "number", "key"}
+    return not last.isdisjoint(words[-1:]) and not _PEOPLE.isdisjoint(words)
 
 
 def is_code(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -213,11 +213,6 @@ class Spent:
         object.__setattr__(self, "what", tuple(check_text("what", text) for text in self.what))
 
 
-_FILL_IN_BOUNDS = (
-    "fill in low and high (public knowledge, e.g. from the codebook), or write "
-    'bounds = "private" to spend part of the fit\'s budget on them.'
-)
-
 _LINE = 96  # letters beyond which a list is wrapped
 Made = TypeVar("Made")
 Gaps: TypeAlias = Mapping[tuple[str, ...], Sequence[str]]
@@ -230,7 +225,7 @@ def to_plain(part: Any) -> dict[str, Any]:
         plain["bounds"] = "private"
     for item in fields(part):
         value = getattr(part, item.name)
-        if _default(item) is not MISSING and value == _default(item):
+        if value == item.default:
             continue
         if isinstance(value, Mapping):
             value = {label: list(texts) for label, texts in value.items()}
@@ -253,7 +248,7 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         if not isinstance(name, str) or name not in KINDS:
             raise ValueError(f"kind = {name!r} is not known; {nearest(str(name), KINDS)}")
         kind = KINDS[name]  # type: ignore[assignment]
-    defaults = {item.name: _default(item) for item in fields(kind)}  # type: ignore[arg-type]
+    defaults = {item.name: item.default for item in fields(kind)}  # type: ignore[arg-type]
     known = [*defaults, "bounds"] if kind is Numeric else list(defaults)
     if unknown := [key for key in settings if key not in known]:
         texts = (f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
@@ -265,17 +260,16 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         if bounds and not settings.keys().isdisjoint(("low", "high")):
             raise ValueError('give low and high, or bounds = "private", but not both.')
         if not bounds and settings.keys().isdisjoint(("low", "high")):
-            raise ValueError(_FILL_IN_BOUNDS)
+            raise ValueError(
+                "fill in low and high (public knowledge, e.g. from the codebook), or write "
+                'bounds = "private" to spend part of the fit\'s budget on them.'
+            )
     elif "values" in known:
         settings.setdefault("values", ())  # the error for an empty list says what to do
     needed = [name for name, value in defaults.items() if value is MISSING and name not in settings]
     if needed:
         raise ValueError(f"{quoted(needed)} must be given.")
     return kind(**settings)
-
-
-def _default(item: Field[Any]) -> Any:
-    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def toml_text(about: str, plain: Mapping[str, Any], gaps: Gaps | None = None) -> str:
