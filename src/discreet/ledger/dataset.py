@@ -148,7 +148,6 @@ class Dataset:
         return sum(totals.entries for totals in found.values())
 
     def _most(self, cost: Callable[[Totals], Any]) -> Any:
-        """Return the largest cost of all blocks."""
         return max(map(cost, self.totals_by_block().values()), default=0)
 
     @property
@@ -378,7 +377,6 @@ class Dataset:
         return f"{text} No private answer was given and nothing was spent."
 
     def _settle(self, kind: str, entry: int) -> None:
-        """Append the confirmation or the return of an entry, once."""
         with self.book.begin(write=True) as transaction:
             body = transaction.event(entry).body
             if body["kind"] != "reserve" or body["dataset"] != self.name:
@@ -449,11 +447,10 @@ class Dataset:
             known |= {"spent": display.finite(self.spent), "remaining": self.remaining}
             known |= {} if known["remaining"] else self._explained()
         if settings.divided:
-            every = self.totals_by_block()
             known["blocks"] = {
                 block: {"entries": t.entries}
                 | ({} if limit is None else {"spent": display.finite(self._limits().spent(t))})
-                for block, t in every.items()
+                for block, t in self.totals_by_block().items()
             }
         return known
 

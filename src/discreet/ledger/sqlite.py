@@ -117,12 +117,9 @@ class SqliteStore:
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(
-        f"{path.as_uri()}?mode={mode}",
-        uri=True,
-        timeout=PATIENCE,
-        isolation_level=None,
-        check_same_thread=False,
+        address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
     for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
         connection.execute(f"PRAGMA {setting}")

@@ -36,7 +36,6 @@ SCHEMA = (
 """The events, and for each data set and block the numbers of its first and its latest event."""
 
 State = dict[tuple[str, str], tuple[int, int]]  # the same, by data set and block
-_COLUMNS = "seq, body, hash, signature"
 _PAGE = 1000
 
 
@@ -65,39 +64,34 @@ class Transaction:
 
     def head(self) -> Event | None:
         """Return the latest event."""
-        return self._one(f"SELECT {_COLUMNS} FROM ledger_events ORDER BY seq DESC LIMIT 1")
+        found = self._select("ORDER BY seq DESC LIMIT 1")
+        return found[0] if found else None
 
     def event(self, seq: int) -> Event:
         """Return an event by its number."""
-        found = self._one(f"SELECT {_COLUMNS} FROM ledger_events WHERE seq = ?", seq)
-        if found is None:
+        found = self._select("WHERE seq = ?", seq)
+        if not found:
             raise LedgerError(
                 f"Event {seq} of this ledger is missing: it was removed, or the file is damaged. "
                 "Nothing was charged. Run `discreet ledger verify`, and restore a backup."
             )
-        return found
+        return found[0]
 
     def about(self, entry: int) -> list[Event]:
         """Return the later events about an entry, such as its confirmation."""
-        found = self._run(
-            f"SELECT {_COLUMNS} FROM ledger_events WHERE entry = ? ORDER BY seq", (entry,)
-        )
-        return [Event(*row) for row in found]
+        return self._select("WHERE entry = ? ORDER BY seq", entry)
 
     def events(self, dataset: str | None = None) -> Iterator[Event]:
         """Yield all events, or those of a data set, in order."""
         where, values = ("", ()) if dataset is None else ("AND dataset = ?", (dataset,))
         after = -(2**31)
         while True:
-            found = self._run(
-                f"SELECT {_COLUMNS} FROM ledger_events WHERE seq > ? {where} "
-                f"ORDER BY seq LIMIT {_PAGE}",
-                (after, *values),
-            )
-            yield from (Event(*row) for row in found)
+            rest = f"WHERE seq > ? {where} ORDER BY seq LIMIT {_PAGE}"
+            found = self._select(rest, after, *values)
+            yield from found
             if len(found) < _PAGE:
                 return
-            after = found[-1][0]
+            after = found[-1].seq
 
     def columns(self) -> dict[int, tuple[str, int | None]]:
         """Return the data set and entry under which each event is found."""
@@ -141,9 +135,9 @@ class Transaction:
             )
         return head.seq + 1, head.hash
 
-    def _one(self, statement: str, *values: Any) -> Event | None:
-        found = self._run(statement, values)
-        return Event(*found[0]) if found else None
+    def _select(self, rest: str, *values: Any) -> list[Event]:
+        columns = "SELECT seq, body, hash, signature FROM ledger_events"
+        return [Event(*row) for row in self._run(f"{columns} {rest}", values)]
 
 
 GENESIS = hashlib.sha256(b"discreet ledger, format 1").hexdigest()  # hash before the first event
@@ -286,7 +280,6 @@ class PostgresStore:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Connect, run the block as a transaction, and commit."""
         errors = self._psycopg.errors
         try:
             with self._psycopg.connect(
