@@ -9,7 +9,7 @@ from mpmath import mp, mpf
 from scipy.special import ndtr
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
-from discreet.accounting.subsampling import SampledGaussian, _pair_epsilon, noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian, _epsilon, noise_multiplier_for
 from discreet.accounting.subsampling.compose import DiscreteLoss, _transform, compose
 from discreet.accounting.subsampling.pairs import pairs_of
 from discreet.core import Budget, Relation
@@ -320,10 +320,10 @@ def test_calibration_is_safe_sharp_and_quick(budget, rate, count, sampling):
 def test_calibration_is_remembered():
     budget = Budget(0.77, 1e-7, ADD)
     first = noise_multiplier_for(budget, 0.02, 300)
-    before = _pair_epsilon.cache_info().misses
+    before = _epsilon.cache_info().misses
     assert noise_multiplier_for(budget, 0.02, 300) == first
     SampledGaussian(first, 0.02, ADD).epsilon(300, 1e-7)  # the account's check costs nothing
-    assert _pair_epsilon.cache_info().misses == before
+    assert _epsilon.cache_info().misses == before
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])

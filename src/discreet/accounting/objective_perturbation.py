@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from scipy.optimize import brentq
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
-from discreet.accounting.conversions import lower_until
 from discreet.accounting.profiles import Profile
 from discreet.errors import PrivacyError
 
@@ -79,13 +79,8 @@ def _counts(releases: int, relation: Relation, corners: int) -> tuple[Fraction, 
     twice: tuple[int, ...] = (1, 2 * corners)
     if relation is Relation.REPLACE_ONE:
         twice = (1, 4 * corners, 0, 0, 2 * corners**2)
-    counts = [1]
-    for _ in range(releases):
-        longer = [0] * (len(counts) + len(twice) - 1)
-        for i, count in enumerate(counts):
-            for j, more in enumerate(twice):
-                longer[i + j] += count * more
-        counts = longer
+    exact = np.array(twice, dtype=object)  # whole numbers of any size
+    counts = reduce(np.convolve, [exact] * releases)
     return tuple(Fraction(count, 2**releases) for count in counts)
 
 
@@ -136,7 +131,7 @@ def noise_ratio(
         low = max(low / 2, SMALLEST_PART * high)
     target = math.log(delta)
     ratio = brentq(lambda at: math.log(spent(at)) - target, low, high, rtol=1e-12)
-    return lower_until(float(ratio), lambda at: spent(at) <= delta)
+    return conversions.lower_until(float(ratio), lambda at: spent(at) <= delta)
 
 
 def pure_scale(

@@ -208,9 +208,8 @@ class DiscreteLoss:
     @property
     def losses(self) -> FloatArray:
         """Losses that the masses belong to."""
-        return self.interval * np.arange(
-            self.start, self.start + self.masses.size, dtype=np.float64
-        )
+        steps = np.arange(self.start, self.start + self.masses.size, dtype=np.float64)
+        return self.interval * steps
 
     def log_moment(self, theta: float, rounded_up: bool = False) -> float:
         """Compute ln E[exp(θ·loss)] of the finite part, as computed or with its masses' errors."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -119,8 +119,7 @@ class Pair:
 def pairs_of(sigma: float, rate: float, relation: Relation, sampling: Sampling) -> list[Pair]:
     """Return the pairs that together dominate one step: every neighbour, both ways round."""
     if sampling == "one_row":
-        half = _removed(own_sigma(sigma, sampling), rate)
-        return [Pair(half.sigma, half.first, half.second, half.position, mirrored=True)]
+        return [replace(_removed(own_sigma(sigma, sampling), rate), mirrored=True)]
     if relation is Relation.REPLACE_ONE:
         return [_replaced(sigma, rate)]
     return [_removed(sigma, rate), _added(sigma, rate)]
