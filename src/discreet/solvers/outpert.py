@@ -164,7 +164,6 @@ class OutPert(DescentSolver):
     needs_row_bound: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
-        """Choose T and η; refuse steps that are too long and published noise that is too small."""
         iterations, step = self._theorems(problem, base.part_of(budget, n_models))
         descent = GradientDescent(problem, self.iterations or iterations, self.step_size or step)
         if self.calibration == "published":

@@ -97,7 +97,6 @@ class PrivGene(base.PaperSolver):
             )
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.ChoicePlan:
-        """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
         if self.population * problem.n_parameters > MOST_WEIGHTS:
             raise ValueError(
                 f"population={self.population:,} times {problem.n_parameters:,} weights is more "

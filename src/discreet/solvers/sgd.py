@@ -99,7 +99,6 @@ class SGD(base.PaperSolver):
     takes_weights: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> BatchPlan:
-        """Choose batch size, iterations, step and noise; hold published noise to its claim."""
         if self.schedule == "strong" and problem.strong_convexity <= 0:
             raise ValueError("schedule='strong' needs a penalty: pass alpha > 0.")
         n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)
