@@ -142,6 +142,23 @@ def test_no_row_is_worse_than_the_one_row_bound(alpha):
         assert value <= bound * (1 + 1e-4) + 1e-9
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 0.3])
+def test_two_steps_on_one_row_by_a_double_sum(epsilon):
+    """The loss of a step on one row is its own mirror image: P's mass at -l is Q's at l."""
+    sigma, rate = 2.0, 0.1
+    x, spacing = np.linspace(-8, 9, 6001, retstep=True)  # means 1 apart at half of sigma
+    density = np.exp(-2 * (x / sigma) ** 2) / (sigma / 2 * math.sqrt(2 * math.pi))
+    ratio = 1 + rate * np.expm1(2 * (2 * x - 1) / sigma**2)
+    above = ratio > 1
+    losses, below = np.log(ratio[above]), spacing * density[above]
+    masses = below * ratio[above]
+    losses = np.concatenate([-losses, [0.0], losses])
+    masses = np.concatenate([below, [1 - below.sum() - masses.sum()], masses])
+    excess = np.maximum(0.0, -np.expm1(epsilon - np.add.outer(losses, losses)))
+    found = SampledGaussian(sigma, rate, REPLACE, "one_row").epsilon(2, masses @ excess @ masses)
+    assert found == pytest.approx(epsilon, rel=2e-3)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.4])
 def test_one_step_by_closed_form(epsilon):
     # Remove: q·H_α(N(1) ‖ N(0)) with α = 1 + (e^ε − 1)/q.
