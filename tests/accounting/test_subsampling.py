@@ -9,7 +9,7 @@ from mpmath import mp, mpf
 from scipy.special import ndtr
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
-from discreet.accounting.subsampling import SampledGaussian, _pair_epsilon, noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian, _epsilon, noise_multiplier_for
 from discreet.accounting.subsampling.compose import DiscreteLoss, _transform, compose
 from discreet.accounting.subsampling.pairs import pairs_of
 from discreet.core import Budget, Relation
@@ -140,6 +140,23 @@ def test_no_row_is_worse_than_the_one_row_bound(alpha):
         others = [(rate, row) for row in rows[:3]]
         value = hockey_stick([*others, (rate, rows[3])], [*others, (rate, rows[4])], alpha, sigma)
         assert value <= bound * (1 + 1e-4) + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3])
+def test_two_steps_on_one_row_by_a_double_sum(epsilon):
+    """The loss of a step on one row is its own mirror image: P's mass at -l is Q's at l."""
+    sigma, rate = 2.0, 0.1
+    x, spacing = np.linspace(-8, 9, 6001, retstep=True)  # means 1 apart at half of sigma
+    density = np.exp(-2 * (x / sigma) ** 2) / (sigma / 2 * math.sqrt(2 * math.pi))
+    ratio = 1 + rate * np.expm1(2 * (2 * x - 1) / sigma**2)
+    above = ratio > 1
+    losses, below = np.log(ratio[above]), spacing * density[above]
+    masses = below * ratio[above]
+    losses = np.concatenate([-losses, [0.0], losses])
+    masses = np.concatenate([below, [1 - below.sum() - masses.sum()], masses])
+    excess = np.maximum(0.0, -np.expm1(epsilon - np.add.outer(losses, losses)))
+    found = SampledGaussian(sigma, rate, REPLACE, "one_row").epsilon(2, masses @ excess @ masses)
+    assert found == pytest.approx(epsilon, rel=2e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.4])
@@ -320,10 +337,10 @@ def test_calibration_is_safe_sharp_and_quick(budget, rate, count, sampling):
 def test_calibration_is_remembered():
     budget = Budget(0.77, 1e-7, ADD)
     first = noise_multiplier_for(budget, 0.02, 300)
-    before = _pair_epsilon.cache_info().misses
+    before = _epsilon.cache_info().misses
     assert noise_multiplier_for(budget, 0.02, 300) == first
     SampledGaussian(first, 0.02, ADD).epsilon(300, 1e-7)  # the account's check costs nothing
-    assert _pair_epsilon.cache_info().misses == before
+    assert _epsilon.cache_info().misses == before
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])

@@ -13,7 +13,7 @@ from discreet import LinearRegression, LogisticRegression, PrivacyError
 from discreet.engines import dask as engine_module
 from discreet.engines import open_table
 from discreet.engines.blocks import Held, count_rows
-from discreet.engines.units import Totals, UnitsOfBlock, sizes_of, weighed
+from discreet.engines.table import Totals, UnitsOfBlock, sizes_of, weighed
 from discreet.errors import NotSupported
 from discreet.rows.partitions import Block
 from discreet.tables import Numeric, Schema, Target

@@ -173,6 +173,20 @@ def test_the_pointer_to_the_totals_cannot_be_turned_back(path, visits):
         charge(visits)
 
 
+def test_the_pointer_to_the_totals_stays_in_its_data_set(path, visits):
+    Ledger(path).create("others", LIMIT)  # event 8, with totals of 0
+    alter(path, "UPDATE ledger_state SET last = 8 WHERE dataset = 'visits'")
+    with pytest.raises(LedgerError, match="The state of 'visits' was altered"):
+        charge(visits)
+
+
+@pytest.mark.parametrize("page", [1, 2, 7])
+def test_events_are_read_page_by_page(path, visits, monkeypatch, page):
+    monkeypatch.setattr(store, "_PAGE", page)
+    assert [event["seq"] for event in Ledger(path).events()] == list(range(1, 8))
+    assert len(visits.records()) == 3
+
+
 def test_a_removed_end_is_found(path, visits, state_folder):
     alter(path, "DELETE FROM ledger_events WHERE seq > 5", "UPDATE ledger_state SET last = 4")
     with pytest.raises(LedgerError, match="old or altered copy"):

@@ -273,3 +273,9 @@ def test_relations_and_units_are_converted_by_rule_or_refused(settings, entry, s
             made.group(Relation(entry[0]), entry[1])
     else:
         assert made.group(Relation(entry[0]), entry[1]) == steps
+
+
+def test_the_largest_loss():
+    assert Loss("gdp", Fraction(10**50)).total == 10**50
+    with pytest.raises(ValueError, match="positive and finite"):
+        Loss("gdp", Fraction(10**50 + 1))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import TableError
-from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal, strip
+from discreet.tables.columns import SPACES, Boolean, Categorical, Ignored, Numeric, Ordinal
 from discreet.tables.schema import FileFormat, Schema, Spent, Target
 
 AGE = Numeric(17, 90)
@@ -40,7 +40,9 @@ floats = st.floats(-1e300, 1e300)
 
 
 def lists_of(least):
-    return st.lists(texts.map(strip), min_size=least, max_size=6, unique=True)
+    return st.lists(
+        texts.map(lambda text: text.strip(SPACES)), min_size=least, max_size=6, unique=True
+    )
 
 
 @st.composite

@@ -24,8 +24,7 @@ from discreet.tables import (
     draft,
     draft_private,
 )
-from discreet.tables.ids import IdCodes, OneRowEach
-from discreet.tables.reading import read
+from discreet.tables.reading import IdCodes, OneRowEach, read
 
 COLUMNS = {"age": Numeric(0, 100), "note": Ignored()}
 SCHEMA = Schema(COLUMNS, Target("paid", ["no", "yes"]), unit="id")

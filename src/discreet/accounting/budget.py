@@ -17,12 +17,10 @@ from discreet.accounting import conversions
 from discreet.errors import NotSupported
 from discreet.validate import number, positive
 
+# Measure that parts compose in. "profile" has no total that adds up, so no filter can be opened in
+# it, only a plan: its steps have a bound on δ for every ε (`Profile`), which composes with Gaussian
+# releases.
 Measure = Literal["pure", "approximate", "zcdp", "gdp", "profile"]
-"""Measure that parts compose in.
-
-``"profile"`` has no total that adds up, so no filter can be opened in it, only a plan: its steps
-have a bound on δ for every ε (`Profile`), which composes with Gaussian releases.
-"""
 
 _EPSILON = "Typical values: 0.1 to 10. For a run without privacy use scikit-learn."
 _DELTA = "Use a value well below 1/n, for example 1e-6; 0 asks for pure privacy."
@@ -53,7 +51,6 @@ class Relation(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        """Refuse an unknown name."""
         known = ", ".join(repr(str(member)) for member in cls)
         raise ValueError(f"relation must be one of {known}; got {value!r}.")
 

@@ -22,8 +22,7 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.profiles import Profile, root_up
 from discreet.errors import BudgetExceeded, PrivacyError
 
-_UP = 1.0 + 2.0**-46
-"""Factor that covers a few dozen roundings of a sum of positive terms."""
+_UP = 1.0 + 2.0**-46  # factor that covers a few dozen roundings of a sum of positive terms
 
 DELTA_SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Shares of δ that are tried for models with a δ of their own; the best is taken."""

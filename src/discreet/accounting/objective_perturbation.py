@@ -12,22 +12,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from scipy.optimize import brentq
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
-from discreet.accounting.conversions import lower_until
 from discreet.accounting.profiles import Profile
 from discreet.errors import PrivacyError
 
-ROUNDING = 1e-12
-"""Relative slack for the rounding of closed formulas; their error is below 1e-14."""
-
-SMALLEST_PART = 1e-6
-"""Ratios below this share of what one Gaussian could have count as 0."""
+ROUNDING = 1e-12  # relative slack for the rounding of closed formulas; their error is below 1e-14
+SMALLEST_PART = 1e-6  # ratios below this share of what one Gaussian could have count as 0
 
 
 def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:
@@ -82,13 +79,8 @@ def _counts(releases: int, relation: Relation, corners: int) -> tuple[Fraction, 
     twice: tuple[int, ...] = (1, 2 * corners)
     if relation is Relation.REPLACE_ONE:
         twice = (1, 4 * corners, 0, 0, 2 * corners**2)
-    counts = [1]
-    for _ in range(releases):
-        longer = [0] * (len(counts) + len(twice) - 1)
-        for i, count in enumerate(counts):
-            for j, more in enumerate(twice):
-                longer[i + j] += count * more
-        counts = longer
+    exact = np.array(twice, dtype=object)  # whole numbers of any size
+    counts = reduce(np.convolve, [exact] * releases)
     return tuple(Fraction(count, 2**releases) for count in counts)
 
 
@@ -139,7 +131,7 @@ def noise_ratio(
         low = max(low / 2, SMALLEST_PART * high)
     target = math.log(delta)
     ratio = brentq(lambda at: math.log(spent(at)) - target, low, high, rtol=1e-12)
-    return lower_until(float(ratio), lambda at: spent(at) <= delta)
+    return conversions.lower_until(float(ratio), lambda at: spent(at) <= delta)
 
 
 def pure_scale(
@@ -187,7 +179,6 @@ class ObjectivePerturbation:
     name: ClassVar[str] = "objective_perturbation"
 
     def __post_init__(self) -> None:
-        """Refuse parameters that do not make a promise."""
         epsilon, delta = float(self.epsilon), float(self.delta)
         if not (math.isfinite(epsilon) and epsilon > 0 and 0 <= delta < 1):
             raise ValueError(

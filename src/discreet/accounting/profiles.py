@@ -20,13 +20,9 @@ from typing import Protocol
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
-from discreet.accounting.conversions import raise_until, round_up
 
-SLACK = 2.0**-50
-"""Relative rounding error of a sum, per term (a generous bound)."""
-
-MOST = 2**1000
-"""Largest count that fits a float; nothing is promised beyond it."""
+SLACK = 2.0**-50  # relative rounding error of a sum, per term (a generous bound)
+MOST = 2**1000  # largest count that fits a float; nothing is promised beyond it
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,6 @@ class Profile:
     terms: tuple[tuple[Fraction, Fraction], ...]
 
     def __post_init__(self) -> None:
-        """Refuse terms that are not a bound of this kind."""
         if not self.terms or self.shift < 0:
             raise ValueError("a profile needs at least one Gaussian, and a shift of at least 0.")
         if any(count <= 0 or square < 0 for count, square in self.terms):
@@ -63,9 +58,8 @@ class Profile:
         for count, square in self.terms:
             for more, added in other.terms:
                 terms[square + added] += count * more
-        return Profile(
-            self.shift + other.shift, tuple((terms[square], square) for square in sorted(terms))
-        )
+        merged = tuple((terms[square], square) for square in sorted(terms))
+        return Profile(self.shift + other.shift, merged)
 
     def times(self, count: int) -> Profile:
         """Compose ``count`` such mechanisms in a row."""
@@ -79,7 +73,7 @@ class Profile:
 
     def delta(self, epsilon: float) -> float:
         """Return the bound at ε, rounded up; 1 where ε is below the shift."""
-        left = -round_up(self.shift - Fraction(epsilon))
+        left = -conversions.round_up(self.shift - Fraction(epsilon))
         if left < 0:
             return 1.0
         total = sum(count * conversions.delta_from_mu(mu, left) for count, mu in self._rounded)
@@ -89,7 +83,7 @@ class Profile:
     def _rounded(self) -> tuple[tuple[float, float], ...]:
         """Counts and μ as floats; a count beyond all floats is infinite."""
         return tuple(
-            (round_up(count) if count <= MOST else math.inf, root_up(square))
+            (conversions.round_up(count) if count <= MOST else math.inf, root_up(square))
             for count, square in self.terms
         )
 
@@ -97,9 +91,9 @@ class Profile:
         """Find the smallest ε whose bound is at most ``delta``, rounded up; 0 < δ < 1."""
 
         def at(parts: int) -> float:
-            """Return the ε at which each term is at most δ/parts."""
-            return round_up(self.shift) + max(
-                conversions.epsilon_from_mu(mu, _part(delta, parts * count))
+            """Return the ε at which each term is at most δ/parts: the start of a search."""
+            return conversions.round_up(self.shift) + max(
+                conversions.epsilon_from_mu(mu, min(max(delta / (parts * count), 1e-300), 0.999))
                 for count, mu in self._rounded
             )
 
@@ -107,17 +101,12 @@ class Profile:
         for _ in range(60):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return raise_until(high, high, lambda epsilon: self.delta(epsilon) <= delta)
-
-
-def _part(delta: float, count: float) -> float:
-    """Return δ/count as a probability that conversions take: the start of a search."""
-    return min(max(delta / count, 1e-300), 0.999)
+        return conversions.raise_until(high, high, lambda epsilon: self.delta(epsilon) <= delta)
 
 
 def root_up(square: Fraction) -> float:
     """Return a square root that is not too small."""
-    root = math.sqrt(round_up(square))
+    root = math.sqrt(conversions.round_up(square))
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
@@ -158,5 +147,4 @@ class ProfiledStep(Mechanism, Protocol):
         """Bound on its δ at every ε; `PrivacyError` if it has no such bound."""
 
 
-PlannedStep = CountedStep | ProfiledStep
-"""Steps that a budget can be spent on in advance."""
+PlannedStep = CountedStep | ProfiledStep  # steps that a budget can be spent on in advance

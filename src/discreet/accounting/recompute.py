@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,8 @@ from scipy.special import log_ndtr, ndtri
 from discreet.errors import NotSupported
 from discreet.validate import FloatArray
 
-Uses = tuple[tuple[Any, int], ...]
-"""Mechanisms and the number of uses of each."""
-
-MANY_STEPS = 20_000
-"""Number of steps on single rows beyond which losses of one are too small for a grid."""
+Uses = tuple[tuple[Any, int], ...]  # mechanisms and the number of uses of each
+MANY_STEPS = 20_000  # steps on single rows beyond which losses of one are too small for a grid
 
 SAMPLED, TILTED = "sampled_gaussian", "objective_perturbation"
 PURE = ("exponential", "laplace", "laplace_noisy_max", "l2_norm", "permute_and_flip")
@@ -45,8 +42,7 @@ def event(guarantee: Any) -> Any:
     """
     from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 
-    mechanisms = [use.mechanism for use in guarantee.mechanisms]
-    sampled = any(mechanism.name == SAMPLED for mechanism in mechanisms)
+    sampled = any(use.mechanism.name == SAMPLED for use in guarantee.mechanisms)
     rows = guarantee.relation.rows_changed if sampled else 1
     events = []
     for use in guarantee.mechanisms:
@@ -109,7 +105,6 @@ def _recomputed(uses: Uses, measure: str, relation: str, delta: float, stated: f
 
 
 def _gaussian(square: float, delta: float, grid: float) -> float:
-    """Return the ε of √square-GDP by dp-accounting."""
     from dp_accounting import GaussianDpEvent
     from dp_accounting.pld import PLDAccountant
 
@@ -165,11 +160,8 @@ def _sampled(
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     grid = 1e-4 * min(1.0, stated)
-    parts = []
-    if before:
-        parts.append(
-            pld.from_gaussian_mechanism(1 / math.sqrt(before), value_discretization_interval=grid)
-        )
+    gaussian = partial(pld.from_gaussian_mechanism, value_discretization_interval=grid)
+    parts = [gaussian(1 / math.sqrt(before))] if before else []
     neighbours = {
         "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
         "replace_one": NeighboringRelation.REPLACE_ONE,
@@ -183,16 +175,9 @@ def _sampled(
                 if len(steps) > 1:
                     raise NotSupported("one kind of step on single rows can be recomputed.")
                 return _single_rows(1 / deviation, step.rate, count, delta, stated, before)
-        one = pld.from_gaussian_mechanism(
-            deviation,
-            sampling_prob=step.rate,
-            value_discretization_interval=grid,
-            neighboring_relation=neighbours,
-        )
+        one = gaussian(deviation, sampling_prob=step.rate, neighboring_relation=neighbours)
         parts.append(one.self_compose(count))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.compose(part)
+    whole = reduce(lambda one, other: one.compose(other), parts)
     return float(whole.get_epsilon_for_delta(delta))
 
 

@@ -12,14 +12,9 @@ from typing import Any
 from discreet.engines.table import BlockTable, BlockTarget, BlockUnits
 
 __all__ = [
-    "BlockTable",
-    "BlockTarget",
-    "BlockUnits",
-    "header_of",
-    "is_lazy",
-    "open_table",
+    "BlockTable", "BlockTarget", "BlockUnits", "header_of", "is_lazy", "open_table",
     "predicted",
-]
+]  # fmt: skip
 
 
 def is_lazy(X: Any) -> bool:

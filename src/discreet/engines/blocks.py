@@ -27,14 +27,11 @@ from numpy.typing import NDArray
 from discreet.errors import EngineError, PrivacyError
 from discreet.rows.partitions import Block
 
-__all__ = ["Answer", "Held", "Marks", "Part", "Task", "count_rows", "lost", "mark_of"]
+Task = Callable[[Any], Any]  # a small function that can be pickled, of the content of a block
 
-Task = Callable[[Any], Any]
-"""A small function that can be pickled, of the content of a block."""
-
+# A block that is derived counts as this part of the bytes that it was made of. It shares the table
+# with up to as many others, but a cluster that took it for small would move it.
 SHARED = 4
-"""A block that is derived counts as this part of the bytes that it was made of. It shares the table
-with up to as many others, but a cluster that took it for small would move it."""
 
 
 class Part(NamedTuple):
@@ -177,7 +174,6 @@ def _arrays(block: Block) -> list[NDArray[Any]]:
 
 
 def _sound(answers: Iterable[Answer]) -> list[Answer]:
-    """Return the answers, or raise one of their problems."""
     found = list(answers)
     problems = sorted({answer.problem for answer in found if answer.problem is not None})
     if problems:  # how many blocks have which is private

@@ -21,15 +21,11 @@ from distributed import get_client
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
-from discreet.engines.table import BlockTable, BlockTarget, BlockUnits, check_schema, opened
-from discreet.engines.units import UnitsOfBlock
+from discreet.engines.table import BlockTable, Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
-from discreet.tables.ids import IdCodes
-from discreet.tables.reading import read
+from discreet.tables.reading import IdCodes, read
 from discreet.tables.schema import Schema
 from discreet.tables.sources import source
-
-__all__ = ["DaskEngine", "header_of", "open", "open_table", "predicted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,12 +114,8 @@ def open_table(X: Any, y: Any, groups: Any = None) -> BlockTable:
 
 
 def open(
-    data: Any,
-    schema: Schema,
-    *,
-    dtype: str = "float32",
-    sparse: bool | Literal["auto"] = "auto",
-) -> tuple[BlockTable, BlockTarget, BlockUnits | None]:
+    data: Any, schema: Schema, *, dtype: str = "float32", sparse: bool | Literal["auto"] = "auto"
+) -> Opened:
     """Encode files or a Dask dataframe by a schema into blocks on the workers.
 
     Parameters
@@ -147,10 +139,7 @@ def open(
     engine, encode = DaskEngine(_client()), delayed(_encode, pure=False)
     rest = (delayed(schema, pure=False, traverse=False), dtype, sparse)
     blocks = [encode(id, engine.marks.key, part, *rest) for id, part in enumerate(parts)]
-    held, size = engine.open(blocks)
-    header = np.empty((0, schema.width), dtype=dtype)
-    own = (header.dtype, header, schema.unit is not None)
-    return opened(BlockTable(engine, "Dask", tuple(held), (size, schema.width), *own))
+    return opened(engine, "Dask", *engine.open(blocks), schema, dtype)
 
 
 def _encode(id: int, key: bytes, part: Any, schema: Schema, dtype: str, sparse: Any) -> Held:
@@ -188,7 +177,6 @@ def _read(id: int, key: bytes, X: Any, y: Any, ids: Any, width: int, dtype: str)
 
 
 def _client() -> Any:
-    """Return the active client of a cluster, if there is one."""
     try:
         return get_client()
     except ValueError:
@@ -215,8 +203,7 @@ def _beside(name: str, X: Any, y: Any, count: int) -> list[Delayed]:
         if not np.isnan(y.shape[0]):
             if y.shape[0] != X.shape[0]:
                 sizes = f"X has {X.shape[0]} and {name} {y.shape[0]}"
-                text = f"X and {name} must have the same rows; {sizes}."
-                raise ValueError(text)
+                raise ValueError(f"X and {name} must have the same rows; {sizes}.")
             y = y.rechunk({0: X.chunks[0]})
     if not hasattr(y, "to_delayed"):
         raise TypeError(

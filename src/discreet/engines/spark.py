@@ -15,15 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
-from discreet.engines.table import BlockTable, BlockTarget, BlockUnits, check_schema, opened
-from discreet.engines.units import UnitsOfBlock
+from discreet.engines.table import Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
 from discreet.tables.arrays import GrowingArray, GrowingRows
 from discreet.tables.encoding import Encoder
-from discreet.tables.ids import IdCodes
+from discreet.tables.reading import IdCodes
 from discreet.tables.schema import Schema
-
-__all__ = ["SparkEngine", "open"]
 
 ADVICE = " Workers need discreet installed for their Python, which PYSPARK_PYTHON names."
 
@@ -75,7 +72,7 @@ def open(
     dtype: str = "float32",
     sparse: bool | Literal["auto"] = "auto",
     block_rows: int = 2**17,
-) -> tuple[BlockTable, BlockTarget, BlockUnits | None]:
+) -> Opened:
     """Encode a Spark dataframe by a schema into blocks of rows that Spark caches.
 
     Parameters
@@ -110,10 +107,7 @@ def open(
     encode = partial(_blocks, encoder, marks.key, block_rows)
     cached = frame.select(*(f"`{name}`" for name in names)).mapInArrow(encode, "block binary")
     engine = SparkEngine(cached.persist(), marks)
-    parts, size = engine.open()
-    header = np.empty((0, schema.width), dtype=dtype)
-    own = (header.dtype, header, schema.unit is not None)
-    return opened(BlockTable(engine, "Spark", tuple(parts), (size, schema.width), *own))
+    return opened(engine, "Spark", *engine.open(), schema, dtype)
 
 
 def _blocks(encoder: Encoder, key: bytes, height: int, batches: Iterable[Any]) -> Iterator[Any]:

@@ -1,25 +1,32 @@
-"""The table that estimators take when rows are in blocks on workers, and its target."""
+"""The table that estimators take when rows are in blocks on workers, its target and its units.
+
+Each privacy unit counts once, and no id leaves a worker. A worker keeps, for each block, the unit
+of each row as a number and a keyed hash of each unit's id. The client gets hashes with numbers of
+rows, adds up those of units that have rows in several blocks, and sends their totals back; a worker
+gives each row of a unit of m rows the weight 1/m. Proof: docs/proofs/partitions.md, part 7.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
-from typing import Any, Self
+from numbers import Number
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engines.blocks import Part
-from discreet.engines.units import Totals, sizes_of, weighed
 from discreet.errors import PrivacyError
+from discreet.rows import Units
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
+from discreet.rows.units import MIXED
 
-__all__ = ["BlockTable", "BlockTarget", "BlockUnits", "check_schema", "opened"]
-
-Rule = Callable[[NDArray[Any]], NDArray[Any]]
-"""A function that can be pickled, from the targets of some rows to others."""
+Rule = Callable[[NDArray[Any]], NDArray[Any]]  # can be pickled: from targets of rows to others
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,31 +86,25 @@ class BlockTable:
 
     def with_targets(self, rule: Rule) -> Self:
         """Return the table with what a rule makes of its targets."""
-        return self._derived(partial(_new_targets, rule))
+        return self._derived(partial(_changed, "y", rule))
 
     def applied(self, step: Any) -> Self:
         """Return the table that a fitted step of a preparation makes of this one."""
-        return self._derived(partial(_new_table, step))
+        return self._derived(partial(_changed, "X", step.apply))
 
     def expanded(self, expansion: Any, width: int) -> Self:
         """Return the table of ``width`` features that an expansion makes of the columns."""
-        made = self._derived(partial(_new_features, expansion))
+        made = self._derived(partial(_changed, "X", expansion.transform))
         return replace(made, shape=(self.shape[0], width))
 
     def _derived(self, task: Callable[[Block], Block]) -> Self:
         return replace(self, parts=tuple(self.engine.derive(task, self.parts)))
 
 
-def _new_targets(rule: Rule, block: Block) -> Block:
-    return block._replace(y=rule(block.y))
-
-
-def _new_table(step: Any, block: Block) -> Block:
-    return block._replace(X=step.apply(block.X))
-
-
-def _new_features(expansion: Any, block: Block) -> Block:
-    return block._replace(X=expansion.transform(block.X))
+def _changed(name: str, rule: Rule, block: Block) -> Block:
+    """Apply a rule to the table or the targets of a block; runs on a worker."""
+    changed: Any = {name: rule(getattr(block, name))}
+    return block._replace(**changed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +121,115 @@ class BlockUnits:
     table: BlockTable
 
 
-def opened(table: BlockTable) -> tuple[BlockTable, BlockTarget, BlockUnits | None]:
-    """Return what ``fit`` takes: X, y and groups."""
-    return table, BlockTarget(table), BlockUnits(table) if table.has_units else None
+Opened = tuple[BlockTable, BlockTarget, BlockUnits | None]  # what ``fit`` takes: X, y and groups
+
+
+def opened(
+    engine: Engine, place: str, parts: Sequence[Part], n_rows: int, schema: Any, dtype: str
+) -> Opened:
+    """Return what ``fit`` takes of blocks that were encoded by a schema."""
+    header, has_units = np.empty((0, schema.width), dtype=dtype), schema.unit is not None
+    shape = (n_rows, schema.width)
+    table = BlockTable(engine, place, tuple(parts), shape, header.dtype, header, has_units)
+    return table, BlockTarget(table), BlockUnits(table) if has_units else None
 
 
 def check_schema(schema: Any) -> None:
     """Refuse a schema by which rows cannot be encoded on workers, before anything is read."""
     if schema.target is None:
         raise ValueError("the schema names no target; give it one with schema.with_target(…).")
+
+
+Hashes = NDArray[np.void]  # hashes of 16 bytes, which can be compared and sorted
+_HASH = np.dtype([("first", "<u8"), ("last", "<u8")])
+
+
+class UnitsOfBlock(NamedTuple):
+    """Whose row each row of a block is: a number below ``len(hashes)``; and the kind of the ids."""
+
+    codes: NDArray[np.int32]
+    hashes: Hashes
+    kind: str
+
+    @classmethod
+    def of(cls, ids: Any, n_rows: int, key: bytes) -> Self:
+        """Return the units that ids name, one for each row."""
+        found, values = Units.of(ids, n_rows), ids if isinstance(ids, list) else ids.tolist()
+        first = np.zeros(found.count, dtype=np.intp)
+        first[found.codes[::-1]] = np.arange(n_rows - 1, -1, -1)
+        return cls.named(found.codes, [values[at] for at in first.tolist()], key)
+
+    @classmethod
+    def named(cls, codes: NDArray[Any], ids: Sequence[Any], key: bytes) -> Self:
+        """Return the units that have these numbers and, in their order, these ids."""
+        named = [_named(value) for value in ids]
+        if len({kind for kind, _ in named}) > 1:
+            raise ValueError(MIXED)
+        made = b"".join(
+            hashlib.blake2b(text, key=key, digest_size=_HASH.itemsize).digest() for _, text in named
+        )
+        kind = named[0][0] if named else ""
+        return cls(codes.astype(np.int32, copy=False), np.frombuffer(made, dtype=_HASH), kind)
+
+
+class Sizes(NamedTuple):
+    """Numbers of rows of the units of a block (private), with the ticket of the question."""
+
+    ticket: str
+    kind: str
+    hashes: Hashes
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Number of units (public), and the sizes of those that have rows in several blocks."""
+
+    count: int
+    hashes: Hashes
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, found: Iterable[Sizes]) -> Self:
+        """Add up what all blocks told, one answer each."""
+        answers = list(found)
+        if len({answer.kind for answer in answers}) > 1:
+            raise ValueError(MIXED)
+        hashes, places = np.unique(
+            np.concatenate([answer.hashes for answer in answers]), return_inverse=True
+        )
+        rows = np.zeros(len(hashes), dtype=np.int64)
+        np.add.at(rows, places, np.concatenate([answer.rows for answer in answers]))
+        several = np.bincount(places, minlength=len(hashes)) > 1
+        return cls(len(hashes), hashes[several], rows[several])
+
+
+def sizes_of(ticket: str, block: Block) -> Sizes:
+    """Count the rows of each unit of a block; runs on a worker."""
+    codes, hashes, kind = block.units
+    return Sizes(ticket, kind, hashes, np.bincount(codes, minlength=len(hashes)))
+
+
+def weighed(totals: Totals, block: Block) -> Block:
+    """Give each row of a unit of m rows, in all blocks, the weight 1/m; runs on a worker."""
+    codes, hashes, _ = block.units
+    rows = np.bincount(codes, minlength=len(hashes))
+    if len(totals.hashes):
+        at = np.minimum(np.searchsorted(totals.hashes, hashes), len(totals.hashes) - 1)
+        rows = np.where(totals.hashes[at] == hashes, totals.rows[at], rows)
+    return block._replace(weights=(1.0 / rows)[codes], units=None)
+
+
+def _named(value: Any) -> tuple[str, bytes]:
+    """Return the kind of an id and a text that equal ids of one kind share."""
+    if isinstance(value, str):
+        return "text", value.encode("utf-8", "surrogatepass")
+    if isinstance(value, Number) and not isinstance(value, complex):
+        real: Any = value
+        whole = int(real)
+        return "number", str(whole if whole == real else repr(float(real))).encode()
+    if isinstance(value, bytes):
+        return "bytes", value
+    if isinstance(value, date):  # and time
+        return type(value).__name__, value.isoformat().encode()
+    raise ValueError("ids of rows on workers must be numbers, texts or dates.")

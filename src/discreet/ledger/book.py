@@ -18,8 +18,8 @@ from discreet.errors import LedgerError
 from discreet.ledger.sqlite import Mark, MemoryStore, SqliteStore
 from discreet.ledger.store import Event, PostgresStore, Signer, Transaction
 
+# Books in the memory of this process, by key.
 _HERE: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
-"""Books in the memory of this process, by key."""
 
 
 def checked_text(name: str, value: object, *, most: int = 200) -> str:
@@ -76,17 +76,13 @@ class Book:
         """Make the tables if there are none."""
         self.store.create(uuid.uuid4().hex)
 
-    def reference(self) -> tuple[str | None, str, str | None, str]:
-        """Return what names this book in another process; the last part if it is in memory."""
-        return self.location, self.who, self.signing_key, self.key
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Book.referred, (self.location, self.who, self.signing_key, self.key)
 
     @classmethod
     def referred(cls, location: str | None, who: str, signing_key: str | None, key: str) -> Book:
-        """Return the book that `reference` names; of one in memory elsewhere a refusing shadow."""
-        found = _HERE.get(key)
-        return (
-            cls(location, who, signing_key, elsewhere=location is None) if found is None else found
-        )
+        """Return the book that was pickled; of one in memory elsewhere a refusing shadow."""
+        return _HERE.get(key) or cls(location, who, signing_key, elsewhere=location is None)
 
     @contextmanager
     def begin(self, *, write: bool = False) -> Iterator[Transaction]:

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discreet.accounting.budget import Budget, Measure, Relation
@@ -20,15 +19,14 @@ from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger import display
 from discreet.ledger.book import Book, checked_text
 from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest, loss_of
-from discreet.ledger.store import Transaction
+from discreet.ledger.store import State, Transaction
 from discreet.log import note
 from discreet.validate import positive
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_USUAL_DELTA = 1e-6
-"""δ at which a loss is shown if the limit has none."""
+_USUAL_DELTA = 1e-6  # δ at which a loss is shown if the limit has none
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Dataset:
     name: str
     settings: Settings
     blocks: tuple[str, ...] = ("",)
-    details: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     # ---- handles
 
@@ -86,7 +84,8 @@ class Dataset:
 
     def noting(self, **details: Any) -> Dataset:
         """Return a handle whose entries have these details, such as ``purpose="weekly model"``."""
-        return replace(self, details=MappingProxyType({**self.details, **details}))
+        plain = {name: display.plain(value) for name, value in details.items()}
+        return replace(self, details={**self.details, **plain})
 
     def add_block(self, block: str) -> Dataset:
         """Add a block, which has the whole limit for itself; returns a handle to it."""
@@ -138,7 +137,7 @@ class Dataset:
             wanted = self.blocks
             if self.settings.divided and wanted == ("",):
                 wanted = tuple(block for _, block in state if block)
-            return {block: _totals(transaction, state, self.name, block) for block in wanted}
+            return {block: self._totals(transaction, state, block) for block in wanted}
 
     @property
     def entries(self) -> int:
@@ -149,7 +148,6 @@ class Dataset:
         return sum(totals.entries for totals in found.values())
 
     def _most(self, cost: Callable[[Totals], Any]) -> Any:
-        """Return the largest cost of all blocks."""
         return max(map(cost, self.totals_by_block().values()), default=0)
 
     @property
@@ -249,12 +247,7 @@ class Dataset:
     # ---- charges
 
     def charge(
-        self,
-        measure: Measure,
-        total: Fraction,
-        delta: Fraction,
-        budget: Budget,
-        unit: str = "row",
+        self, measure: Measure, total: Fraction, delta: Fraction, budget: Budget, unit: str = "row"
     ) -> Charge:
         """Reserve an entry durably, or raise and change nothing.
 
@@ -267,8 +260,7 @@ class Dataset:
         unit : str
             The unit that the release protects.
         """
-        loss = Loss(measure, total, delta)
-        entry = self._enter("reserve", loss, budget, unit)
+        entry = self._enter("reserve", Loss(measure, total, delta), budget, unit)
         note("Ledger: entry %s of the data set %r is reserved.", entry, self.name)
         return Charge(self, entry)
 
@@ -313,18 +305,17 @@ class Dataset:
     ) -> int:
         group = self.settings.group(budget.relation, unit)
         forms = loss.forms(budget, group)
-        details = {name: display.plain(value) for name, value in self.details.items()}
         with self.book.begin(write=True) as transaction:
             state = transaction.state(self.name)
             if (self.name, "") not in state:
                 raise LedgerError(f"There is no data set {self.name!r} in {self.book.store.name}.")
-            settings = _settings(transaction, state, self.name)
+            settings = settings_of(transaction, state[self.name, ""][0])
             if settings.divided and self.blocks == ("",):
                 raise PrivacyError(
                     f"{self.name!r} is divided into blocks: name those that the release uses, as "
                     "in dataset.in_blocks('2026-01')."
                 )
-            totals = {b: _totals(transaction, state, self.name, b) for b in self.blocks}
+            totals = {b: self._totals(transaction, state, b) for b in self.blocks}
             limits = settings.limits if kind == "reserve" else None
             charged = forms[0] if limits is None else limits.admitted(totals.values(), forms)
             if charged is not None:
@@ -341,7 +332,7 @@ class Dataset:
                     "epsilon": repr(budget.epsilon),
                     "delta": repr(budget.delta),
                     "entered": entered,
-                    "details": details,
+                    "details": self.details,
                     "totals": {block: found.to_dict() for block, found in after.items()},
                 }
                 event = self.book.append(transaction, kind, self.name, content)
@@ -386,7 +377,6 @@ class Dataset:
         return f"{text} No private answer was given and nothing was spent."
 
     def _settle(self, kind: str, entry: int) -> None:
-        """Append the confirmation or the return of an entry, once."""
         with self.book.begin(write=True) as transaction:
             body = transaction.event(entry).body
             if body["kind"] != "reserve" or body["dataset"] != self.name:
@@ -399,9 +389,7 @@ class Dataset:
             if kind == "return":
                 charged = Loss(**body["charged"])
                 content["totals"] = {
-                    block: _totals(transaction, state, self.name, block)
-                    .plus(charged, sign=-1)
-                    .to_dict()
+                    block: self._totals(transaction, state, block).plus(charged, -1).to_dict()
                     for block in body["blocks"]
                 }
             event = self.book.append(transaction, kind, self.name, content, entry)
@@ -417,6 +405,17 @@ class Dataset:
                 self.book.append(transaction, "model", self.name, {"model": sha256}, entry)
         except LedgerError as error:
             warnings.warn(f"The file was written, but not noted: {error}", stacklevel=3)
+
+    def _totals(self, transaction: Transaction, state: State, block: str) -> Totals:
+        """Read the totals of a block from its latest event, which the chain protects."""
+        if (self.name, block) not in state:
+            raise LedgerError(f"{self.name!r} has no block {block!r}.")
+        body = transaction.event(state[self.name, block][1]).body
+        if body["dataset"] != self.name or block not in body["totals"]:
+            raise LedgerError(
+                f"The state of {self.name!r} was altered: run `discreet ledger verify`."
+            )
+        return Totals.from_dict(body["totals"][block])
 
     # ---- history and display
 
@@ -448,34 +447,24 @@ class Dataset:
             known |= {"spent": display.finite(self.spent), "remaining": self.remaining}
             known |= {} if known["remaining"] else self._explained()
         if settings.divided:
-            every = self.totals_by_block()
             known["blocks"] = {
                 block: {"entries": t.entries}
                 | ({} if limit is None else {"spent": display.finite(self._limits().spent(t))})
-                for block, t in every.items()
+                for block, t in self.totals_by_block().items()
             }
         return known
 
     def __repr__(self) -> str:
-        """Show the limit and what is spent."""
         return display.text(self.summary())
 
     def _repr_html_(self) -> str:
         return display.html(self.summary())
 
     def __copy__(self) -> Dataset:
-        """Return the same handle."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Dataset:
-        """Return the same handle: a copy of a ledger would lose count."""
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a reference, by the location of the ledger and the name."""
-        details = {name: display.plain(value) for name, value in self.details.items()}
-        state = (self.name, self.settings.to_dict(), self.blocks, details)
-        return _reopened, (self.book.reference(), *state)
+        return self  # a copy of a ledger would lose count
 
 
 def check_dataset(value: object) -> None:
@@ -487,35 +476,6 @@ def check_dataset(value: object) -> None:
         )
 
 
-def _reopened(
-    reference: tuple[str | None, str, str | None, str],
-    name: str,
-    settings: dict[str, Any],
-    blocks: tuple[str, ...],
-    details: dict[str, Any],
-) -> Dataset:
-    """Return the handle that was pickled."""
-    made = Dataset(Book.referred(*reference), name, Settings.from_dict(settings))
-    return replace(made, blocks=tuple(blocks), details=MappingProxyType(details))
-
-
-def _settings(
-    transaction: Transaction, state: Mapping[tuple[str, str], tuple[int, int]], name: str
-) -> Settings:
-    """Read the settings from the event that created a data set."""
-    return Settings.from_dict(transaction.event(state[name, ""][0]).body["settings"])
-
-
-def _totals(
-    transaction: Transaction,
-    state: Mapping[tuple[str, str], tuple[int, int]],
-    name: str,
-    block: str,
-) -> Totals:
-    """Read the totals of a block from its latest event, which the chain protects."""
-    if (name, block) not in state:
-        raise LedgerError(f"{name!r} has no block {block!r}.")
-    body = transaction.event(state[name, block][1]).body
-    if body["dataset"] != name or block not in body["totals"]:
-        raise LedgerError(f"The state of {name!r} was altered: run `discreet ledger verify`.")
-    return Totals.from_dict(body["totals"][block])
+def settings_of(transaction: Transaction, created: int) -> Settings:
+    """Read the settings of a data set from the event that created it."""
+    return Settings.from_dict(transaction.event(created).body["settings"])

@@ -21,9 +21,6 @@ from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
 from discreet.validate import choice, integer, number, positive
 
-_MEASURES = ("pure", "approximate", "zcdp", "gdp")
-_MOST = Fraction(10) ** 50
-
 
 @dataclass(frozen=True)
 class Loss:
@@ -37,11 +34,10 @@ class Loss:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        """Refuse what is no cost."""
-        choice("measure", self.measure, _MEASURES)
+        choice("measure", self.measure, ("pure", "approximate", "zcdp", "gdp"))
         object.__setattr__(self, "total", Fraction(self.total))
         object.__setattr__(self, "delta", Fraction(self.delta))
-        if not 0 < self.total <= _MOST:
+        if not 0 < self.total <= 10**50:
             raise ValueError(f"a loss must be positive and finite; got {float(self.total)!r}.")
         if not 0 <= self.delta < 1 or (self.delta > 0 and self.measure != "approximate"):
             raise ValueError(f"a loss in {self.measure!r} cannot have δ = {float(self.delta)!r}.")
@@ -247,7 +243,6 @@ class Limits:
 
 
 def _down(exact: Fraction) -> Fraction:
-    """Round down to a double."""
     nearest = float(exact)
     return Fraction(nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0))
 
@@ -370,10 +365,8 @@ def loss_of(
     if rho is not None:
         return Loss("zcdp", times * Fraction(positive("rho", rho)))
     if epsilon is not None:
-        measure: Any = "approximate" if delta else "pure"
-        return Loss(
-            measure, times * Fraction(positive("epsilon", epsilon)), times * Fraction(delta)
-        )
+        total = times * Fraction(positive("epsilon", epsilon))
+        return Loss("approximate" if delta else "pure", total, times * Fraction(delta))
     return _of_event(event, times, delta)
 
 

@@ -23,8 +23,7 @@ from typing import Any
 from discreet.errors import LedgerError
 from discreet.ledger.store import Transaction
 
-PATIENCE = 60.0
-"""Seconds to wait for other writers."""
+PATIENCE = 60.0  # seconds to wait for other writers
 
 _PROBLEMS = {
     sqlite3.SQLITE_FULL: "the disk is full. Make room and try again",
@@ -118,12 +117,9 @@ class SqliteStore:
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(
-        f"{path.as_uri()}?mode={mode}",
-        uri=True,
-        timeout=PATIENCE,
-        isolation_level=None,
-        check_same_thread=False,
+        address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
     for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
         connection.execute(f"PRAGMA {setting}")
@@ -261,17 +257,13 @@ class Mark:
         """Set the mark."""
         number = f"{seq:020d}"
         line = f"{number} {digest} {_check(number, digest)}\n".encode("ascii")
-        try:
+        with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
-        except OSError:
-            return
-        try:
-            os.write(handle, line)
-        except OSError:
-            return
-        finally:
-            os.close(handle)
+            try:
+                os.write(handle, line)
+            finally:
+                os.close(handle)
 
 
 def _check(seq: str, digest: str) -> str:

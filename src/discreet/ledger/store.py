@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 
 from discreet.errors import LedgerError
 
-FORMAT = 1
-"""Version of the tables; a newer one is refused."""
+FORMAT = 1  # version of the tables; a newer one is refused
 
 SCHEMA = (
     "CREATE TABLE ledger_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -36,7 +35,7 @@ SCHEMA = (
 )
 """The events, and for each data set and block the numbers of its first and its latest event."""
 
-_COLUMNS = "seq, body, hash, signature"
+State = dict[tuple[str, str], tuple[int, int]]  # the same, by data set and block
 _PAGE = 1000
 
 
@@ -65,46 +64,41 @@ class Transaction:
 
     def head(self) -> Event | None:
         """Return the latest event."""
-        return self._one(f"SELECT {_COLUMNS} FROM ledger_events ORDER BY seq DESC LIMIT 1")
+        found = self._select("ORDER BY seq DESC LIMIT 1")
+        return found[0] if found else None
 
     def event(self, seq: int) -> Event:
         """Return an event by its number."""
-        found = self._one(f"SELECT {_COLUMNS} FROM ledger_events WHERE seq = ?", seq)
-        if found is None:
+        found = self._select("WHERE seq = ?", seq)
+        if not found:
             raise LedgerError(
                 f"Event {seq} of this ledger is missing: it was removed, or the file is damaged. "
                 "Nothing was charged. Run `discreet ledger verify`, and restore a backup."
             )
-        return found
+        return found[0]
 
     def about(self, entry: int) -> list[Event]:
         """Return the later events about an entry, such as its confirmation."""
-        found = self._run(
-            f"SELECT {_COLUMNS} FROM ledger_events WHERE entry = ? ORDER BY seq", (entry,)
-        )
-        return [Event(*row) for row in found]
+        return self._select("WHERE entry = ? ORDER BY seq", entry)
 
     def events(self, dataset: str | None = None) -> Iterator[Event]:
         """Yield all events, or those of a data set, in order."""
         where, values = ("", ()) if dataset is None else ("AND dataset = ?", (dataset,))
         after = -(2**31)
         while True:
-            found = self._run(
-                f"SELECT {_COLUMNS} FROM ledger_events WHERE seq > ? {where} "
-                f"ORDER BY seq LIMIT {_PAGE}",
-                (after, *values),
-            )
-            yield from (Event(*row) for row in found)
+            rest = f"WHERE seq > ? {where} ORDER BY seq LIMIT {_PAGE}"
+            found = self._select(rest, after, *values)
+            yield from found
             if len(found) < _PAGE:
                 return
-            after = found[-1][0]
+            after = found[-1].seq
 
     def columns(self) -> dict[int, tuple[str, int | None]]:
         """Return the data set and entry under which each event is found."""
         found = self._run("SELECT seq, dataset, entry FROM ledger_events", ())
         return {seq: (dataset, entry) for seq, dataset, entry in found}
 
-    def state(self, dataset: str | None = None) -> dict[tuple[str, str], tuple[int, int]]:
+    def state(self, dataset: str | None = None) -> State:
         """Return the first and the latest event by data set and block, oldest data set first."""
         where, values = ("", ()) if dataset is None else ("WHERE dataset = ?", (dataset,))
         found = self._run(
@@ -141,13 +135,12 @@ class Transaction:
             )
         return head.seq + 1, head.hash
 
-    def _one(self, statement: str, *values: Any) -> Event | None:
-        found = self._run(statement, values)
-        return Event(*found[0]) if found else None
+    def _select(self, rest: str, *values: Any) -> list[Event]:
+        columns = "SELECT seq, body, hash, signature FROM ledger_events"
+        return [Event(*row) for row in self._run(f"{columns} {rest}", values)]
 
 
-GENESIS = hashlib.sha256(b"discreet ledger, format 1").hexdigest()
-"""Hash before the first event."""
+GENESIS = hashlib.sha256(b"discreet ledger, format 1").hexdigest()  # hash before the first event
 
 
 @dataclass(frozen=True)
@@ -287,7 +280,6 @@ class PostgresStore:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Connect, run the block as a transaction, and commit."""
         errors = self._psycopg.errors
         try:
             with self._psycopg.connect(
@@ -307,9 +299,7 @@ class PostgresStore:
                 "create` or Ledger.create."
             ) from error
         except self._psycopg.Error as error:
-            first = (
-                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            )
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise LedgerError(
                 f"{self.name}: {first}. Nothing was released; if the connection broke while an "
                 "entry was written, it may count."

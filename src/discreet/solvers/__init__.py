@@ -45,43 +45,14 @@ from discreet.solvers.sgd import SGD
 from discreet.solvers.shrunk_gd import ShrunkGD
 
 __all__ = [
-    "AGD",
-    "AMP",
-    "AMPHF",
-    "AUTO",
-    "GD",
-    "RRPSGD",
-    "SGD",
-    "Auto",
-    "Description",
-    "FrankWolfe",
-    "LaplaceSGD",
-    "Majority",
-    "Newton",
-    "NonPrivate",
-    "ObjPert",
-    "OutPert",
-    "PermutationSGD",
-    "Plan",
-    "PrivGene",
-    "Progress",
-    "Recorder",
-    "ShrunkGD",
-    "Solution",
-    "Solver",
-    "TraceEntry",
-    "describe",
-    "names",
-    "part_of",
-    "resolve",
-    "true_budget",
-]
+    "AGD", "AMP", "AMPHF", "AUTO", "GD", "RRPSGD", "SGD", "Auto", "Description", "FrankWolfe",
+    "LaplaceSGD", "Majority", "Newton", "NonPrivate", "ObjPert", "OutPert", "PermutationSGD",
+    "Plan", "PrivGene", "Progress", "Recorder", "ShrunkGD", "Solution", "Solver", "TraceEntry",
+    "describe", "names", "part_of", "resolve", "true_budget",
+]  # fmt: skip
 
-GROUP = "discreet.solvers"
-"""The entry point group that third parties register in."""
-
-AUTO = "auto"
-"""Name of the rule that estimators apply once they know the size of the table."""
+GROUP = "discreet.solvers"  # the entry point group that third parties register in
+AUTO = "auto"  # name of the rule that estimators apply once they know the size of the table
 
 _SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
@@ -91,11 +62,8 @@ _SOLVERS: dict[str, type[Solver]] = {
     )
 }
 
-_ALIASES: dict[str, tuple[type[Solver], dict[str, Any]]] = {
-    "sgd-adv": (SGD, {"published": "bassily"}),
-    "sgd-ma": (SGD, {"published": "abadi"}),
-}
-"""Names of the literature for settings of a solver."""
+# Names of the literature for settings of a solver.
+_ALIASES = {"sgd-adv": SGD(published="bassily"), "sgd-ma": SGD(published="abadi")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +109,6 @@ class Description:
     package: str = "discreet"
 
     def __str__(self) -> str:
-        """Return a readable paragraph."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         relations = ", ".join(self.relations)
         if len(self.relations) > 1 and self.private:
@@ -174,8 +141,7 @@ def resolve(solver: str | Solver) -> Solver:
         return Auto()
     if isinstance(solver, str):
         if solver in _ALIASES:
-            kind, settings = _ALIASES[solver]
-            return kind(**settings)
+            return _ALIASES[solver]
         if solver in _SOLVERS:
             return _SOLVERS[solver]()
         if solver in (found := _third_party()):
@@ -192,8 +158,7 @@ def describe(name: str) -> Description:
     solver = resolve(name)
     summary = (solver.__doc__ or "").strip().split("\n", 1)[0]
     if name in _ALIASES:
-        settings = ", ".join(f"{key}={value!r}" for key, value in _ALIASES[name][1].items())
-        summary = f"Alias of {solver.name} with {settings}."
+        summary = f"Alias of {solver.name} with published={_ALIASES[name].published!r}."
     needs = (
         (solver.needs_smooth_loss, "smooth"),
         (solver.needs_convex_loss, "convex"),
@@ -212,10 +177,7 @@ def describe(name: str) -> Description:
         budgets="delta > 0" if solver.needs_delta else "any; delta=0 is pure",
         losses=", ".join(text for needed, text in needs if needed) or "any",
         conditions=solver.demands,
-        parameters={
-            field.name: getattr(solver, field.name)
-            for field in dataclasses.fields(solver)  # type: ignore[arg-type]
-        },
+        parameters=dict(vars(solver)),
         package=package,
     )
 

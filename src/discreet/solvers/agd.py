@@ -19,20 +19,13 @@ import numpy as np
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
-from discreet.core import (
-    Budget,
-    Curator,
-    ExponentialMechanism,
-    Gaussian,
-    NoisyGradient,
-    PermuteAndFlip,
-    Relation,
-    SelectionMechanism,
-)
+from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, PermuteAndFlip, Relation
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Loss, Problem
 from discreet.solvers import base
 from discreet.validate import FloatArray, integer, number
+
+Selection = ExponentialMechanism | PermuteAndFlip
 
 
 @dataclass(frozen=True)
@@ -156,7 +149,7 @@ class AGD(base.PaperSolver):
             conditions += ("rows are sampled independently of their values; no amplification",)
         return base.Solution(run.weights, record.trace, conditions)
 
-    def _mechanisms(self, total: float, budget: Budget) -> tuple[Gaussian, SelectionMechanism]:
+    def _mechanisms(self, total: float, budget: Budget) -> tuple[Gaussian, Selection]:
         """Return the first iteration's measurement and choice, for a total ρ.
 
         ``"published"`` is the paper's section 6.2: ε_ng = ε_nmax = ε/(2·splits), by lemmas 3.6 and
@@ -176,7 +169,7 @@ class _Run:
     """The state of one run: weights, the gradient's current price, and the candidate steps."""
 
     def __init__(
-        self, solver: AGD, problem: Problem, gradient: Gaussian, selection: SelectionMechanism
+        self, solver: AGD, problem: Problem, gradient: Gaussian, selection: Selection
     ) -> None:
         self.solver, self.problem = solver, problem
         self.gradient_mechanism, self.selection = gradient, selection
@@ -207,9 +200,18 @@ class _Run:
             )
             spent_gradient += mechanism.loss.rho
             while True:
-                direction, norm = self._direction(gradient)
+                direction, norm = self._direction(gradient.values)
                 steps = np.linspace(0.0, self.max_step, self.solver.n_steps + 1)
-                chosen = self._choose(curator, direction, steps)
+                penalty = self.problem.penalty.line(self.weights, direction, steps)
+                chosen = curator.choose_step(
+                    self.problem.loss,
+                    self.weights,
+                    direction,
+                    steps,
+                    clip=self.solver.objective_clip,
+                    public_losses=self.penalty_weight * penalty,
+                    mechanism=self.selection,
+                )
                 spent_selection += self.selection.loss.rho
                 if chosen > 0:
                     break
@@ -231,21 +233,9 @@ class _Run:
                 self.max_step = min((1 + self.solver.step_growth) * largest, self.solver.max_step)
         return step > 0
 
-    def _choose(self, curator: Curator, direction: FloatArray, steps: FloatArray) -> int:
-        penalty = self.problem.penalty.line(self.weights, direction, steps)
-        return curator.choose_step(
-            self.problem.loss,
-            self.weights,
-            direction,
-            steps,
-            clip=self.solver.objective_clip,
-            public_losses=self.penalty_weight * penalty,
-            mechanism=self.selection,
-        )
-
-    def _direction(self, gradient: NoisyGradient) -> tuple[FloatArray, float]:
+    def _direction(self, gradient: FloatArray) -> tuple[FloatArray, float]:
         """Return the normalised noisy gradient of the penalised objective, and its mean's norm."""
-        total = gradient.values + self.penalty_weight * self.problem.penalty.gradient(self.weights)
+        total = gradient + self.penalty_weight * self.problem.penalty.gradient(self.weights)
         norm = float(np.linalg.norm(total))
         if norm == 0:
             return total, 0.0

@@ -22,8 +22,7 @@ from discreet.objectives import Logistic, Problem
 from discreet.solvers import base
 from discreet.solvers.objpert import MinimumSolver, Share
 
-LARGEST_COST = 0.99
-"""ε₁ − ε₃ is kept below 1, as the paper's theorem asks and its section V-A does."""
+LARGEST_COST = 0.99  # of ε₁ − ε₃: below 1, as the paper's theorem asks and its section V-A does
 
 
 class _ApproximateMinima(MinimumSolver):
@@ -88,8 +87,8 @@ class AMP(_ApproximateMinima):
     ----------
     calibration : {"tight", "published"}
         The paper's constants, or the least noise a sound proof allows for the same split.
-    unsafe : bool
-        Run published constants that do not keep their promise; the guarantee has the true ε.
+    unsafe, optimizer
+        As in `ObjPert`.
     output_fraction : float
         f: ε₂ = f·ε and δ₂ = f·δ hide the distance between the point found and the minimum.
     objective_fraction : float
@@ -98,9 +97,6 @@ class AMP(_ApproximateMinima):
     gradient_bound : float, optional
         γ, the bound on the mean's gradient at the point found. By default 1/n², when ``"tight"``
         at most 10⁻⁶·L/n with L the bound on a row's gradient; never below what can be certified.
-    optimizer : str or callable, optional
-        Any optimiser, by name of a SciPy method or as a function, as in `ObjPert`: its point is
-        released only if a certificate holds there.
     """
 
     output_fraction: Share = 0.01

@@ -25,11 +25,9 @@ class Baseline(base.Solver):
     takes_units: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     demands: ClassVar[tuple[str, ...]] = ("NOT PRIVATE: for comparison on public data only",)
-    constant: ClassVar[bool] = False
-    """True if it predicts a constant."""
+    constant: ClassVar[bool] = False  # True if it predicts a constant
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.Plan:
-        """Refuse a constant without an intercept; warn that nothing is protected."""
         if self.constant and not problem.fit_intercept:
             raise ValueError(f"solver={self.name!r} needs fit_intercept=True.")
         warnings.warn(
@@ -46,7 +44,6 @@ class Baseline(base.Solver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: base.Plan, record: base.Recorder
     ) -> base.Solution:
-        """Compute on exact rows; the guarantee says that nothing is protected."""
         compute = partial(self._compute, problem=problem)
         weights = curator.reveal(compute, size=problem.n_parameters)
         record(base.TraceEntry(), weights, spent_share=1.0)

@@ -25,8 +25,7 @@ from discreet.objectives import Loss, Problem
 from discreet.solvers import base
 from discreet.validate import FloatArray, integer
 
-MOST_ITERATIONS = 1000
-"""The default number of steps does not exceed this, whatever the budget."""
+MOST_ITERATIONS = 1000  # the default number of steps does not exceed this, whatever the budget
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,6 @@ class FrankWolfe(base.PaperSolver):
         return base.Solution(weights, record.trace, conditions)
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.ChoicePlan:
-        """Choose T and the noise of a step; hold published noise to its claim, all in all."""
         iterations = self.iterations or self._default_iterations(problem, budget, n_models)
         if self.calibration == "tight":
             measure, epsilon = affordable_selection(budget, iterations * n_models)

@@ -33,14 +33,6 @@ class Pass(base.TraceEntry):
     last_step: float
 
 
-@dataclass(frozen=True)
-class _PassesPlan(base.Plan):
-    """Measure to compose in, and the ε of each pass of each model."""
-
-    measure: Measure
-    epsilon: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class LaplaceSGD(base.PaperSolver):
     """Passes over the rows in batches, with noise of gamma-distributed norm on each gradient.
@@ -95,8 +87,7 @@ class LaplaceSGD(base.PaperSolver):
         super().check(loss, budget, n_models)
         self._spending(budget, n_models)
 
-    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _PassesPlan:
-        """Refuse batches larger than the table, and 1/(alpha·t) without a penalty."""
+    def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.Plan:
         if self.batch_size is not None and self.batch_size > problem.n_rows:
             raise ValueError(
                 f"batch_size must be at most the number of rows, {problem.n_rows}; got "
@@ -112,14 +103,14 @@ class LaplaceSGD(base.PaperSolver):
                 "bounds on gradient norms from 1e-6 to 1e6 are served: pass another data_norm or "
                 "gradient_clip."
             )
-        return _PassesPlan(budget, budget, *self._spending(budget, n_models))
+        return base.Plan(budget, budget)
 
     def _solve(
-        self, problem: Problem, curator: Curator, plan: _PassesPlan, record: base.Recorder
+        self, problem: Problem, curator: Curator, plan: base.Plan, record: base.Recorder
     ) -> base.Solution:
-        """Run the passes, each a question of its own."""
-        curator.open(plan.measure)
-        epsilon, mechanism = plan.epsilon, L2Norm(plan.epsilon)
+        measure, epsilon = self._spending(plan.budget, curator.n_models)
+        curator.open(measure)
+        mechanism = L2Norm(epsilon)
         batch, clip = self._batch(problem, epsilon), self._clip(problem)
         updates = problem.n_rows // batch
         noise_norm = problem.n_parameters * mechanism.scale(2 * clip) / batch
@@ -143,7 +134,7 @@ class LaplaceSGD(base.PaperSolver):
             f"each row's gradient is clipped to norm {clip:g}",
             f"a pass cuts a random order of the rows into batches of exactly {batch}; rows left "
             "over sit out, so a row is used at most once per pass",
-            f"each of {self.passes} passes costs ε = {epsilon:.6g}, composed in {plan.measure!r}",
+            f"each of {self.passes} passes costs ε = {epsilon:.6g}, composed in {measure!r}",
         )
         return base.Solution(weights, record.trace, conditions)
 
@@ -160,10 +151,8 @@ class LaplaceSGD(base.PaperSolver):
         return measure, epsilon
 
     def _clip(self, problem: Problem) -> float:
-        clip = self.gradient_clip
-        if clip is None:
-            return problem.lipschitz if math.isfinite(problem.lipschitz) else 1.0
-        return min(clip, problem.lipschitz)
+        usual = problem.lipschitz if math.isfinite(problem.lipschitz) else 1.0
+        return min(self.gradient_clip or usual, problem.lipschitz)
 
     def _batch(self, problem: Problem, epsilon: float) -> int:
         """Return b: the noise of a sum has norm about 2d·clip/ε, so 6d/ε rows make it a third."""

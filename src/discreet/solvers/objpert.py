@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from scipy.optimize import brentq
 
@@ -29,8 +29,7 @@ from discreet.validate import number
 Share = Annotated[float, partial(number, least=1e-9, most=1 - 1e-9)]
 Scale = Annotated[float, partial(number, least=1e-30, most=1e30)]
 
-LARGEST_SHARE = 0.3
-"""The rule for the penalty spends no larger share of the models' ε on curvature."""
+LARGEST_SHARE = 0.3  # the rule for the penalty spends no larger share of ε on curvature
 
 
 @dataclass(frozen=True)
@@ -213,21 +212,18 @@ class ObjPert(MinimumSolver):
         ridge = max(2 * smoothness / epsilon, problem.n_rows * problem.penalty.alpha)
         if not part.pure:
             factor = math.sqrt(8 * math.log(2 / part.delta) + 4 * epsilon)
-        return exact.Perturbation(
-            ridge, problem.lipschitz * factor / epsilon, part.pure, None, None
-        )
+        scale = problem.lipschitz * factor / epsilon
+        return exact.Perturbation(ridge, scale, part.pure, None, None)
 
     def _pure(
         self, problem: Problem, constants: exact.Constants, part: Budget
     ) -> exact.Perturbation:
-        """Choose λ by the rule, then the least noise at it."""
         epsilon = (1 - self.output_fraction) * (1 - 2.0**-40) * part.epsilon
 
+        least: Any = {"lipschitz": constants.lipschitz, "relation": part.relation}
+
         def scale(ridge: float) -> float:
-            lipschitz, cost = constants.lipschitz, constants.cost(ridge)
-            return pure_scale(
-                epsilon, lipschitz=lipschitz, curvature_cost=cost, relation=part.relation
-            )
+            return pure_scale(epsilon, curvature_cost=constants.cost(ridge), **least)
 
         ridge = self._ridge(problem, scale, problem.n_parameters, LARGEST_SHARE * epsilon)
         output = L2Norm(self.output_fraction * (1 - 2.0**-40) * part.epsilon)
@@ -261,10 +257,8 @@ class ObjPert(MinimumSolver):
         least = problem.n_rows * problem.penalty.alpha
         if self.ridge is not None:
             return max(self.ridge, least)
-        constants, factor = (
-            exact.Constants.of(problem),
-            length * problem.row_norm_bound / self.noise_reach,
-        )
+        constants = exact.Constants.of(problem)
+        factor = length * problem.row_norm_bound / self.noise_reach
 
         def ridge_at(exponent: float) -> float:
             return ridge_for(most * math.exp(exponent), rank=constants.rank, trace=constants.trace)

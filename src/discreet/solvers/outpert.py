@@ -20,11 +20,8 @@ from discreet.exact import GradientDescent, check_evaluated, check_step, smoothn
 from discreet.objectives import Loss, Problem
 from discreet.solvers import base
 
-MOST_ITERATIONS = 10_000
-"""Cap on the T of the theorems, which grows without bound with ε."""
-
-ROUNDED = 1e-9
-"""Slack for steps that callers computed; the proof has a factor of 2 to spare there."""
+MOST_ITERATIONS = 10_000  # cap on the T of the theorems, which grows without bound with ε
+ROUNDED = 1e-9  # slack for steps that callers computed; the proof has a factor of 2 to spare there
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,6 @@ class OutPert(DescentSolver):
     needs_row_bound: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
-        """Choose T and η; refuse steps that are too long and published noise that is too small."""
         iterations, step = self._theorems(problem, base.part_of(budget, n_models))
         descent = GradientDescent(problem, self.iterations or iterations, self.step_size or step)
         if self.calibration == "published":

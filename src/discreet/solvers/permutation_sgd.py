@@ -51,8 +51,8 @@ class PermutationSGD(DescentSolver):
         ``"published"``: the sensitivities 2TLη/k and 2(L + λC)/(λn) where the schedule has one of
         them, and the Gaussian constant √(2 ln(2/δ))/ε. ``"tight"``: the exact worst case over the
         place of the changed row, and exactly as much Gaussian noise as needed.
-    unsafe : bool
-        Run published constants that do not keep their promise; the guarantee has the true ε.
+    unsafe, weight_norm
+        As in `OutPert`; the second is for choosing η.
     mode : {"convex", "strongly-convex"}
         The second needs a penalty λ, projects to a ball after each step, and has steps
         min(1/β, 1/(λt)).
@@ -72,8 +72,6 @@ class PermutationSGD(DescentSolver):
         C, the ball of the strongly convex mode. By default L/λ, which the weights never leave.
     gradient_clip : float, optional
         Clip rows' gradients to this norm. By default what the loss and ``data_norm`` imply.
-    weight_norm : float, optional
-        Public guess of the best weights' norm, for choosing η; 10 or (regression) 1 by default.
     """
 
     mode: Literal["convex", "strongly-convex"] = "convex"
@@ -111,7 +109,6 @@ class PermutationSGD(DescentSolver):
             raise ValueError("radius is for mode='strongly-convex' only.")
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
-        """Choose the steps; refuse what the proof does not cover and published noise too small."""
         lipschitz = min(problem.lipschitz, self.gradient_clip or math.inf)
         base.check_row_norm(self.name, problem)
         if not math.isfinite(lipschitz):
@@ -171,7 +168,6 @@ class PermutationSGD(DescentSolver):
         return base.Solution(weights, record.trace, conditions)
 
     def _steps(self, problem: Problem, batches: int, constant: float) -> FloatArray:
-        """Return the step size of each update, one row per pass."""
         beta = smoothness_of(problem)
         t = np.arange(1, batches * self.passes + 1, dtype=np.float64)
         offset = batches**self.exponent

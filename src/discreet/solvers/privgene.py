@@ -26,11 +26,8 @@ from discreet.validate import FloatArray, integer, number
 
 _Factor = Annotated[float, partial(number, least=1e-9, most=1e6)]
 
-FEWEST, MOST = 20, 100
-"""Bounds on the default number of generations."""
-
-MOST_WEIGHTS = 10**8
-"""Weights of all candidates of a generation together (800 MB)."""
+FEWEST, MOST = 20, 100  # bounds on the default number of generations
+MOST_WEIGHTS = 10**8  # weights of all candidates of a generation together (800 MB)
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,6 @@ class PrivGene(base.PaperSolver):
             )
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> base.ChoicePlan:
-        """Refuse budgets whose parts cannot be served, and more candidates than fit in memory."""
         if self.population * problem.n_parameters > MOST_WEIGHTS:
             raise ValueError(
                 f"population={self.population:,} times {problem.n_parameters:,} weights is more "

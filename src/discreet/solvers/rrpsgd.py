@@ -26,14 +26,9 @@ from discreet.validate import FloatArray, integer, number
 
 _Bound = Annotated[float, partial(number, least=1e-9, most=1e9)]
 
-MOST_ROUNDS = 200_000
-"""Rounds planned by default at most."""
-
-MOST_NUMBERS = 2 * 10**7
-"""Rounds times weights planned by default at most, but 200 rounds: a few seconds of noise."""
-
-ENTRIES = 10
-"""Number of parts that a run is reported in."""
+MOST_ROUNDS = 200_000  # rounds planned by default at most
+MOST_NUMBERS = 2 * 10**7  # rounds times weights by default at most, or 200 rounds
+ENTRIES = 10  # number of parts that a run is reported in
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,6 @@ class RRPSGD(base.PaperSolver):
     needs_smooth_loss: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> _RoundPlan:
-        """Refuse steps that are too long, and published noise that breaks its promise."""
         if self.calibration == "published" and base.part_of(budget, n_models).epsilon > 1:
             raise NotSupported(
                 f"The published noise of {self.name!r} is for epsilon up to 1 per model; got "
@@ -145,7 +139,6 @@ class RRPSGD(base.PaperSolver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: _RoundPlan, record: base.Recorder
     ) -> base.Solution:
-        """Draw a round and run up to it."""
         mechanism, clip, steps = plan.mechanism, plan.clip, plan.steps
         curator.open_plan(mechanism, steps.size)
         stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))
@@ -171,7 +164,6 @@ class RRPSGD(base.PaperSolver):
         return base.Solution(weights, record.trace, conditions)
 
     def _steps(self, problem: Problem, rounds: int, clip: float, multiplier: float) -> FloatArray:
-        """Return the step size of each round that could be run."""
         smoothness, step = smoothness_of(problem), self.step_size
         if step is None:
             deviation = clip * math.sqrt(4 + problem.n_parameters * multiplier**2)

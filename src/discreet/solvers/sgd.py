@@ -23,12 +23,10 @@ from discreet.solvers import base
 from discreet.solvers.base import GradientStep
 from discreet.validate import FloatArray
 
-LONGEST = {"classification": 4.0, "regression": 1.0}
-"""Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
-only their direction counts; predictions of a target within ±1 would be far off."""
-
-STEEPEST = {"classification": 4.0, "regression": 1.0}
-"""The default step times the clip is at most this: the distance that one batch may move weights."""
+# Norm of the noise in the weights after a run by default, and the most that the default step times
+# the clip is: how far one batch may move weights. Long weights do a classifier no harm, as only
+# their direction counts; predictions of a target within ±1 would be far off.
+LONGEST = STEEPEST = {"classification": 4.0, "regression": 1.0}
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,6 @@ class SGD(base.PaperSolver):
     takes_weights: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> BatchPlan:
-        """Choose batch size, iterations, step and noise; hold published noise to its claim."""
         if self.schedule == "strong" and problem.strong_convexity <= 0:
             raise ValueError("schedule='strong' needs a penalty: pass alpha > 0.")
         n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)

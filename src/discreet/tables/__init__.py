@@ -12,40 +12,14 @@ one, `draft_private` estimates it within a budget.
 pyarrow is imported when a table is read, not before.
 """
 
-from discreet.tables.columns import (
-    Boolean,
-    Categorical,
-    Column,
-    Hashed,
-    Ignored,
-    Numeric,
-    Ordinal,
-)
+from discreet.tables.columns import Boolean, Categorical, Column, Hashed, Ignored, Numeric, Ordinal
 from discreet.tables.draft import draft, draft_private
 from discreet.tables.reading import Encoded, EncodedBlock, TableTransformer, batches, read
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
 from discreet.tables.sources import Source, source
 
 __all__ = [
-    "About",
-    "Boolean",
-    "Categorical",
-    "Column",
-    "Encoded",
-    "EncodedBlock",
-    "FileFormat",
-    "Hashed",
-    "Ignored",
-    "Numeric",
-    "Ordinal",
-    "Schema",
-    "Source",
-    "Spent",
-    "TableTransformer",
-    "Target",
-    "batches",
-    "draft",
-    "draft_private",
-    "read",
-    "source",
-]
+    "About", "Boolean", "Categorical", "Column", "Encoded", "EncodedBlock", "FileFormat",
+    "Hashed", "Ignored", "Numeric", "Ordinal", "Schema", "Source", "Spent", "TableTransformer",
+    "Target", "batches", "draft", "draft_private", "read", "source",
+]  # fmt: skip

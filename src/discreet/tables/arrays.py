@@ -22,7 +22,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.validate import display
 
-DEFAULT_SHARE = 4  # the default limit is the machine's memory divided by this
 LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 _UNITS = ("", "K", "M", "G", "T")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -31,7 +30,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def memory_limit(memory: int | str | None) -> int:
     """Return a number of bytes from a setting: bytes, a text like "2GB", or None for a quarter."""
     if memory is None:
-        return _machine_memory() // DEFAULT_SHARE
+        return _machine_memory() // 4
     if isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
         return memory
     pattern = r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*"
@@ -131,14 +130,13 @@ class GrowingArray:
     def _fail(self, error: OSError, size: int) -> NoReturn:
         """Give up the file, and say what to do."""
         self.close()
-        if error.errno not in _FULL:
-            raise OSError(error.errno, error.strerror, self._folder) from None
-        raise OSError(
-            error.errno,
-            f"no space for an encoded table of {size / 1e9:.3g} GB or more; pass folder= with one "
-            "on a larger disk, or a larger memory=. Nothing was left behind",
-            self._folder,
-        ) from None
+        problem = error.strerror
+        if error.errno in _FULL:
+            problem = (
+                f"no space for an encoded table of {size / 1e9:.3g} GB or more; pass folder= with "
+                "one on a larger disk, or a larger memory=. Nothing was left behind"
+            )
+        raise OSError(error.errno, problem, self._folder) from None
 
 
 class GrowingRows:

@@ -82,8 +82,7 @@ def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> Flo
 def lenient_numbers(cells: Any) -> FloatArray:
     """Return cells as numbers; NaN where a cell is missing or holds other text."""
     found = numbers(cells, (), lenient=True)
-    if found is None:
-        raise TypeError("a column that is neither text nor number was not left out")
+    assert found is not None  # columns of other types are left out
     return found
 
 
@@ -188,7 +187,6 @@ class Lookup:
         return np.where(absent, np.int32(MISSING), found)
 
     def _codes_of_parts(self, distinct: pa.Array) -> NDArray[np.int32]:
-        """Return the codes of distinct cells by the first letters of their texts."""
         pa = arrow()
         texts = whole_as_integers(distinct)
         found = self._match(texts, self._keys)
@@ -198,8 +196,7 @@ class Lookup:
         if self._buckets is None:
             codes = self._match(parts, self._keys)
         else:
-            count = self._buckets
-            hashed = [0 if part is None else bucket(part, count) for part in parts.to_pylist()]
+            hashed = [bucket(part or "", self._buckets) for part in parts.to_pylist()]
             codes = np.array(hashed, dtype=np.int32)
         absent = texts.is_null().to_numpy(zero_copy_only=False) | (found == MISSING)
         return np.where(absent, np.int32(MISSING), codes)
@@ -225,13 +222,11 @@ def whole_as_integers(cells: pa.Array) -> pa.Array:
     compute = pa.compute
     if _is_text(cells.type):
         return _trimmed(cells)
-    is_float = pa.types.is_floating(cells.type)
-    if is_float:
-        cells = compute.if_else(compute.is_finite(cells), cells, pa.scalar(None, cells.type))
-    texts = cells.cast(pa.string())
-    if is_float:  # cell by cell, so that no cell depends on another
-        texts = compute.replace_substring_regex(texts, r"^(-?\d+)\.0$", r"\1")
-    return texts
+    if not pa.types.is_floating(cells.type):
+        return cells.cast(pa.string())
+    finite = compute.if_else(compute.is_finite(cells), cells, pa.scalar(None, cells.type))
+    # Cell by cell, so that no cell depends on another.
+    return compute.replace_substring_regex(finite.cast(pa.string()), r"^(-?\d+)\.0$", r"\1")
 
 
 def plain_array(cells: Any) -> pa.Array:

@@ -14,11 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from discreet.validate import FloatArray, check_fields, choice, display, flag, integer, number
+from discreet.validate import FloatArray, check_declared, check_fields, display, integer, number
 
 MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
 SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
@@ -28,13 +29,14 @@ _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
 class Column:
     """Base class of all kinds of columns."""
 
-    kind: ClassVar[str]
-    """Name of the kind in a schema file: that of the class in lower case."""
-
+    kind: ClassVar[str]  # in a schema file: the name of the class in lower case
     missing: bool = False
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__name__.lower()
+
+    def __post_init__(self) -> None:
+        check_declared(self)
 
     def feature_names(self, name: str) -> list[str]:
         """Return the names of the encoded columns of a column called ``name``."""
@@ -78,18 +80,14 @@ class Numeric(Column):
 
     low: float | None = None
     high: float | None = None
-    scale: str = "linear"
+    scale: Literal["linear", "sqrt", "log"] = "linear"
     missing: bool = False
-    invalid: str = "refuse"
-    shape: str = "smooth"
+    invalid: Literal["refuse", "missing"] = "refuse"
+    shape: Literal["smooth", "linear", "bins"] = "smooth"
     integer: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self, flag, "integer")
-        check_fields(self, choice, "scale", known=("linear", "sqrt", "log"))
-        check_fields(self, choice, "shape", known=("smooth", "linear", "bins"))
-        check_fields(self, choice, "invalid", known=("refuse", "missing"))
-        check_fields(self, flag, "missing")
+        super().__post_init__()
         if self.invalid == "missing" and not self.missing:
             raise ValueError('invalid = "missing" needs missing = true.')
         if self.low is None and self.high is None:
@@ -147,26 +145,23 @@ class Categorical(Column):
         Number of letters of a cell that are compared: with 3, "250.83" counts as "250".
     """
 
-    values: tuple[str, ...]
-    unseen: str = "other"
+    values: Texts
+    unseen: Literal["other", "zeros", "refuse"] = "other"
     missing: bool = False
-    prefix: int | None = None
+    prefix: Letters | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, check_texts, "values")
+        super().__post_init__()
         if not self.values:
             raise ValueError(
                 f'fill in values = ["…", …] ({_FROM_CODEBOOK}), or values_file = "FILE.txt" with '
                 'one value per line; or write kind = "hashed" for many values without a list.'
             )
-        check_fields(self, integer, "prefix", least=1, optional=True)
         if self.prefix is not None and (long := [v for v in self.values if len(v) > self.prefix]):
             raise ValueError(
                 f"prefix = {self.prefix} compares that many letters, but {quoted(long)} has more; "
                 "shorten the values."
             )
-        check_fields(self, choice, "unseen", known=("other", "zeros", "refuse"))
-        check_fields(self, flag, "missing")
         for text, taken in ((OTHER, self.unseen == "other"), (MISSING, self.missing)):
             if taken and text in self.values:
                 raise ValueError(f"the value {text!r} is the name of a column that is added.")
@@ -191,14 +186,9 @@ class Hashed(Column):
         Accept missing cells, and add a column "(missing)" for them.
     """
 
-    buckets: int = 64
-    prefix: int | None = None
+    buckets: Annotated[int, partial(integer, least=2, most=100_000)] = 64
+    prefix: Letters | None = None
     missing: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, integer, "buckets", least=2, most=100_000)
-        check_fields(self, integer, "prefix", least=1, optional=True)
-        check_fields(self, flag, "missing")
 
     def _encoded_names(self, name: str) -> list[str]:
         return [f"{name}#{bucket}" for bucket in range(self.buckets)]
@@ -216,13 +206,12 @@ class Boolean(Column):
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
-    true: tuple[str, ...] = ("true", "yes", "1", "t", "y")
-    false: tuple[str, ...] = ("false", "no", "0", "f", "n")
+    true: Texts = ("true", "yes", "1", "t", "y")
+    false: Texts = ("false", "no", "0", "f", "n")
     missing: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self, check_texts, "true", "false")
-        check_fields(self, flag, "missing")
+        super().__post_init__()
         for field in ("true", "false"):
             if not getattr(self, field):
                 raise ValueError(f'fill in {field} = ["…"], the texts that mean {field}.')
@@ -245,12 +234,11 @@ class Ordinal(Column):
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
     """
 
-    values: tuple[str, ...]
+    values: Texts
     missing: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self, check_texts, "values")
-        check_fields(self, flag, "missing")
+        super().__post_init__()
         if len(self.values) < 2:
             raise ValueError(
                 f'fill in values = ["least", …, "greatest"], two at least ({_FROM_CODEBOOK}).'
@@ -267,10 +255,7 @@ class Ignored(Column):
         Why, for a person who reads the schema.
     """
 
-    reason: str = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self, check_text, "reason")
+    reason: Text = ""
 
     def _encoded_names(self, name: str) -> list[str]:
         return []
@@ -279,11 +264,6 @@ class Ignored(Column):
 KINDS: dict[str, type[Column]] = {
     column.kind: column for column in (Numeric, Categorical, Hashed, Boolean, Ordinal, Ignored)
 }
-
-
-def strip(text: str) -> str:
-    """Remove the spaces around a text, as for cells."""
-    return text.strip(SPACES)
 
 
 def quoted(texts: Iterable[Any]) -> str:
@@ -326,10 +306,15 @@ def check_texts(field: str, values: Any, *, stripped: bool = True) -> tuple[str,
         raise ValueError(f"{field} must be a list of texts; got {display(values)}.")
     texts = tuple(check_text(field, value) for value in values)
     if stripped:
-        texts = tuple(strip(text) for text in texts)
+        texts = tuple(text.strip(SPACES) for text in texts)
     if len(set(texts)) < len(texts):
         raise ValueError(f"{field} lists {quoted(repeated(texts))} more than once.")
     return texts
+
+
+Text: TypeAlias = Annotated[str, check_text]
+Texts: TypeAlias = Annotated[tuple[str, ...], check_texts]
+Letters: TypeAlias = Annotated[int, integer]  # a number of letters
 
 
 def check_bounds(owner: Any) -> tuple[float, float]:
@@ -370,18 +355,13 @@ def _words(name: str) -> list[str]:
 def is_identifier(name: str) -> bool:
     """Return True if a name is that of an identifier: patient_id, encounter_nbr, email."""
     words = _words(name)
-    if not words:
-        return False
-    return words[-1] in _IDENTIFIERS or words == ["id"] or may_be_unit(name)
+    return words == ["id"] or not _IDENTIFIERS.isdisjoint(words[-1:]) or may_be_unit(name)
 
 
 def may_be_unit(name: str) -> bool:
     """Return True if a name says whose row a row is: patient_nbr, userId, ssn."""
-    words = _words(name)
-    if not words:
-        return False
-    last = words[-1] in {*_IDENTIFIERS, "id", "no", "number", "key"}
-    return last and bool(_PEOPLE & {words[0], *words})
+    words, last = _words(name), {*_IDENTIFIERS, "id", "no", "number", "key"}
+    return not last.isdisjoint(words[-1:]) and not _PEOPLE.isdisjoint(words)
 
 
 def is_code(name: str) -> bool:

@@ -23,13 +23,12 @@ from typing import Any, BinaryIO
 
 from discreet.errors import TableError
 from discreet.tables.cells import arrow
-from discreet.tables.columns import counted, strip
+from discreet.tables.columns import SPACES, counted
 from discreet.tables.matching import Piece, Request, columns_to_read
 from discreet.tables.schema import FileFormat, Schema
 
 LONGEST_HEADER = 1 << 22  # letters after which the end of the first record is not searched for
 
-_DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # starts like the mark of UTF-16, so it comes first
     codecs.BOM_UTF32_BE: "utf-32",
@@ -147,7 +146,7 @@ class TextStream(io.RawIOBase):
             if self._encoding != "utf-8":
                 hint = f"if it is UTF-8, {self._with_encoding('utf-8')}"
             self.problem = f"is not valid {self._format.encoding.upper()}; {hint}."
-        except _DAMAGED:
+        except (EOFError, OSError, zlib.error, lzma.LZMAError):
             self.problem = "is cut off or damaged: it cannot be unpacked. Copy it again."
         if isinstance(found, str) and "\x00" in found:
             self.problem = (
@@ -165,7 +164,6 @@ class TextStream(io.RawIOBase):
             return b""
 
     def _with_encoding(self, name: str) -> str:
-        """Tell the caller where to set another encoding."""
         if self._drafting:
             return f'pass --encoding {name} (encoding="{name}" in Python)'
         return f'set encoding = "{name}" in [file]'
@@ -234,7 +232,6 @@ def check_header(path: Path, request: Request) -> None:
 
 
 def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
-    """Return the names of the columns of a file, in order."""
     first = stream.first_record()
     stream.check()
     if first == []:
@@ -246,7 +243,7 @@ def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
                 "its first line is too long to be a header. If the file has none, set header = "
                 "false in [file]; otherwise a quote in it is never closed."
             )
-        names = [field if field in known else strip(field) for field in first]
+        names = [field if field in known else field.strip(SPACES) for field in first]
         if known.isdisjoint(names):
             stream.check_form()
         if len(names) == 1 and len(known) > 1 and names[0] not in known:
@@ -255,7 +252,7 @@ def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
     names = list(schema.file_names)
     if first is None:
         return names
-    if len(known & {strip(field) for field in first}) * 2 > len(names):
+    if len(known & {field.strip(SPACES) for field in first}) * 2 > len(names):
         raise TableError(
             "the first line holds the names of the columns: write header = true under [file] in "
             "the schema, or take that line out of the file."
@@ -278,18 +275,17 @@ def _refuse_delimiter(header: str, schema: Schema) -> None:
     """Refuse a header that the delimiter does not split, and suggest one that does."""
     known, used = set(schema.file_names), schema.file.delimiter
     hint = "Write the file's delimiter under [file], or save the file with this one."
-    best, most = "", (0, 1)
-    for mark in _DELIMITERS:
-        fields = [strip(part).strip('"') for part in header.split(mark)]
+    most = (0, 1)
+    for mark, shown in _DELIMITERS.items():
+        fields = [part.strip(SPACES).strip('"') for part in header.split(mark)]
         found = len(known.intersection(fields))
         # A space may well be part of a name.
         if mark != used and (mark != " " or found > 1) and (found, len(fields)) > most:
-            best, most = mark, (found, len(fields))
-    if most[1] > 1:
-        hint = (
-            f"It has {most[1]} fields when split at {_DELIMITERS[best]}: write delimiter = "
-            f"{_DELIMITERS[best]} under [file], or save the file with the schema's delimiter."
-        )
+            most = (found, len(fields))
+            hint = (
+                f"It has {len(fields)} fields when split at {shown}: write delimiter = {shown} "
+                "under [file], or save the file with the schema's delimiter."
+            )
     raise TableError(
         f"the header is one field when split at {_DELIMITERS.get(used, repr(used))}, but the "
         f"schema names {len(known)} columns. {hint}"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from discreet.tables.columns import (
     KINDS,
     Column,
     Numeric,
+    Text,
+    Texts,
     check_bounds,
     check_text,
     check_texts,
@@ -20,7 +23,7 @@ from discreet.tables.columns import (
     quoted,
     repeated,
 )
-from discreet.validate import check_fields, choice, flag, number
+from discreet.validate import check_declared, choice, number
 
 
 class FrozenMapping(Mapping[str, Any]):
@@ -64,18 +67,15 @@ class FileFormat:
         the schema's columns in order, then the target.
     """
 
-    delimiter: str = ","
-    encoding: str = "utf-8"
+    delimiter: Text = ","
+    encoding: Text = "utf-8"
     header: bool = True
-    missing: tuple[str, ...] = ("",)
-    quote: str = '"'
-    names: tuple[str, ...] = ()
+    missing: Texts = ("",)
+    quote: Text = '"'
+    names: Annotated[tuple[str, ...], partial(check_texts, stripped=False)] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self, flag, "header")
-        check_fields(self, check_text, "delimiter", "quote", "encoding")
-        check_fields(self, check_texts, "missing")
-        check_fields(self, check_texts, "names", stripped=False)
+        check_declared(self)
         for name, empty in (("delimiter", ""), ("quote", " or empty")):
             value = getattr(self, name)
             if len(value) > 1 or value in ("\n", "\r") or not (value or empty):
@@ -111,17 +111,15 @@ class Target:
         bounds.
     """
 
-    column: str
+    column: Text
     classes: Mapping[str, tuple[str, ...]] | Sequence[str] | None = None
-    other: str | None = None
+    other: Text | None = None
     low: float | None = None
     high: float | None = None
-    invalid: str = "refuse"
+    invalid: Literal["refuse", "middle"] = "refuse"
 
     def __post_init__(self) -> None:
-        check_fields(self, check_text, "column")
-        check_fields(self, check_text, "other", optional=True)
-        check_fields(self, choice, "invalid", known=("refuse", "middle"))
+        check_declared(self)
         bounded = self.low is not None or self.high is not None
         if self.classes is None:
             if not bounded:
@@ -177,12 +175,12 @@ def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
 class About:
     """Name, owner and purpose of the data set, for its privacy cards; all of it is public."""
 
-    dataset: str = ""
-    owner: str = ""
-    purpose: str = ""
+    dataset: Text = ""
+    owner: Text = ""
+    purpose: Text = ""
 
     def __post_init__(self) -> None:
-        check_fields(self, check_text, "dataset", "owner", "purpose")
+        check_declared(self)
 
 
 @dataclass(frozen=True)
@@ -201,28 +199,19 @@ class Spent:
         The column by which people with all of their rows are protected; None: single rows are.
     """
 
-    epsilon: float
-    delta: float
-    relation: str
+    epsilon: Annotated[float, partial(number, least=0.0)]
+    delta: Annotated[float, partial(number, least=0.0, most=1.0)]
+    relation: Annotated[str, partial(choice, known=("add_remove", "replace_one"))]
     what: tuple[str, ...] = ()
     secure: bool = True
-    unit: str | None = None
+    unit: Text | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, number, "epsilon", least=0.0)
-        check_fields(self, check_text, "unit", optional=True)
-        check_fields(self, number, "delta", least=0.0, most=1.0)
-        check_fields(self, choice, "relation", known=("add_remove", "replace_one"))
-        check_fields(self, flag, "secure")
+        check_declared(self)
         if isinstance(self.what, str):
             raise ValueError(f"what must be a list of texts; got {self.what!r}.")
         object.__setattr__(self, "what", tuple(check_text("what", text) for text in self.what))
 
-
-_FILL_IN_BOUNDS = (
-    "fill in low and high (public knowledge, e.g. from the codebook), or write "
-    'bounds = "private" to spend part of the fit\'s budget on them.'
-)
 
 _LINE = 96  # letters beyond which a list is wrapped
 Made = TypeVar("Made")
@@ -236,7 +225,7 @@ def to_plain(part: Any) -> dict[str, Any]:
         plain["bounds"] = "private"
     for item in fields(part):
         value = getattr(part, item.name)
-        if _default(item) is not MISSING and value == _default(item):
+        if value == item.default:
             continue
         if isinstance(value, Mapping):
             value = {label: list(texts) for label, texts in value.items()}
@@ -259,7 +248,7 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         if not isinstance(name, str) or name not in KINDS:
             raise ValueError(f"kind = {name!r} is not known; {nearest(str(name), KINDS)}")
         kind = KINDS[name]  # type: ignore[assignment]
-    defaults = {item.name: _default(item) for item in fields(kind)}  # type: ignore[arg-type]
+    defaults = {item.name: item.default for item in fields(kind)}  # type: ignore[arg-type]
     known = [*defaults, "bounds"] if kind is Numeric else list(defaults)
     if unknown := [key for key in settings if key not in known]:
         texts = (f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
@@ -271,17 +260,16 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         if bounds and not settings.keys().isdisjoint(("low", "high")):
             raise ValueError('give low and high, or bounds = "private", but not both.')
         if not bounds and settings.keys().isdisjoint(("low", "high")):
-            raise ValueError(_FILL_IN_BOUNDS)
+            raise ValueError(
+                "fill in low and high (public knowledge, e.g. from the codebook), or write "
+                'bounds = "private" to spend part of the fit\'s budget on them.'
+            )
     elif "values" in known:
         settings.setdefault("values", ())  # the error for an empty list says what to do
     needed = [name for name, value in defaults.items() if value is MISSING and name not in settings]
     if needed:
         raise ValueError(f"{quoted(needed)} must be given.")
     return kind(**settings)
-
-
-def _default(item: Field[Any]) -> Any:
-    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def toml_text(about: str, plain: Mapping[str, Any], gaps: Gaps | None = None) -> str:

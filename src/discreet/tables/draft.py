@@ -15,26 +15,8 @@ from typing import Any
 from discreet.core import Budget, Relation
 from discreet.errors import TableError
 from discreet.ledger import Dataset
+from discreet.tables import columns
 from discreet.tables.cells import arrow, as_number, family, guarded, number_margin, whole_margin
-from discreet.tables.columns import (
-    IDENTIFIER,
-    Boolean,
-    Column,
-    Hashed,
-    Hint,
-    Ignored,
-    Kind,
-    check_texts,
-    counted,
-    given_hints,
-    is_code,
-    is_identifier,
-    may_be_unit,
-    nearest,
-    quoted,
-    repeated,
-    strip,
-)
 from discreet.tables.csv_files import TextStream
 from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
@@ -70,14 +52,13 @@ If {} says whose row a row is, draft again with --unit:
 people are then protected with all of their rows."""
 
 _ALL_DIFFERENT = "each of the first records has another text, as in an identifier or a free text"
-_ENOUGH_RECORDS = 100  # of different texts, to call a column an identifier
 
 _UNNAMED = """
 Only the names of the columns were read. Fill in the kind of each."""
 
 _MISSING = "missing = true     # if cells may be empty"
 
-_GAPS: dict[Kind | None, tuple[str, ...]] = {
+_GAPS: dict[columns.Kind | None, tuple[str, ...]] = {
     "numeric": (
         "low =              # fill in: the least value that can occur, whatever the rows hold",
         "high =             # fill in: the greatest",
@@ -121,11 +102,11 @@ class Layout:
 
     names: tuple[str, ...]
     file: FileFormat
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, columns.Kind] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
     source: Source = field(default_factory=lambda: Source(()))
-    hints: dict[str, Hint] = field(default_factory=dict)
+    hints: dict[str, columns.Hint] = field(default_factory=dict)
     target: str | None = None
     unit: str | None = None
 
@@ -134,15 +115,16 @@ class Layout:
         """True if the names were read from the first line of a text file."""
         return not self.kinds and self.file.header
 
-    def reading(self, columns: dict[str, Column] | None = None) -> Schema:
+    def reading(self, wanted: dict[str, columns.Column] | None = None) -> Schema:
         """Return a schema that reads some of the columns, or all that hold usable cells."""
         names = [name for name in self.names if name != self.unit]
-        if columns is None:
-            columns = {name: Boolean() for name in names if self.kinds.get(name) != "ignored"}
-        if not columns:
+        if wanted is None:
+            usable = [name for name in names if self.kinds.get(name) != "ignored"]
+            wanted = {name: columns.Boolean() for name in usable}
+        if not wanted:
             raise TableError("No column of this file holds texts, numbers or truth values.")
         file = self.file if self.file.header else replace(self.file, names=self.names)
-        read = {name: columns.get(name, Ignored()) for name in names}
+        read = {name: wanted.get(name, columns.Ignored()) for name in names}
         return Schema(read, file=file, unit=self.unit)
 
     def check(self, *, public: bool) -> None:
@@ -154,7 +136,7 @@ class Layout:
             raise TableError(f"{unit!r} cannot be both the target and the unit.")
         if target is not None and target not in self.names:
             hint = (
-                nearest(target, self.names)
+                columns.nearest(target, self.names)
                 if public or not self.names_in_first_line
                 else "the names in the first line are not shown, because it may be a record. If it "
                 "is, pass --no-header (header=False in Python)."
@@ -163,7 +145,7 @@ class Layout:
         if target in self.reasons:
             raise TableError(f"{target!r} cannot be predicted: {self.reasons[target]}.")
         if unknown := [name for name in self.hints if name not in self.names]:
-            raise TableError(f"there is no column {quoted(unknown)} to state a kind of.")
+            raise TableError(f"there is no column {columns.quoted(unknown)} to state a kind of.")
 
 
 def layout(
@@ -171,7 +153,7 @@ def layout(
     *,
     target: str | None = None,
     unit: str | None = None,
-    hints: dict[str, Hint] | None = None,
+    hints: dict[str, columns.Hint] | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
@@ -191,7 +173,7 @@ def layout(
     if names is not None:
         if header:
             raise ValueError("names are for a file without a header: leave out one of the two.")
-        plain = replace(plain, header=False, names=check_texts("names", names))
+        plain = replace(plain, header=False, names=columns.check_texts("names", names))
     marks = _DELIMITERS if delimiter is None else (delimiter,)
     formats = [replace(plain, delimiter=mark) for mark in marks]  # checked before a file is opened
     listed = source(data)
@@ -201,8 +183,8 @@ def layout(
             found = _text_layout(first.path, formats)
         else:
             found = _typed_layout(guarded(first.fields), plain)
-        if twice := repeated(found.names):
-            which = "" if found.names_in_first_line else f": {quoted(twice)}"
+        if twice := columns.repeated(found.names):
+            which = "" if found.names_in_first_line else f": {columns.quoted(twice)}"
             raise TableError(f"has columns of the same name{which}. Rename them.")
         is_number = any(as_number(name) is not None for name in found.names)
         if found.names_in_first_line and header is None and is_number:
@@ -225,7 +207,7 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
     chosen = formats[0]
     for candidate in formats:
         with TextStream(path, candidate, drafting=True) as stream:
-            fields = tuple(strip(field) for field in stream.first_record() or ())
+            fields = tuple(field.strip(columns.SPACES) for field in stream.first_record() or ())
             stream.check()
         if candidate.names and len(fields) == len(candidate.names):
             return Layout(candidate.names, candidate)
@@ -236,7 +218,7 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
         raise TableError("is empty. Choose the file that holds the records.")
     if chosen.names:
         raise TableError(
-            f"its first line has {counted(len(best), 'field')}, but names lists "
+            f"its first line has {columns.counted(len(best), 'field')}, but names lists "
             f"{len(chosen.names)}. Name every column, and check the delimiter."
         )
     if not chosen.header:
@@ -246,7 +228,7 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
 
 
 def _typed_layout(fields: Any, form: FileFormat) -> Layout:
-    names: dict[str, Kind] = {
+    names: dict[str, columns.Kind] = {
         "numbers": "numeric",
         "texts": "categorical",
         "truth values": "boolean",
@@ -311,7 +293,7 @@ def draft(
     no record is read.
     """
     form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header, "names": names}
-    given: Any = {"target": target, "unit": unit, "hints": given_hints(kinds, prefixes)}
+    given: Any = {"target": target, "unit": unit, "hints": columns.given_hints(kinds, prefixes)}
     found = layout(path, **form, missing=missing, **given, public=header is True)
     about = _ABOUT + _FIRST_LINE * found.names_in_first_line
     if names_only:
@@ -320,7 +302,7 @@ def draft(
         about, guessed = about + _GUESSED, _guessed(found)
     else:
         guessed = found
-    people = [name for name in found.names if may_be_unit(name) and name != target]
+    people = [name for name in found.names if columns.may_be_unit(name) and name != target]
     if unit is None and people:
         about += _MAY_BE_UNIT.format(" or ".join(map(repr, people)))
     plain: dict[str, Any] = {"version": VERSION} | ({} if unit is None else {"unit": unit})
@@ -333,25 +315,25 @@ def draft(
     for name in found.names:
         if name not in (target, unit):
             column = plain["columns"][name] = _proposed(guessed, name)
-            code = column.get("kind") == "categorical" and is_code(name)
+            code = column.get("kind") == "categorical" and columns.is_code(name)
             gaps["columns", name] = (*_CODE_GAPS * code, *_GAPS[column.get("kind")])
     return toml_text(about, plain, gaps)
 
 
 def _proposed(found: Layout, name: str) -> dict[str, Any]:
     """Return a column of a draft: what the caller, the types or the name say about it."""
-    kind, hint = found.kinds.get(name), found.hints.get(name, Hint())
+    kind, hint = found.kinds.get(name), found.hints.get(name, columns.Hint())
     if hint.kind is not None and kind != "ignored":
-        made = to_plain(Hashed()) if hint.kind == "hashed" else {}
+        made = to_plain(columns.Hashed()) if hint.kind == "hashed" else {}
         prefix = {} if hint.prefix is None else {"prefix": hint.prefix}
         return {"kind": str(hint.kind), **made, **prefix}
     if name in found.reasons:
         return {"kind": "ignored", "reason": found.reasons[name]}
     if kind is None:
         return {}
-    if is_identifier(name):
-        return {"kind": "ignored", "reason": IDENTIFIER}
-    if kind == "numeric" and is_code(name):
+    if columns.is_identifier(name):
+        return {"kind": "ignored", "reason": columns.IDENTIFIER}
+    if kind == "numeric" and columns.is_code(name):
         return {"kind": "categorical"}
     return {"kind": kind, "integer": True} if name in found.whole else {"kind": kind}
 
@@ -360,7 +342,7 @@ def _guessed(found: Layout) -> Layout:
     """Tell numbers, texts and identifiers apart by the first records of a text file."""
     with closing(batches(found.source, found.reading(), target=False, drafting=True)) as records:
         first = next(records)
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, columns.Kind] = {}
     whole, reasons = set(), {}
     for name, cells in first.items():
         values = cells.slice(0, FIRST_RECORDS)
@@ -369,7 +351,7 @@ def _guessed(found: Layout) -> Layout:
         kinds[name] = "numeric" if is_numeric else "categorical"
         if is_numeric and whole_margin(values) == present:
             whole.add(name)
-        may_name = present >= _ENOUGH_RECORDS and (name in whole or not is_numeric)
+        may_name = present >= 100 and (name in whole or not is_numeric)
         if may_name and len(values.drop_null().unique()) == present:
             reasons[name] = _ALL_DIFFERENT
     return replace(found, kinds=kinds, whole=frozenset(whole), reasons=reasons)
@@ -443,7 +425,7 @@ def draft_private(
     budget = Budget(epsilon, delta, Relation(relation))
     estimate = Estimate(budget, coverage, ledger, random_state, task)
     form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header, "names": names}
-    given: Any = {"target": target, "unit": unit, "hints": given_hints(kinds, prefixes)}
+    given: Any = {"target": target, "unit": unit, "hints": columns.given_hints(kinds, prefixes)}
     found = layout(path, **form, missing=missing, **given)
     if found.names_in_first_line and header is None:
         raise ValueError(

@@ -1,6 +1,5 @@
 """Encoding of cells as numbers in [0, 1], column by column, by the schema.
 
-The encoding of a row depends on that row and the schema alone, so nothing is charged for it.
 Columns are coded whole by Arrow and written straight into the result; the only other memory is a
 few numbers per row.
 
@@ -162,8 +161,7 @@ class _Group:
         if isinstance(column, Categorical):
             self._lookup = Lookup(column.values, self._markers, prefix=column.prefix)
         elif isinstance(column, Hashed):
-            settings: Any = {"prefix": column.prefix, "buckets": column.buckets}
-            self._lookup = Lookup((), self._markers, **settings)
+            self._lookup = Lookup((), self._markers, prefix=column.prefix, buckets=column.buckets)
         elif isinstance(column, Boolean):
             texts = (*column.false, *column.true)
             self._lookup = Lookup(texts, self._markers, markers_first=True, any_case=True)

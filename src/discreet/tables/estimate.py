@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from discreet.core import Account, Budget, Laplace, PermuteAndFlip
 from discreet.core.bits import Bits, SeededBits, SystemBits
@@ -28,34 +29,9 @@ from discreet.core.ranges import cell_counts, edges, select_bounds_from_counts, 
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
-from discreet.tables.cells import (
-    arrow,
-    lenient_numbers,
-    number_margin,
-    whole_as_integers,
-    whole_margin,
-)
-from discreet.tables.columns import (
-    IDENTIFIER,
-    MISSING,
-    OTHER,
-    Boolean,
-    Categorical,
-    Column,
-    Hashed,
-    Hint,
-    Ignored,
-    Kind,
-    Numeric,
-    counted,
-    is_code,
-    is_identifier,
-    quoted,
-    strip,
-)
+from discreet.tables import cells, columns
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
-from discreet.tables.ids import IdCodes, OneRowEach
-from discreet.tables.reading import batches
+from discreet.tables.reading import IdCodes, OneRowEach, Progress, batches
 from discreet.tables.schema import Schema, Spent, Target
 from discreet.validate import choice, number
 
@@ -64,8 +40,6 @@ if TYPE_CHECKING:
     from discreet.tables.sources import Source
 
 Task = Literal["classes", "numbers"]
-
-Progress: TypeAlias = Callable[[float], None] | None
 
 DISTINCT_LIMIT = 50_000  # distinct texts, about, beyond which a column holds names or free text
 LONGEST_TEXT = 200  # letters beyond which a cell counts nowhere, which keeps memory bounded
@@ -127,10 +101,10 @@ class Tally:
         """Count a block of cells."""
         question = self.question
         if question.bounds is not None:
-            self.cells += cell_counts(lenient_numbers(values), edges(question.whole))
+            self.cells += cell_counts(cells.lenient_numbers(values), edges(question.whole))
         if question.histogram is not None and not self.given_up:
             for text, count in text_counts(values):
-                self.texts[strip(text[: question.prefix])] += count
+                self.texts[text[: question.prefix].strip(columns.SPACES)] += count
             if self.most_texts is not None and len(self.texts) > self.most_texts:
                 self.given_up = True
                 self.texts.clear()
@@ -146,11 +120,11 @@ class Tally:
 
 def text_counts(values: Any) -> Iterable[tuple[str, int]]:
     """Count the distinct texts of a block; missing cells are left out."""
-    pa = arrow()
+    pa = cells.arrow()
     compute = pa.compute
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    texts = whole_as_integers(values).drop_null()
+    texts = cells.whole_as_integers(values).drop_null()
     texts = texts.filter(compute.less_equal(compute.utf8_length(texts), LONGEST_TEXT))
     found = compute.value_counts(texts)
     return zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
@@ -228,7 +202,7 @@ class Estimate:
             replace(
                 self._question(name, kinds[name], name == target, rest[name], share, at_most),
                 whole=name in whole,
-                prefix=found.hints.get(name, Hint()).prefix,
+                prefix=found.hints.get(name, columns.Hint()).prefix,
             )
             for name in asked
             if kinds[name] != "ignored"
@@ -238,9 +212,9 @@ class Estimate:
                 filter_.charge(mechanism, times)
         tallies = {each.name: Tally.of(each, self._noise) for each in questions}
         if questions:
-            as_read: dict[str, Column] = {
-                question.name: Boolean() if question.histogram is not None else Numeric()
-                for question in questions
+            as_read: dict[str, columns.Column] = {
+                each.name: columns.Numeric() if each.histogram is None else columns.Boolean()
+                for each in questions
             }
             start, counted_rows = middle if needs_vote else first, 0
             schema = found.reading(as_read)
@@ -250,7 +224,7 @@ class Estimate:
                     tally.add(batch[name])
             n_rows = counted_rows if n_rows is None else n_rows
         n_rows = n_rows or 0
-        size = counted(n_rows, "row") if found.unit is None else f"{n_rows:,} people"
+        size = columns.counted(n_rows, "row") if found.unit is None else f"{n_rows:,} people"
         self._warn(questions, n_rows, size)
         schema = self._schema(found, tallies, n_rows)
         account.confirm()
@@ -276,7 +250,7 @@ class Estimate:
 
     def _vote(
         self, records: Iterable[dict[str, Any]], names: Sequence[str], mechanism: Laplace
-    ) -> tuple[dict[str, Kind], set[str], int]:
+    ) -> tuple[dict[str, columns.Kind], set[str], int]:
         """Decide which columns of a text file hold numbers, or whole ones, and count its rows."""
         margins: Counter[str] = Counter()
         of_whole: Counter[str] = Counter()
@@ -284,25 +258,23 @@ class Estimate:
         for batch in records:
             n_rows += len(next(iter(batch.values())))
             for name in names:
-                margins[name] += number_margin(batch[name])
-                of_whole[name] += whole_margin(batch[name])
-        kinds: dict[str, Kind] = {}
+                margins[name] += cells.number_margin(batch[name])
+                of_whole[name] += cells.whole_margin(batch[name])
+        kinds: dict[str, columns.Kind] = {}
         whole = set()
         # Where nearly all cells are missing, noise decides, and bounds would be noise, too.
         clear = _CLEAR_LEAD * mechanism.scale(float(self.budget.relation.rows_changed))
         above = min(clear, n_rows / 4)
         for name in names:
             settings = (n_rows, mechanism, self.budget.relation, self._noise)
-            kinds[name] = (
-                "numeric" if noisy_vote(margins[name], *settings, above) else "categorical"
-            )
+            is_numeric = noisy_vote(margins[name], *settings, above)
+            kinds[name] = "numeric" if is_numeric else "categorical"
             if noisy_vote(of_whole[name], *settings):
                 whole.add(name)
         return kinds, whole, n_rows
 
     def _schema(self, found: Layout, tallies: dict[str, Tally], n_rows: int) -> Schema:
-        """Release the answers and put them together."""
-        columns: dict[str, Column] = {}
+        made: dict[str, columns.Column] = {}
         own: Target | None = None
         for name in found.names:
             if name == found.unit:
@@ -310,37 +282,39 @@ class Estimate:
             if name == found.target and name in tallies:
                 own = self._target(tallies[name], n_rows)
                 if own is None:
-                    columns[name] = Ignored(_NO_CLASSES)
+                    made[name] = columns.Ignored(_NO_CLASSES)
                     warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=4)
             elif name in tallies:
-                columns[name] = self._column(tallies[name], n_rows)
+                made[name] = self._column(tallies[name], n_rows)
             else:
-                columns[name] = _unasked(found, name)
+                made[name] = _unasked(found, name)
         what = [] if found.kinds else ["which columns hold numbers, and whole ones"]
         for field_name, estimated in (("bounds", "bounds"), ("histogram", "categories")):
             names = [n for n, each in tallies.items() if getattr(each.question, field_name)]
             what += [f"{estimated} of {', '.join(names)}"] if names else []
         b, secure = self.budget, self._bits.secure
         spent = Spent(b.epsilon, b.delta, str(b.relation), tuple(what), secure, found.unit)
-        if all(isinstance(column, Ignored) for column in columns.values()):
+        if all(isinstance(column, columns.Ignored) for column in made.values()):
             raise TableError(
                 "Nothing in this file could be estimated within the budget, which is spent: no "
                 "column holds numbers or frequent categories. Describe it in a schema of your own."
             )
-        return Schema(columns, own, found.file, spent, found.unit)
+        return Schema(made, own, found.file, spent, found.unit)
 
-    def _column(self, tally: Tally, n_rows: int) -> Column:
+    def _column(self, tally: Tally, n_rows: int) -> columns.Column:
         # Every cell must be acceptable: a later refusal would reveal what was not released here.
         question = tally.question
         if question.bounds is not None:
             low, high = self._bounds(question.bounds, tally, n_rows)
-            return Numeric(low, high, missing=True, invalid="missing", integer=question.whole)
+            settings: Any = {"missing": True, "invalid": "missing", "integer": question.whole}
+            return columns.Numeric(low, high, **settings)
         if tally.given_up:
-            return Ignored(_MANY)
-        values = [text for text in tally.release(self._noise) if text not in (MISSING, OTHER)]
+            return columns.Ignored(_MANY)
+        added = (columns.MISSING, columns.OTHER)
+        values = [text for text in tally.release(self._noise) if text not in added]
         if not values:
-            return Ignored(_RARE)
-        return Categorical(tuple(values), missing=True, prefix=question.prefix)
+            return columns.Ignored(_RARE)
+        return columns.Categorical(tuple(values), missing=True, prefix=question.prefix)
 
     def _target(self, tally: Tally, n_rows: int) -> Target | None:
         """Return classes, or bounds of a number; None if neither could be released.
@@ -386,15 +360,15 @@ class Estimate:
                 kept[question.name] = round(100 * (1 - 2 * tail))
         if weak:
             texts.append(
-                f"The budget is too small for {size} and this many columns: the "
-                f"estimates for {quoted(weak)} are mostly noise. Spend more, or fill in what is "
-                "publicly known and leave the rest out."
+                f"The budget is too small for {size} and this many columns: the estimates for "
+                f"{columns.quoted(weak)} are mostly noise. Spend more, or fill in what is publicly "
+                "known and leave the rest out."
             )
         if kept:
             range_ = " to ".join(map(str, sorted({min(kept.values()), max(kept.values())})))
             texts.append(
                 f"coverage={self.coverage:g} is more than the budget can buy for "
-                f"{size}: the bounds of {quoted(kept)} will keep about {range_} "
+                f"{size}: the bounds of {columns.quoted(kept)} will keep about {range_} "
                 "% of the numbers as they are, and clip the rest. Spend more, or fill in bounds "
                 "that are publicly known."
             )
@@ -402,42 +376,37 @@ class Estimate:
             warnings.warn(text, UserWarning, stacklevel=4)
 
 
-def _stated(found: Layout) -> dict[str, Kind]:
+def _stated(found: Layout) -> dict[str, columns.Kind]:
     """Return the kinds that are public: stated by the caller, by types or by names."""
     stated = dict(found.kinds)
     for name in found.names:
-        hint, typed = found.hints.get(name, Hint()), found.kinds.get(name)
-        if name == found.unit:
-            continue
+        hint, typed = found.hints.get(name, columns.Hint()), found.kinds.get(name)
         if hint.kind is not None and typed != "ignored":
             stated[name] = hint.kind
-        elif name == found.target:
+        elif name in (found.unit, found.target):
             continue
-        elif typed in (None, "numeric", "categorical") and is_identifier(name):
+        elif typed in (None, "numeric", "categorical") and columns.is_identifier(name):
             stated[name] = "ignored"
-        elif typed in (None, "numeric") and is_code(name):
+        elif typed in (None, "numeric") and columns.is_code(name):
             stated[name] = "categorical"
     return stated
 
 
-def _unasked(found: Layout, name: str) -> Column:
-    """Return a column that nothing was estimated for."""
-    hint = found.hints.get(name, Hint())
+def _unasked(found: Layout, name: str) -> columns.Column:
+    hint = found.hints.get(name, columns.Hint())
     kind = hint.kind or found.kinds.get(name)
     if name in found.reasons:
-        return Ignored(found.reasons[name])
+        return columns.Ignored(found.reasons[name])
     if kind == "hashed":
-        return Hashed(prefix=hint.prefix, missing=True)
+        return columns.Hashed(prefix=hint.prefix, missing=True)
     if kind == "boolean":
-        return Boolean(missing=True)
-    return Ignored("left out on request" if hint.kind == "ignored" else IDENTIFIER)
+        return columns.Boolean(missing=True)
+    return columns.Ignored("left out on request" if hint.kind == "ignored" else columns.IDENTIFIER)
 
 
 def _bits(random_state: Any) -> Bits:
     if random_state is None:
         return SystemBits()
-    from sklearn.utils import check_random_state
-
     state = check_random_state(random_state)
     warnings.warn(
         "random_state fixes the noise, so this draft protects nobody: test mode, not private. "
@@ -465,5 +434,5 @@ def _batches(
             if kept is None or schema.unit is None:
                 yield batch
             else:
-                rows = arrow().array(kept(batch.pop(schema.unit)))
-                yield {name: cells.take(rows) for name, cells in batch.items()}
+                rows = cells.arrow().array(kept(batch.pop(schema.unit)))
+                yield {name: values.take(rows) for name, values in batch.items()}

@@ -26,7 +26,6 @@ from discreet.errors import NotSupported
 from discreet.validate import check_fields, number
 
 _MOST_ROWS = 2**32  # a public bound on every count
-_LARGEST_DELTA = 0.01  # the proof needs δ <= 1/2; nobody should want more than this
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ class StabilityHistogram:
     name: ClassVar[str] = "stability_histogram"
 
     def __post_init__(self) -> None:
-        """Refuse an ε or δ for which there is no such mechanism."""
         object.__setattr__(self, "epsilon", Laplace(self.epsilon).epsilon)
         object.__setattr__(self, "relation", Relation(self.relation))
         if self.delta == 0:
@@ -62,7 +60,7 @@ class StabilityHistogram:
                 "single row holds would have to be as likely as one that no row holds. Give a "
                 "delta > 0, for example 1e-9, or list the categories yourself."
             )
-        check_fields(self, number, "delta", above=0.0, most=_LARGEST_DELTA)
+        check_fields(self, number, "delta", above=0.0, most=0.01)  # the proof needs δ <= 1/2
 
     @cached_property
     def loss(self) -> PrivacyLoss:

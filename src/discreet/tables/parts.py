@@ -255,7 +255,6 @@ def _dask(where: str, data: Any) -> ArrowPart:
 
 
 def _columns(where: str, data: Any) -> ArrowPart:
-    """Take columns by name from a table in memory."""
     names = tuple(data) if isinstance(data, Mapping) else tuple(data.columns)
 
     def stream(wanted: list[str], request: Request) -> Iterator[Any]:
@@ -275,13 +274,11 @@ def _types(data: Any, names: Iterable[str]) -> Any:
     """Return the Arrow schema of a table in memory; cells of any type count as texts."""
     pa = arrow()
     kinds = {name: as_arrow(_cut(_checked(data[name], name), 0, 0), name).type for name in names}
-    return pa.schema(
-        [(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in kinds.items()]
-    )
+    untyped = {name: pa.string() for name, kind in kinds.items() if pa.types.is_null(kind)}
+    return pa.schema(kinds | untyped)
 
 
 def _checked(values: Any, name: str) -> Any:
-    """Refuse what is not a list of cells."""
     is_list = hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping))
     if not is_list or getattr(values, "ndim", 1) != 1:
         raise TableError(f"column {name!r}: must be a list or a one-dimensional array of cells.")

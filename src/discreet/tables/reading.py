@@ -1,14 +1,14 @@
 """Reading sources as Arrow columns and as encoded rows, block by block.
 
-A source is never in memory as a whole: while one block is encoded, the next is read. Every error
-names the file, the column where there is one, and the rule; none shows a cell, a row's number or
-how many rows break a rule.
+A source is never in memory as a whole: while one block is encoded, the next is read. Ids of the
+unit's column become small numbers: equal ids get the same, in whatever block or file they are. Ids
+of numbers are compared by value, texts without the spaces around them. No message shows an id.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -18,10 +18,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from discreet.core.bits import Bits
+from discreet.errors import TableError
 from discreet.tables.arrays import GrowingArray, GrowingRows, memory_limit
-from discreet.tables.cells import arrow
+from discreet.tables.cells import arrow, as_number, guarded, plain_array
 from discreet.tables.encoding import Encoder
-from discreet.tables.ids import IdCodes
 from discreet.tables.matching import Piece, Request, columns_to_read, naming
 from discreet.tables.schema import Schema
 from discreet.tables.sources import Source, source
@@ -267,3 +268,102 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.schema, Schema):
             raise ValueError(f"schema must be a Schema; got {type(self.schema).__name__}.")
         return Encoder(self.schema, self.sparse, self.dtype)
+
+
+class IdCodes:
+    """Numbers of ids in the order of their first appearance; ``markers`` mean a missing cell.
+
+    Memory grows with the number of distinct ids, not of rows.
+    """
+
+    def __init__(self, column: str, markers: Iterable[str]) -> None:
+        self.column, self._where = column, f"column {column!r}"
+        self._missing = {as_number(text) for text in markers} - {None}
+        self._numbers: dict[Hashable, int] = {}
+
+    @property
+    def count(self) -> int:
+        """Number of distinct ids so far."""
+        return len(self._numbers)
+
+    @property
+    def values(self) -> list[Hashable]:
+        """The ids, in the order of their numbers."""
+        return list(self._numbers)
+
+    def codes(self, cells: Any) -> NDArray[np.int32]:
+        """Return the number of each cell's id; refuse missing ids."""
+        pa = arrow()
+        array = plain_array(cells)
+        if pa.types.is_null(array.type):
+            self._refuse()
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        if array.indices.null_count:
+            self._refuse()
+        indices = array.indices.to_numpy(zero_copy_only=False)
+        problem = f"{self._where}: its ids cannot be compared; store them as texts or numbers."
+        # Times that Python cannot hold would be quoted.
+        distinct = guarded(plain_array(array.dictionary).to_pylist, problem)
+        occurs = np.zeros(len(distinct), dtype=bool)
+        occurs[indices] = True  # a dictionary may hold texts of other blocks, or null
+        found = np.full(len(distinct), -1, dtype=np.int32)
+        numbers = self._numbers
+        for at in np.flatnonzero(occurs).tolist():
+            value = distinct[at]
+            if value is None or value != value or value in self._missing:
+                self._refuse()
+            found[at] = numbers.setdefault(value, len(numbers))
+        return np.asarray(found[indices])
+
+    def _refuse(self) -> None:
+        raise TableError(
+            f"{self._where}: an id is missing, so it is not known whose row this is. Leave such "
+            "rows out, or give each an id of its own if they belong to different people."
+        )
+
+
+class OneRowEach:
+    """A choice of one row of each person, for passes over the same table.
+
+    Which of a person's rows is used depends on bits of that person alone, and no pass uses two of
+    them, in whatever order rows come. So neighbouring tables that differ in one person become
+    neighbouring tables that differ in one row.
+    """
+
+    def __init__(self, ids: IdCodes) -> None:
+        self._ids = ids
+        self._chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """Number of people: public."""
+        return len(self._chosen)
+
+    def choose(self, cells: Iterable[Any], bits: Bits) -> None:
+        """Count the rows of each person in a first pass, and draw one."""
+        sizes = np.zeros(0, dtype=np.int64)
+        for block in cells:
+            found = np.bincount(self._ids.codes(block), minlength=self._ids.count)
+            found[: len(sizes)] += sizes
+            sizes = found
+        # The draw is even but for 2^-64 times the number of rows; privacy does not need that.
+        self._chosen = (bits.words(len(sizes)) % sizes.astype(np.uint64)).astype(np.int64)
+
+    def kept(self) -> Callable[[Any], NDArray[np.intp]]:
+        """Start a pass: return a function from the ids of its blocks to the rows to use."""
+        seen = np.zeros(self.count, dtype=np.int64)
+
+        def rows(cells: Any) -> NDArray[np.intp]:
+            codes = self._ids.codes(cells)
+            if self._ids.count > self.count:
+                raise TableError("has other ids than when it was read before. Start again.")
+            order = np.argsort(codes, kind="stable")
+            ordered = codes[order]
+            starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+            lengths = np.diff(starts, append=len(codes))
+            place = np.arange(len(codes)) - np.repeat(starts, lengths) + seen[ordered]
+            seen[ordered[starts]] += lengths
+            return np.sort(order[place == self._chosen[ordered]])
+
+        return rows

@@ -177,11 +177,10 @@ class Schema:
     @property
     def whole(self) -> tuple[int, ...]:
         """Indices of the unbounded encoded columns that hold whole numbers."""
-        unbounded = self.unbounded
         return tuple(
             at
             for at, column in self._numbers()
-            if at in unbounded and column.integer and column.scale == "linear"
+            if not column.is_bounded and column.integer and column.scale == "linear"
         )
 
     @property
@@ -246,9 +245,8 @@ class Schema:
             return self
         old = None if self.target is None else self.target.column
         columns, file = self._without(name, old, "was the target")
-        return replace(
-            self, columns=columns, target=_as_target(name, self.columns[name]), file=file
-        )
+        target = _as_target(name, self.columns[name])
+        return replace(self, columns=columns, target=target, file=file)
 
     def with_unit(self, name: str) -> Schema:
         """Return the same schema with one of its columns as the unit; an old one is ignored."""
@@ -475,7 +473,6 @@ def _check_version(data: Any, name: str) -> None:
 
 
 def _as_target(name: str, column: Column) -> Target:
-    """Turn a column into a target."""
     if isinstance(column, Numeric):
         if not column.is_bounded:
             raise ValueError(f"column {name!r} needs low and high to be the target.")

@@ -97,7 +97,6 @@ class Source:
 
 
 def _check_files(stamps: Iterable[Stamp]) -> None:
-    """Refuse files that are not as they were."""
     for stamp in stamps:
         with naming(stamp.path):
             stamp.check()

@@ -18,7 +18,13 @@ from scipy.optimize import brentq
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, PrivacyLoss, Relation
 from discreet.accounting.subsampling.compose import compose, estimate
-from discreet.accounting.subsampling.pairs import Sampling, moments_epsilon, own_sigma, pairs_of
+from discreet.accounting.subsampling.pairs import (
+    Pair,
+    Sampling,
+    moments_epsilon,
+    own_sigma,
+    pairs_of,
+)
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, integer, number
 
@@ -27,12 +33,10 @@ __all__ = ["Method", "SampledGaussian", "Sampling", "noise_multiplier_for"]
 Method = Literal["tight", "rdp"]
 
 SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-6, 1e9
-SMALLEST_COMPOSED = 0.04
-"""Pairs with a smaller σ are accounted without sampling, which hardly matters there."""
+SMALLEST_COMPOSED = 0.04  # a smaller σ is accounted without sampling, which hardly matters there
 SMALLEST_RATE = 1e-12
 _DELTA: dict[str, Any] = {"least": 1e-100, "below": 1.0}
-PRECISION = 5e-4
-"""Relative precision of a noise multiplier that is searched for."""
+PRECISION = 5e-4  # relative precision of a noise multiplier that is searched for
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,6 @@ class SampledGaussian:
     name: ClassVar[str] = "sampled_gaussian"
 
     def __post_init__(self) -> None:
-        """Refuse settings that no accountant here covers."""
         least, most = SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER
         check_fields(self, number, "noise_multiplier", least=least, most=most)
         check_fields(self, number, "rate", least=SMALLEST_RATE, most=1.0)
@@ -82,22 +85,17 @@ class SampledGaussian:
 
     def event(self) -> Any:
         """Return one use as a `dp_accounting` event (noise in units of one row's clip)."""
-        from dp_accounting import (
-            GaussianDpEvent,
-            PoissonSampledDpEvent,
-            SampledWithoutReplacementDpEvent,
-        )
+        import dp_accounting as dp
 
-        noise = GaussianDpEvent(self.noise_multiplier)
+        noise = dp.GaussianDpEvent(self.noise_multiplier)
         if self.sampling == "one_row":
-            return SampledWithoutReplacementDpEvent(round(1 / self.rate), 1, noise)
-        return noise if self.rate == 1 else PoissonSampledDpEvent(self.rate, noise)
+            return dp.SampledWithoutReplacementDpEvent(round(1 / self.rate), 1, noise)
+        return noise if self.rate == 1 else dp.PoissonSampledDpEvent(self.rate, noise)
 
     def epsilon(self, count: int, delta: float, method: Method = "tight") -> float:
         """Bound the ε of ``count`` uses at ``delta``."""
         count, delta = integer("count", count), number("delta", delta, **_DELTA)
-        sigma, relation = self.noise_multiplier, self.relation
-        return _epsilon(sigma, self.rate, relation, self.sampling, count, delta, method)
+        return _epsilon(self, count, delta, method)
 
 
 @lru_cache(maxsize=1024)
@@ -134,7 +132,8 @@ def noise_multiplier_for(
         return math.exp(high)
 
     def spent(log_sigma: float) -> float:
-        return _epsilon(math.exp(log_sigma), rate, relation, sampling, count, delta, method)
+        sigma = max(math.exp(log_sigma), SMALLEST_MULTIPLIER)
+        return _epsilon(SampledGaussian(sigma, rate, relation, sampling), count, delta, method)
 
     def guessed(log_sigma: float) -> float:
         pair = pairs_of(math.exp(log_sigma), rate, relation, sampling)[0]
@@ -177,45 +176,24 @@ def _crossing(
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(
-    sigma: float,
-    rate: float,
-    relation: Relation,
-    sampling: Sampling,
-    count: int,
-    delta: float,
-    method: Method,
-) -> float:
+def _epsilon(step: SampledGaussian, count: int, delta: float, method: Method) -> float:
+    sigma, relation, sampling = step.noise_multiplier, step.relation, step.sampling
     if method == "rdp" and sampling != "poisson":
         raise NotSupported("method='rdp' is for sampling='poisson' only. Use method='tight'.")
     mu = relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)  # if samples are known
-    if method == "rdp" and rate == 1:
+    if method == "rdp" and step.rate == 1:
         return conversions.epsilon_from_rho(conversions.rho_from_mu(mu), delta)
     plain = conversions.epsilon_from_mu(mu, delta)
-    if rate == 1 or own_sigma(sigma, sampling) < SMALLEST_COMPOSED:
+    if step.rate == 1 or own_sigma(sigma, sampling) < SMALLEST_COMPOSED:
         return plain
-    pairs = pairs_of(sigma, rate, relation, sampling)
+    pairs = pairs_of(sigma, step.rate, relation, sampling)
     if method == "rdp":
         return min(plain, moments_epsilon(pairs, count, delta))
-    worst = max(
-        _pair_epsilon(sigma, rate, relation, sampling, which, count, delta)
-        for which in range(len(pairs))
-    )
-    return min(plain, worst)
+    return min(plain, max(_pair_epsilon(pair, count, delta) for pair in pairs))
 
 
-@lru_cache(maxsize=4096)
-def _pair_epsilon(
-    sigma: float,
-    rate: float,
-    relation: Relation,
-    sampling: Sampling,
-    which: int,
-    count: int,
-    delta: float,
-) -> float:
+def _pair_epsilon(pair: Pair, count: int, delta: float) -> float:
     """Bound the ε of one of the dominating pairs: by composition, or else by moments."""
-    pair = pairs_of(sigma, rate, relation, sampling)[which]
     if count == 1:
         return _first_fit(pair.delta, delta, conversions.epsilon_from_mu(2 / pair.sigma, delta))
     profile = compose(pair, count, delta)
@@ -244,8 +222,5 @@ def _first_fit(value: Callable[[float], float], goal: float, high: float) -> flo
         low, high = high, 2 * high + 1e-9
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
-        if value(middle) <= goal:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if value(middle) <= goal else (middle, high)
     return high

@@ -19,16 +19,12 @@ from discreet.accounting.conversions import UNIT
 from discreet.accounting.subsampling.pairs import Pair
 from discreet.validate import FloatArray
 
-TAIL_SHARE = 1e-4
-"""Share of δ that each truncation may cost."""
+TAIL_SHARE = 1e-4  # share of δ that each truncation may cost
 LONGEST = 2**19
-WIDEST = 500.0
-"""Widest window of the composed loss whose exponential does not overflow."""
+WIDEST = 500.0  # widest window of the composed loss whose exponential does not overflow
 SHORTEST = 2**15
-INFLATION = 1e-4
-"""Relative rise of the variance of the composed loss that the grid may cause."""
-NEGLIGIBLE = -80.0
-"""Logarithm below which entries of the composed spectrum are dropped (and counted as errors)."""
+INFLATION = 1e-4  # relative rise of the variance of the composed loss that the grid may cause
+NEGLIGIBLE = -80.0  # log below which entries of the composed spectrum are dropped (as errors)
 POINTS = 2**12
 
 
@@ -212,9 +208,8 @@ class DiscreteLoss:
     @property
     def losses(self) -> FloatArray:
         """Losses that the masses belong to."""
-        return self.interval * np.arange(
-            self.start, self.start + self.masses.size, dtype=np.float64
-        )
+        steps = np.arange(self.start, self.start + self.masses.size, dtype=np.float64)
+        return self.interval * steps
 
     def log_moment(self, theta: float, rounded_up: bool = False) -> float:
         """Compute ln E[exp(θ·loss)] of the finite part, as computed or with its masses' errors."""

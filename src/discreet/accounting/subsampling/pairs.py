@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,12 +23,9 @@ from discreet.validate import FloatArray
 Sampling = Literal["poisson", "one_row"]
 Mixture = tuple[tuple[float, float], ...]
 
-LARGE_LOSS = 600.0
-"""Above this, positions are computed from logarithms: e^loss/rate would overflow soon after."""
-REACH = 14.0
-"""Standard deviations around the means of a tilted step that are integrated over."""
-LARGEST_SHIFT = 4000.0
-"""Largest order in units of σ, which bounds the number of points."""
+LARGE_LOSS = 600.0  # above it, positions are computed from logarithms: e^loss/rate overflows
+REACH = 14.0  # standard deviations around the means of a tilted step that are integrated over
+LARGEST_SHIFT = 4000.0  # largest order in units of σ, which bounds the number of points
 
 
 @dataclass(frozen=True)
@@ -122,8 +119,7 @@ class Pair:
 def pairs_of(sigma: float, rate: float, relation: Relation, sampling: Sampling) -> list[Pair]:
     """Return the pairs that together dominate one step: every neighbour, both ways round."""
     if sampling == "one_row":
-        half = _removed(own_sigma(sigma, sampling), rate)
-        return [Pair(half.sigma, half.first, half.second, half.position, mirrored=True)]
+        return [replace(_removed(own_sigma(sigma, sampling), rate), mirrored=True)]
     if relation is Relation.REPLACE_ONE:
         return [_replaced(sigma, rate)]
     return [_removed(sigma, rate), _added(sigma, rate)]
