@@ -57,6 +57,13 @@ hinges is in their kink, where many margins are."""
 SPREAD = 1.5
 """Variance of scores over that of rows of norm 10/3: some rows are longer."""
 
+FEW, MOST_DOUBT = 5.0, 0.5
+"""Squared errors of p weights count 1 + 5/p times, at most 1.5 times: few of them vary, and noise
+would often look like a signal."""
+
+DRAWN = 0.5
+"""Variance of the sampling error in a weight, after a long path, over width/n."""
+
 
 @dataclass(frozen=True)
 class GD(Solver):
@@ -165,7 +172,7 @@ class GD(Solver):
         weights, balance, total = self._start(problem, curator, total)
         mu, changed = math.sqrt(total), curator.relation.rows_changed
         start = weights
-        clip, steps, deviation = self._path(problem, mu, changed)
+        clip, steps, deviation, drawn = self._path(problem, mu, changed)
         if self.quasi_newton:
             settings = (total, self.iterations, clip, start, record)
             weights, noise = quasi_newton.minimise(problem, curator, *settings)
@@ -192,7 +199,7 @@ class GD(Solver):
             f"{noise} times what one row can move it by, composed exactly in Gaussian DP",
         )
         if self.shrink:
-            kept = _kept(problem, weights - start, deviation)
+            kept = _kept(problem, weights - start, math.hypot(deviation, drawn))
             weights, deviation = start + kept * (weights - start), deviation * math.sqrt(kept)
         return Solution(weights, record.trace, conditions, clip, deviation)
 
@@ -230,11 +237,14 @@ class GD(Solver):
         )
         return weights, (condition,), (1 - self.start_share) * total
 
-    def _path(self, problem: Problem, mu: float, changed: int) -> tuple[float, FloatArray, float]:
-        """Return the clip, the weights' steps and the noise in a weight, by public numbers only.
+    def _path(
+        self, problem: Problem, mu: float, changed: int
+    ) -> tuple[float, FloatArray, float, float]:
+        """Return the clip, the weights' steps, and the noise and sampling error in a weight.
 
-        The clip is C, or the smaller bound that is known, but at least 1e-6, as settings are. By
-        default the step of an intercept is bounded. docs/proofs/gd.md has the reasons.
+        All of it by public numbers only. The clip is C, or the smaller bound that is known, but at
+        least 1e-6, as settings are. By default the step of an intercept is bounded.
+        docs/proofs/gd.md has the reasons.
         """
         outputs, alpha = problem.loss.n_outputs, problem.penalty.alpha
         width = problem.n_parameters / outputs * problem.loss.slowness
@@ -258,7 +268,8 @@ class GD(Solver):
         steps = np.full((outputs, problem.n_parameters // outputs), step)
         if problem.fit_intercept and self.step_size is None:
             steps[:, -1] = min(step, INTERCEPT_STEP * (1 + self.momentum) / (1 - self.momentum))
-        return clip, steps.ravel(), free * math.sqrt(variance)
+        drawn = -math.expm1(-pull / 2) * math.sqrt(DRAWN * width / problem.n_rows)
+        return clip, steps.ravel(), free * math.sqrt(variance), drawn
 
 
 def clip_by_rule(reach: float, path: float) -> float:
@@ -277,12 +288,13 @@ def _shares(seen: FloatArray, noise: float) -> FloatArray:
 
 
 def _kept(problem: Problem, change: FloatArray, deviation: float) -> float:
-    """Return the share of the weights' change that noise does not explain, from released numbers.
+    """Return the share of the weights' change that errors do not explain, from released numbers.
 
-    It is 1 − q^1.5, q = p·s²/(1.5·‖change‖²) for noise s in each of p weights; intercepts do not
-    count. James and Stein have 1 − q; but scores of long rows have less noise than it says.
+    It is 1 − q^1.5, q = p·s²/(1.5·‖change‖²) for errors s in each of p weights, and more for few
+    weights; intercepts do not count. James and Stein have 1 − q; but scores of long rows have less
+    noise than it says.
     """
     slopes = change.reshape(problem.loss.n_outputs, -1)[:, : problem.n_features]
-    noise = slopes.size * deviation**2
+    noise = slopes.size * (1 + min(FEW / slopes.size, MOST_DOUBT)) * deviation**2
     square = SPREAD * float(np.vdot(slopes, slopes))
     return max(1.0 - (noise / square) ** 1.5, 0.0) if square > 0 else 0.0
