@@ -271,7 +271,8 @@ def _classification(table: _Table, loss: Loss) -> Choice:
         least = CAUTIOUS_FACTOR
     factor = max(float(np.clip(table.steady_factor, least, most)), far)
     two_classes = loss.smooth and loss.n_outputs == 1
-    steps = table.steps(factor, shrink=two_classes and not wide)
+    few = table.n_features <= table.signal / table.changed
+    steps = table.steps(factor, shrink=two_classes and few)
     shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
