@@ -26,7 +26,7 @@ from discreet.objectives import (
 )
 from discreet.rows import as_rows
 from discreet.solvers import GD
-from discreet.solvers.gd import _shares
+from discreet.solvers.gd import _kept, _shares
 
 from .conftest import LOGISTIC, solve
 
@@ -377,6 +377,24 @@ def test_a_hinge_starts_from_the_mean_target(loss):
     assert len(guarantee.mechanisms) == 2
 
 
+def test_sampling_errors_grow_with_the_path():
+    """Up to p/(2n) in the variance of a weight; few rows are shrunk whatever the budget."""
+    problem = Problem(Logistic(), L2(0.0), 400, 9)
+    short, long = GD()._path(problem, 1e-3, 1)[3], GD()._path(problem, 1e4, 1)[3]
+    assert short < 1e-3
+    assert long == pytest.approx(np.sqrt(0.5 * 10 / 400), rel=1e-3)
+
+
+@pytest.mark.parametrize(("n_features", "factor"), [(2, 1.5), (10, 1.5), (50, 1.1), (500, 1.01)])
+def test_errors_of_few_weights_count_more(n_features, factor):
+    problem = Problem(Logistic(), L2(0.0), 100, n_features)
+    change = np.append(np.ones(n_features), 7.0)  # the intercept does not count
+    expected = 1 - (factor * 0.5**2 / 1.5) ** 1.5
+    assert _kept(problem, change, 0.5) == pytest.approx(expected)
+    assert _kept(problem, 0.1 * change, 0.5) == 0
+    assert _kept(problem, 0 * change, 0.5) == 0
+
+
 def test_intercepts_of_several_classes_are_shrunk_to_their_start():
     """Rows of zeros: slopes are noise, and no more of the intercepts' change is kept than of them.
 
@@ -394,7 +412,10 @@ def test_intercepts_of_several_classes_are_shrunk_to_their_start():
     start.reshape(3, -1)[:, :-1] = 0.0
     change = plain.weights - start
     slopes = change.reshape(3, -1)[:, :-1]
-    kept = max(0.0, 1 - (slopes.size * deviation**2 / (1.5 * np.vdot(slopes, slopes))) ** 1.5)
+    path = 0.3 * 3000 * np.sqrt(0.5) * budget.to_gdp().mu / (5 / 3)  # that noise allows
+    drawn = (1 - np.exp(-0.5 * path / (41 * 1.5))) ** 2 * 0.5 * 41 * 1.5 / 3000
+    errors = slopes.size * (1 + 5 / 120) * (deviation**2 + drawn)
+    kept = max(0.0, 1 - (errors / (1.5 * np.vdot(slopes, slopes))) ** 1.5)
     np.testing.assert_allclose(found.weights, start + kept * change, atol=1e-4)
     assert kept < 0.7
     assert problem.n_parameters == start.size
