@@ -38,7 +38,7 @@ from discreet.core.ranges import (
 from discreet.core.rows import Rows, Sum
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, SelectionMechanism
 from discreet.errors import NotSupported, PrivacyError
-from discreet.validate import FloatArray, number, positive, vector
+from discreet.validate import FloatArray, integer, number, positive, vector
 
 Result = TypeVar("Result")
 
@@ -182,6 +182,16 @@ class Curator(Unique):
         rate = number("rate", rate, above=0.0, most=1.0)
         return self._view(self._rows.sample(rate, self.generator()))
 
+    def on_sample(self, rows: Rows, n_rows: int) -> Self:
+        """Return a curator for a sample that was drawn already, of ``n_rows`` expected rows.
+
+        Privacy
+        -------
+        As for `sample`: ``rows`` has rows of the same table, each once at most, by a draw that does
+        not depend on their values. ``n_rows`` is public.
+        """
+        return self._view(rows, integer("n_rows", n_rows, least=1, most=self.n_rows))
+
     def columns(self, index: NDArray[np.intp], *, factor: float = 1.0) -> Self:
         """Return a curator for some columns of the rows, times ``factor``, on the same budget.
 
@@ -200,8 +210,9 @@ class Curator(Unique):
             raise ValueError("index must name at least one column, each once, in rising order.")
         return self._view(self._rows.columns(chosen, positive("factor", factor)))
 
-    def _view(self, rows: Rows) -> Self:
-        view = type(self)(rows, self._account, self._noise, self._share, self.n_rows)
+    def _view(self, rows: Rows, n_rows: int | None = None) -> Self:
+        n_rows = self.n_rows if n_rows is None else n_rows
+        view = type(self)(rows, self._account, self._noise, self._share, n_rows)
         view._filter = self._filter
         return view
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +43,16 @@ All but the first enter the estimate."""
 
 SURE_ERROR = 0.07
 FIRST_SCORE = 0.15
-NEAR = 0.1
+NEAR = 0.15
 """If all of the share would buy a Hessian of a smaller error than this, at usual curvature, there
 is one Hessian, at the fitted weights, and one score beside the first, which takes this share of
 what is left. If the first moves the weights by more than this (in units as below), or the Hessian
 has twice the error that it should have, another Hessian and three scores follow."""
+
+FEW_ERROR, SURE_SQUARES = 0.012, 100.0
+"""Hessians are those of a sample, if there is one, if all of the share would buy one of a smaller
+error than this: the clip is then 2√p at least. Squared scores are if their noise is below one over
+this, times the squared clip over √p."""
 
 DISPERSION_SHARE = 0.05
 DISPERSION_NOISE = 0.06
@@ -156,6 +161,7 @@ class Inference:
     @staticmethod
     def measure(
         curator: Curator,
+        few: Curator | None,
         total: float,
         problem: Problem,
         pilot: FloatArray,
@@ -164,10 +170,12 @@ class Inference:
     ) -> Evidence:
         """Measure with a curator whose reserved share, ``total`` in μ², is open.
 
-        ``pilot`` are fitted weights of prepared rows; rows are ``weighted`` if they do not all
-        count one unit each.
+        ``few`` is one for a sample of the rows, if there is one. ``pilot`` are fitted weights of
+        prepared rows; rows are ``weighted`` if they do not all count one unit each.
         """
-        return _Stage(curator, problem, weighted).run(pilot, total)
+        rows = _Source(curator, problem.n_rows)
+        sample = rows if few is None else _Source(few, few.n_rows, drawn=True)
+        return _Stage(rows, sample, problem, weighted).run(pilot, total)
 
 
 def expected_error(n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE) -> float:
@@ -211,23 +219,37 @@ class _Usual:
         return cls(curvature=_within(float(curvature) / bound, (LEAST_CURVATURE, 1.0)))
 
 
-@dataclass(frozen=True)
-class _Stage:
-    """The measurements of one model, all with one curator."""
+class _Source(NamedTuple):
+    """Rows that are asked about, and by what number sums are divided; ``drawn``: a sample."""
 
     curator: Curator
+    n_rows: int
+    drawn: bool = False
+
+    def scaled(self, factor: float, n_features: int) -> _Source:
+        """Return the rows times a factor."""
+        return self._replace(curator=self.curator.columns(np.arange(n_features), factor=factor))
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The measurements of one model, all on one budget: on its rows, or on a sample of them."""
+
+    rows: _Source
+    few: _Source
     problem: Problem
     weighted: bool
 
     def run(self, pilot: FloatArray, total: float) -> Evidence:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
-        problem, mu = self.problem, math.sqrt(total)
-        n_rows, n_features = problem.n_rows, problem.n_features
-        median = _within((MEDIAN_PRECISION / (n_rows * mu)) ** 2, MEDIAN_SHARES)
+        problem, mu, n_features = self.problem, math.sqrt(total), self.problem.n_features
+        median = _within((MEDIAN_PRECISION / (self.few.n_rows * mu)) ** 2, MEDIAN_SHARES)
         choice = _selection(median * total)
-        norm = self.curator.median_norm(mechanism=choice)
+        norm = self.few.curator.median_norm(mechanism=choice)
         factor = math.sqrt(n_features) / norm
-        rows = self.curator.columns(np.arange(n_features), factor=factor)
+        few = rows = self.rows.scaled(factor, n_features)
+        if self.few.drawn:
+            few = self.few.scaled(factor, n_features)
         scales = np.full(pilot.size, factor)
         if problem.fit_intercept:
             scales[-1] = 1.0
@@ -235,51 +257,59 @@ class _Stage:
         left = 1.0 - median
         loss, unit, usual = problem.loss, 1.0, _Usual()
         if loss.of_residuals:
-            unit = rows.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            unit = few.curator.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
             left -= median
         else:
             usual = _Usual.at(loss, weights, intercept=problem.fit_intercept)
         if not loss.of_residuals and loss.dispersion is None:
-            slope = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            slope = few.curator.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
             usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
         scored = loss.scored(unit)
-        known = usual.slope**2 * n_rows * mu * math.sqrt(DISPERSION_SHARE)
+        signal = usual.slope**2 * mu * math.sqrt(DISPERSION_SHARE)
+        squares = few if few.n_rows * signal > SURE_SQUARES else rows
+        known = squares.n_rows * signal
         stated = loss.dispersion is not None and not self.weighted
         measured = not stated or known * DISPERSION_NOISE > 1.0
         left -= DISPERSION_SHARE if measured else 0.0
         most = CLIP_FACTORS[1] if stated else math.sqrt(known * MOST_DOUBT)
-        asked = _Asked(rows, scored, n_rows, CLIP_FACTORS[0] * math.sqrt(pilot.size), total)
+        least = self._error(few, mu, pilot.size, usual) < FEW_ERROR
+        hessians = few if least else rows
+        smallest = CLIP_FACTORS[0] * math.sqrt(pilot.size)
+        asked = _Asked(rows, hessians, squares, scored, smallest, total)
         bent = not loss.of_residuals or scored.slopes is not scored.curvature
         walk = _Walk(asked, weights, _Path([], [], unit), left, bent)
-        sure = self._error(mu, pilot.size, usual) < SURE_ERROR
+        sure = self._error(rows, mu, pilot.size, usual) < SURE_ERROR
         if bent and not sure:
             walk.measure(FIRST_SHARE)
             usual = replace(usual, curvature=asked.curvature(walk.hessian))
-        share, factor = self._clip(mu, walk.left, pilot.size, usual)
+        share, factor = self._clip(hessians, mu, walk.left, pilot.size, usual)
         factor = max(CLIP_FACTORS[0], min(factor, most))
         walk.asked = asked = replace(asked, clip=math.sqrt(pilot.size) * factor)
         (walk.short if sure else walk.long)(share)
         hessian, path = walk.hessian, walk.path
         dispersion, doubt = loss.dispersion or 1.0, 0.0
         if measured:
-            squares, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
+            found, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
+            doubt = STUDENT / 4 * (noise / found) ** 2
             # one that the likelihood states counts as less only beyond the noise
-            upper = squares + 2 * noise if stated else squares
-            found = upper / max(float(np.trace(hessian.matrix)), 1e-300)
+            found += 2 * noise if stated else 0.0
+            found /= max(float(np.trace(hessian.matrix)), 1e-300)
             dispersion = min(found, dispersion) if stated else found
-            doubt = STUDENT / 4 * (noise / squares) ** 2
-        sampling = (1 + doubt) * dispersion / n_rows
+        sampling = (1 + doubt) * dispersion / rows.n_rows
         return hessian.evidence(path, walk.deviation, dispersion, sampling, scales)
 
-    def _error(self, mu: float, size: int, usual: _Usual) -> float:
+    @staticmethod
+    def _error(of: _Source, mu: float, size: int, usual: _Usual) -> float:
         """Return the relative error of a Hessian that takes all of the share."""
-        apart = math.sqrt(self.curator.relation.rows_changed)
-        return _hessian_error(self.problem.n_rows, size, mu / apart, usual.curvature)
+        apart = math.sqrt(of.curator.relation.rows_changed)
+        return _hessian_error(of.n_rows, size, mu / apart, usual.curvature)
 
-    def _clip(self, mu: float, left: float, size: int, usual: _Usual) -> tuple[float, float]:
+    def _clip(
+        self, hessians: _Source, mu: float, left: float, size: int, usual: _Usual
+    ) -> tuple[float, float]:
         """Return the share of the last Hessian, and the clip of norms over √p."""
-        changed, n_rows = self.curator.relation.rows_changed, self.problem.n_rows
-        error = self._error(mu, size, usual)
+        changed, n_rows = self.rows.curator.relation.rows_changed, self.rows.n_rows
+        error = self._error(hessians, mu, size, usual)
         share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
         noise = changed * math.sqrt(size) / (usual.slope * math.sqrt(n_rows * (left - share)) * mu)
         by_hessian = HESSIAN_ERROR * math.sqrt(share) / error * CLIP_FACTORS[0] ** 2
@@ -324,11 +354,12 @@ class _Path:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Means that a curator is asked for, each for a share of a total in μ²."""
+    """Means that curators are asked for, each for a share of a total in μ²."""
 
-    curator: Curator
+    scores: _Source
+    hessians: _Source
+    squared: _Source
     scored: Scored
-    n_rows: int
     clip: float
     total: float
 
@@ -336,16 +367,21 @@ class _Asked:
         """Return the noisy mean score, and the deviation of its noise."""
         mechanism = Gaussian.sharing(share * self.total)
         loss = self.scored.slopes
-        noisy = self.curator.score_sum(loss, weights, clip=self.clip, mechanism=mechanism)
-        return noisy.values / self.n_rows, noisy.deviation / self.n_rows
+        curator, n_rows, _ = self.scores
+        noisy = curator.score_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        return noisy.values / n_rows, noisy.deviation / n_rows
 
     def hessian(self, weights: FloatArray, share: float) -> _Hessian:
-        """Return the noisy mean Hessian."""
+        """Return the noisy mean Hessian; that of a sample has its sampling error for noise, too."""
         mechanism = Gaussian.sharing(share * self.total)
-        loss = self.scored.curvature
-        noisy = self.curator.curvature_sum(loss, weights, clip=self.clip, mechanism=mechanism)
-        bound = self.scored.factor * (loss.curvature_bound or 1.0) / self.n_rows
-        return _Hessian.of(bound * noisy.matrix(), bound * noisy.deviation)
+        loss, (curator, n_rows, drawn) = self.scored.curvature, self.hessians
+        noisy = curator.curvature_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = self.scored.factor * (loss.curvature_bound or 1.0) / n_rows
+        matrix, deviation = bound * noisy.matrix(), bound * noisy.deviation
+        if drawn:
+            mean = float(np.trace(matrix)) / len(matrix)
+            deviation = math.hypot(deviation, mean * math.sqrt(2 / n_rows))
+        return _Hessian.of(matrix, deviation)
 
     def curvature(self, hessian: _Hessian) -> float:
         """Return the mean curvature over its bound, at least `LEAST_CURVATURE`."""
@@ -356,8 +392,9 @@ class _Asked:
     def squares(self, weights: FloatArray, share: float) -> tuple[float, float]:
         """Return the noisy mean squared norm of scores, at least its noise, and that noise."""
         mechanism, loss = Gaussian.sharing(share * self.total), self.scored.slopes
-        noisy = self.curator.score_square_sum(loss, weights, clip=self.clip, mechanism=mechanism)
-        bound = (loss.slope_bound * self.clip) ** 2 / self.n_rows
+        curator, n_rows, _ = self.squared
+        noisy = curator.score_square_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = (loss.slope_bound * self.clip) ** 2 / n_rows
         return bound * max(float(noisy.values[0]), noisy.deviation), bound * noisy.deviation
 
 

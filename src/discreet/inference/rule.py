@@ -20,7 +20,7 @@ from discreet.objectives import Loss
 from discreet.preparation import Step, Whiten
 from discreet.solvers import GD, Newton, Solver
 
-__all__ = ["check_inference", "pilot", "reserved", "whitened"]
+__all__ = ["check_inference", "pilot", "reserved", "sample_rate", "whitened"]
 
 WHITEN_SHARE = 0.08
 WHITEN_NOISE = 2.0
@@ -31,6 +31,13 @@ PILOT_NEWTON, PILOT_LINEAR = 5, 1
 """Steps of descent and of Newton's method to the first weights: the fewest are for losses of one
 curvature, where second moments are known well. Fewer of descent would be too long: weights beyond
 the minimum, where the curvature is small, are a bad start."""
+
+SAMPLE_ROWS, SAMPLE_SHARE, SAMPLE_OF_WEIGHT = (5_000, 20_000), 0.25, 1_000
+SAMPLE_SIGNAL, SAMPLE_NOISE, LARGEST_RATE = 200.0, 0.12, 0.5
+"""Preparation and first weights are of a sample if half of the rows are enough: this share of them,
+within limits, and this many for each weight, so that sampling errors of scores are below 0.07; n·μ/k
+of this for each weight, so that noise is as small; noise of the whitening below this share of the
+mean eigenvalue."""
 
 
 def check_inference(solver: Solver, expansion: Any) -> None:
@@ -72,6 +79,23 @@ def pilot(solver: Solver, loss: Loss, error: float) -> Solver:
         even = error < SURE_ERROR and not loss.curves_unevenly
         return replace(solver, iterations=PILOT_LINEAR if even else PILOT_NEWTON)
     return solver
+
+
+def sample_rate(steps: Sequence[Step], n_rows: int, size: int, budget: Budget) -> float:
+    """Return the rate of the sample that is enough for the preparation and the first weights.
+
+    It is 1 if more than half of the rows are needed. ``size`` is the number of weights.
+    """
+    signal = n_rows * budget.to_gdp().mu
+    white = max((step.share for step in steps if isinstance(step, Whiten)), default=1.0)
+    changed = budget.relation.rows_changed
+    needed = max(
+        min(max(SAMPLE_SHARE * n_rows, SAMPLE_ROWS[0]), SAMPLE_ROWS[1]) / n_rows,
+        SAMPLE_OF_WEIGHT * size / n_rows,
+        changed * SAMPLE_SIGNAL * max(size, 3 * math.sqrt(size)) / signal,
+        math.sqrt(2.0 * changed / white) * size**1.5 / (SAMPLE_NOISE * signal),
+    )
+    return needed if steps and needed <= LARGEST_RATE else 1.0
 
 
 def whitened(steps: Sequence[Step], n_rows: int, width: int, budget: Budget) -> tuple[Step, ...]:
