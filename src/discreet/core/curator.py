@@ -192,11 +192,17 @@ class Curator(Unique):
         """
         return self._view(rows, integer("n_rows", n_rows, least=1, most=self.n_rows))
 
-    def columns(self, index: NDArray[np.intp], *, factor: float = 1.0) -> Self:
+    def columns(
+        self,
+        index: NDArray[np.intp],
+        *,
+        factor: float = 1.0,
+        matrix: FloatArray | None = None,
+    ) -> Self:
         """Return a curator for some columns of the rows, times ``factor``, on the same budget.
 
-        A constant feature stays, as it is. ``index`` and ``factor`` may depend on anything that
-        is not private: public numbers, and earlier answers.
+        Rows under a map may be multiplied by a ``matrix``, too. A constant feature stays, as it is.
+        All arguments may depend on anything that is not private: public numbers, earlier answers.
 
         Privacy
         -------
@@ -208,7 +214,7 @@ class Curator(Unique):
         rising = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
         if not rising or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
             raise ValueError("index must name at least one column, each once, in rising order.")
-        return self._view(self._rows.columns(chosen, positive("factor", factor)))
+        return self._view(self._rows.columns(chosen, positive("factor", factor), matrix))
 
     def _view(self, rows: Rows, n_rows: int | None = None) -> Self:
         n_rows = self.n_rows if n_rows is None else n_rows

@@ -38,6 +38,7 @@ from discreet.inference import Covariance, Evidence, Inference, Summary
 from discreet.inference.measure import expected_error
 from discreet.inference.rule import (
     check_inference,
+    lighter,
     pilot,
     reserved,
     sample_rate,
@@ -324,6 +325,9 @@ class PrivateLinearModel(BaseEstimator):
                 solver = pilot(solver, settings.loss, error)
                 if people.unit == "row" and people.even and by_class is None and n_models == 1:
                     rate = sample_rate(steps, people.size, size, settings.budget)
+                signal = rate * people.size * settings.budget.to_gdp().mu
+                changed = settings.budget.relation.rows_changed
+                steps = lighter(steps, signal, plan.width, changed)
             steps = check_steps(steps, self.data_norm)
             method = self._divide(settings.budget, steps, solver)
         elif plan.bounds is None:
@@ -484,7 +488,11 @@ class PrivateLinearModel(BaseEstimator):
                 if opened:
                     uneven = not people.even or by_class is not None or people.grouped
                     found = Inference.measure(
-                        *opened[model], problem, solution.weights, weighted=uneven
+                        *opened[model],
+                        problem,
+                        solution.weights,
+                        weighted=uneven,
+                        mapped=prepared.start is not None,
                     )
                     evidence.append(found)
                     if not found.reason:  # else the fitted weights are better
