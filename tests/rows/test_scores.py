@@ -94,6 +94,7 @@ def test_maps_that_are_nearly_singular_turn_each_row():
         matrix = np.ones((4, 4)) + smallest * np.eye(4)
         rows, map = mapped(matrix, X, y)
         assert scores._split(rows, CLIP) == (None, 0.0)
+        assert (map.split is None) == (smallest == 0.0)
         V = np.column_stack([X @ map.linear.T - map.offset, np.ones(len(X))])
         found = rows.curvature_sum(w, Logistic(), CLIP).values
         assert found == pytest.approx(by_hand(V, y, w, Logistic())[1], abs=1e-5)

@@ -272,7 +272,7 @@ class _Stage:
         turn[:n_features, :n_features] *= factor
         left, nearest, shortest = 1.0 - median, CLIP_FACTORS[0], 1.0
         bought: Any = (mu * math.sqrt(KEPT_SHARE), pilot.size, _Usual(curvature=1.0))
-        if self.mapped and self._error(rows, *bought) < KEPT_ERROR:
+        if self.mapped and self._error(few, *bought) < KEPT_ERROR:
             of = few if self._error(few, *bought) < KEPT_ERROR / 4 else rows
             matrix = _shortening(self._kept(of, KEPT_SHARE * total)[:n_features, :n_features])
             few = rows = self.rows.turned(factor, matrix, n_features)
