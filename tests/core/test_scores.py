@@ -76,3 +76,18 @@ def test_a_clip_below_one_and_a_slope_without_bound_are_refused():
         made.score_sum(Squared(), np.zeros(3), clip=1.0, mechanism=Gaussian(1.0))
     assert rows.asked == []
     assert made.spent_share == 0
+
+
+def test_a_sample_is_asked_on_the_same_budget_with_the_noise_of_all_rows():
+    made, rows = curator()
+    few = made.on_sample(rows.rows.take(np.arange(5)), 6)
+    assert (few.n_rows, made.n_rows) == (6, 50)
+    answers = [
+        each.curvature_sum(LOSS, np.zeros(3), clip=CLIP, mechanism=Gaussian(2.0))
+        for each in (made, few)
+    ]
+    assert answers[0].deviation == answers[1].deviation
+    assert few.spent_share == made.spent_share > 0
+    for wrong in (0, 51):
+        with pytest.raises(ValueError, match="n_rows"):
+            made.on_sample(rows.rows, wrong)

@@ -28,11 +28,22 @@ from discreet.inference.measure import (
     SHARE,
     _Hessian,
     _Path,
+    _shortening,
+    _together,
     _Walk,
     expected_error,
 )
-from discreet.inference.rule import PILOT_NEWTON, pilot, reserved
+from discreet.inference.rule import (
+    LEAST_STEP,
+    PILOT_NEWTON,
+    lighter,
+    pilot,
+    reserved,
+    sample_rate,
+)
 from discreet.objectives import Logistic, Poisson, Squared
+from discreet.preparation import Centre, Radius, Scale, Whiten
+from discreet.rows import Rows
 from discreet.solvers import GD, Newton
 
 FALSE_ALARM = 1e-6
@@ -200,6 +211,95 @@ def test_a_pilot_has_few_iterations_unless_the_caller_chose_them():
     assert pilot(Newton(), Squared(), 0.01).iterations < pilot(Newton(), Squared(), 1.0).iterations
 
 
+STEPS = (Radius(), Centre(share=0.03), Scale(share=0.03), Whiten(share=0.1))
+
+
+def test_steps_take_no_larger_a_share_than_noise_calls_for():
+    assert lighter(STEPS, 100.0, 20, 1) == STEPS  # much noise
+    light = lighter(STEPS, 1e4, 20, 1)
+    assert light[0] == STEPS[0]
+    assert light[1].share == LEAST_STEP
+    assert light[2].share == pytest.approx((20 / (0.03 * 1e4)) ** 2)
+    assert light[3].share == pytest.approx(2 * 20**3 / (0.06 * 1e4) ** 2)
+    assert lighter(STEPS, 1e4, 20, 2)[3].share == pytest.approx(2 * light[3].share)
+
+
+def test_a_sample_is_large_enough_for_first_weights():
+    budget = Budget(1.0, 1e-6, "add_remove")
+    signal = budget.to_gdp().mu
+    assert sample_rate(STEPS, 20_000, 4, budget) == pytest.approx(1600 / (20_000 * signal))
+    assert sample_rate(STEPS, 200_000, 21, budget) == pytest.approx(8400 / (200_000 * signal))
+    assert sample_rate(STEPS, 10**7, 4, budget) == 0.002
+    assert sample_rate(STEPS, 10**7, 50, Budget(50.0, 1e-6, "add_remove")) == 0.005
+    assert sample_rate(STEPS, 20_000, 21, budget) == 1.0
+    assert sample_rate((), 10**7, 4, budget) == 1.0
+    replaced = Budget(1.0, 1e-6, "replace_one")
+    assert sample_rate(STEPS, 200_000, 21, replaced) == 2 * sample_rate(STEPS, 200_000, 21, budget)
+
+
+def test_large_tables_are_asked_by_a_sample_but_for_scores(monkeypatch):
+    sizes = {}
+
+    def counted(name, ask):
+        def asked(rows, *arguments, **settings):
+            sizes.setdefault(name, []).append((rows.n_rows, rows.public_size))
+            return ask(rows, *arguments, **settings)
+
+        monkeypatch.setattr(Rows, name, asked)
+
+    names = ("score_sum", "gradient_sum", "norm_counts", "outer_sum", "xy_moment_sum")
+    for name in (*names, "curvature_sum", "score_square_sum"):
+        counted(name, getattr(Rows, name))
+    rng = np.random.default_rng(9)
+    X, y, truth = line(rng, n=60_000)
+    model = LinearRegression(3.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(X, y)
+    assert set(sizes.pop("score_sum")) == {(60_000, 60_000)}
+    drawn = {each for asked in sizes.values() for each in asked}
+    ((rows, public),) = drawn  # one sample serves all
+    assert public == 60_000
+    assert abs(rows - 15_000) < 700  # six deviations
+    values = np.append(model.intercept_, np.ravel(model.coef_))
+    assert (abs(values - truth) < 6 * model.standard_errors_).all()
+    assert model.standard_errors_[1] == pytest.approx(1 / np.sqrt(60_000 * 100 / 12), rel=0.2)
+    groups = np.arange(60_000) // 2
+    sizes.clear()
+    LinearRegression(3.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(X, y, groups=groups)
+    assert {rows for asked in sizes.values() for rows, _ in asked} == {60_000}
+
+
+def test_directions_in_which_little_is_kept_are_made_shorter():
+    turned = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
+    kept = turned @ np.diag([1.0, 1.0, 1.0, 0.25]) @ turned.T
+    wanted = 0.95 * turned @ np.diag([1.0, 1.0, 1.0, 0.5]) @ turned.T
+    assert _shortening(kept) == pytest.approx(wanted)
+    assert np.linalg.eigvalsh(_shortening(np.diag([1.0, 1.0, 1.0, -0.5])))[0] == pytest.approx(0.2)
+    path = _Path([], [], 1.0, np.diag([1.0, 0.5]))
+    assert path.length(np.array([3.0, 8.0])) == 5.0
+
+
+def test_a_rare_category_has_an_interval():
+    """A category of 2 % among four columns: its rows are long, and count nonetheless."""
+    rng, found = np.random.default_rng(4), []
+    for _ in range(20):
+        X = rng.standard_normal((20_000, 4))
+        X[:, 3] = rng.random(20_000) < 0.02
+        y = (rng.random(20_000) < expit(X @ [0.5, -0.5, 0.0, -1.5])).astype(int)
+        model = LogisticRegression(1.0, 1e-6, classes=[0, 1], inference=True).fit(X, y)
+        found.append((model.coef_[0, 3] + 1.5, model.standard_errors_[4]))
+    errors, deviations = np.array(found).T
+    known = np.isfinite(deviations)
+    assert known.sum() >= 12  # about one in 40 is refused: below, one in 10^9 runs
+    assert np.median(deviations[known]) < 0.4  # 0.15 without privacy
+    most = chi2.isf(FALSE_ALARM, known.sum()) / 0.92**2
+    assert np.square(errors / deviations)[known].sum() < most
+
+
+def test_a_guess_stands_in_for_what_noise_hides():
+    assert _together(5.0, 1e-9, 1.0) == pytest.approx((5.0, 1e-9))
+    assert _together(5.0, 1e9, 1.0) == pytest.approx((1.0, 0.35))
+    assert _together(2.0, 0.35, 1.0)[0] == pytest.approx(1.5)
+
+
 class Answers:
     """Exact scores and Hessians of a quadratic function around ``truth``, and what they cost."""
 
@@ -226,6 +326,7 @@ def walked(how, distance=0.01, *, bent=True, **settings):
     assert sum(share for _, share in answers.asked) == pytest.approx(0.9)
     assert walk.left == pytest.approx(0.0, abs=1e-12)
     assert all(share > 0 for _, share in answers.asked)
+    assert len({round(share, 12) for kind, share in answers.asked[2:] if kind == "score"}) == 1
     return [kind[0] for kind, _ in answers.asked]
 
 
@@ -244,7 +345,7 @@ def evidence(values, deviation, drawn=1.0):
     points = [np.zeros(size)] * 3
     path = _Path(points, [np.zeros(size)] * 3, 1.0)
     hessian = _Hessian.of(np.diag(np.asarray(values, dtype=float)), deviation)
-    return hessian.evidence(path, 0.1, 1.0, drawn, np.ones(size))
+    return hessian.evidence(path, 0.1, 1.0, drawn, np.eye(size))
 
 
 def test_a_hessian_hidden_by_its_noise_gives_no_intervals():

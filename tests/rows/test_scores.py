@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from discreet.core.ranges import norm_candidates
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, Logistic, Softmax, Squared
-from discreet.rows import AffineMap, Units, as_rows
+from discreet.rows import AffineMap, Units, as_rows, scores
 
 from .questions import triangle
 
@@ -47,6 +48,67 @@ def test_formulas(loss, mapped):
     assert rows.score_sum(w, loss, CLIP).values == pytest.approx(score, abs=1e-5)
     assert rows.curvature_sum(w, loss, CLIP).values == pytest.approx(hessian, abs=1e-5)
     assert rows.score_square_sum(w, loss, CLIP).values == pytest.approx([squares], rel=1e-5)
+
+
+def mapped(matrix, X, y, norm=100.0, intercept=True):
+    map = AffineMap.to_norm(norm, 4).shifted(np.arange(4.0)).rotated(matrix)
+    rows = as_rows(X, y, fit_intercept=False, row_norm=norm)
+    return rows.transformed(map, fit_intercept=intercept), map
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_hessians_of_turned_rows_are_within_their_error(kind, intercept):
+    """Rows go through a diagonal and their sum through a matrix; both ways agree, in 128 bits."""
+    X, y, w = table()
+    matrix = np.diag([1.0, 100.0, 0.01, 3.0]) + np.linspace(-0.2, 0.3, 16).reshape(4, 4)
+    rows, map = mapped(matrix, kind(X), y, intercept=intercept)
+    w = w[: rows.n_parameters]
+    split, error = scores._split(rows, CLIP)
+    assert split is not None
+    V = X.astype(np.longdouble) @ map.linear.T.astype(np.longdouble) - map.offset
+    V = np.column_stack([V, np.ones(len(X))])[:, : rows.n_parameters]
+    exact = by_hand(V, y, w, Logistic())[1]
+    found = rows.curvature_sum(w, Logistic(), CLIP)
+    assert found.error == error < scores.SPLIT_ERROR * CLIP**2
+    # the weights are rounded to multiples of 2^-30
+    assert np.linalg.norm(found.values - exact) < error + len(X) * CLIP**2 * 2.0**-29
+
+
+def test_one_row_under_a_matrix_moves_a_hessian_by_the_clip_at_most():
+    rng, most = np.random.default_rng(3), 0.0
+    matrix = rng.standard_normal((4, 4)) + 3 * np.eye(4)
+    for length in (1e-3, 0.5, 1.0, 3.0, 1e2, 1e6, 1e300):
+        for _ in range(8):
+            rows, _ = mapped(matrix, length * rng.standard_normal((1, 4)), np.zeros(1))
+            assert scores._split(rows, CLIP)[0] is not None
+            found = rows.curvature_sum(np.zeros(5), Squared(), CLIP)
+            most = max(most, float(np.linalg.norm(found.values)))
+            assert np.linalg.norm(found.values) <= CLIP**2 + found.error
+    assert most > 0.999 * CLIP**2
+
+
+def test_maps_that_are_nearly_singular_turn_each_row():
+    X, y, w = table()
+    for smallest in (0.0, 1e-9):
+        matrix = np.ones((4, 4)) + smallest * np.eye(4)
+        rows, map = mapped(matrix, X, y)
+        assert scores._split(rows, CLIP) == (None, 0.0)
+        assert (map.split is None) == (smallest == 0.0)
+        V = np.column_stack([X @ map.linear.T - map.offset, np.ones(len(X))])
+        found = rows.curvature_sum(w, Logistic(), CLIP).values
+        assert found == pytest.approx(by_hand(V, y, w, Logistic())[1], abs=1e-5)
+
+
+def test_a_matrix_follows_the_map():
+    X, y, w = table()
+    rows, map = mapped(np.eye(4), X, y)
+    turn = np.eye(4) + np.linspace(0, 1, 16).reshape(4, 4)
+    turned = rows.columns(np.arange(4), 2.0, turn)
+    V = 2 * (X @ map.linear.T - map.offset) @ turn.T
+    assert turned.margins(w) == pytest.approx(V @ w[:4] + w[4])
+    with pytest.raises(ValueError, match="map them"):
+        as_rows(X, y).columns(np.arange(4), 2.0, turn)
 
 
 def test_one_row_moves_sums_by_the_clip_at_most_and_by_nearly_all_of_it():

@@ -45,8 +45,8 @@ REPETITIONS, FIRST = {2_000: 150, 20_000: 120, 200_000: 60}, 3
 SHARES = {3: 1.0, 20: 0.3, 100: 0.1}
 """Repetitions by rows, and the share of them by columns: each has one interval per coefficient. A
 cell ends after the first few if these have none."""
-NULL_ROWS = {"poisson": 10_000, "gamma": 5_000}
-"""Rows of a table for p-values, instead of 2,000: where nearly all fits have intervals."""
+NULL_ROWS = 2_000
+"""Rows of a table for p-values."""
 MANY = 100_000
 """Of tables with more rows, columns are drawn once for a cell, and targets for each repetition."""
 FALSE_ALARM = 1e-6
@@ -281,7 +281,7 @@ def grid(
 def p_values(name: str, count: int, epsilon: float = 2.0) -> Cell:
     """Test that p-values of a coefficient that is 0 are uniform; ``noise`` is the test's p."""
     family, rng, found = FAMILIES[name]["usual"], np.random.default_rng(12), []
-    started, n = time.perf_counter(), NULL_ROWS.get(name, 2_000)
+    started, n = time.perf_counter(), NULL_ROWS
     for _ in range(count):
         X, slopes = rows(rng, n, 3, family.size)
         y = family.draw(rng, X @ slopes + family.intercept)

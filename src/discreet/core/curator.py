@@ -182,11 +182,27 @@ class Curator(Unique):
         rate = number("rate", rate, above=0.0, most=1.0)
         return self._view(self._rows.sample(rate, self.generator()))
 
-    def columns(self, index: NDArray[np.intp], *, factor: float = 1.0) -> Self:
+    def on_sample(self, rows: Rows, n_rows: int) -> Self:
+        """Return a curator for a sample that was drawn already, of ``n_rows`` expected rows.
+
+        Privacy
+        -------
+        As for `sample`: ``rows`` has rows of the same table, each once at most, by a draw that does
+        not depend on their values. ``n_rows`` is public.
+        """
+        return self._view(rows, integer("n_rows", n_rows, least=1, most=self.n_rows))
+
+    def columns(
+        self,
+        index: NDArray[np.intp],
+        *,
+        factor: float = 1.0,
+        matrix: FloatArray | None = None,
+    ) -> Self:
         """Return a curator for some columns of the rows, times ``factor``, on the same budget.
 
-        A constant feature stays, as it is. ``index`` and ``factor`` may depend on anything that
-        is not private: public numbers, and earlier answers.
+        Rows under a map may be multiplied by a ``matrix``, too. A constant feature stays, as it is.
+        All arguments may depend on anything that is not private: public numbers, earlier answers.
 
         Privacy
         -------
@@ -198,10 +214,11 @@ class Curator(Unique):
         rising = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
         if not rising or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
             raise ValueError("index must name at least one column, each once, in rising order.")
-        return self._view(self._rows.columns(chosen, positive("factor", factor)))
+        return self._view(self._rows.columns(chosen, positive("factor", factor), matrix))
 
-    def _view(self, rows: Rows) -> Self:
-        view = type(self)(rows, self._account, self._noise, self._share, self.n_rows)
+    def _view(self, rows: Rows, n_rows: int | None = None) -> Self:
+        n_rows = self.n_rows if n_rows is None else n_rows
+        view = type(self)(rows, self._account, self._noise, self._share, n_rows)
         view._filter = self._filter
         return view
 

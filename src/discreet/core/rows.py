@@ -169,5 +169,10 @@ class Rows(Protocol):
     def sample(self, rate: float, generator: np.random.Generator) -> Self:
         """Return a Poisson sample of the units, with their rows."""
 
-    def columns(self, index: NDArray[np.intp], factor: float) -> Rows:
-        """Return the same rows and targets with the named columns only, times ``factor``."""
+    def columns(
+        self, index: NDArray[np.intp], factor: float, matrix: FloatArray | None = None
+    ) -> Rows:
+        """Return the same rows and targets with the named columns only, times ``factor``.
+
+        Mapped rows may be multiplied by a ``matrix`` after that.
+        """

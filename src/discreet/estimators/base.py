@@ -36,7 +36,14 @@ from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.inference import Covariance, Evidence, Inference, Summary
 from discreet.inference.measure import expected_error
-from discreet.inference.rule import check_inference, pilot, reserved, whitened
+from discreet.inference.rule import (
+    check_inference,
+    lighter,
+    pilot,
+    reserved,
+    sample_rate,
+    whitened,
+)
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.objectives import L2, Loss, Problem
@@ -51,7 +58,6 @@ from discreet.preparation import (
 )
 from discreet.preparation.features import Expansion
 from discreet.preparation.steps import Mechanism
-from discreet.rows import Rows
 from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
@@ -316,6 +322,11 @@ class PrivateLinearModel(BaseEstimator):
                 error = expected_error(people.size, size, settings.budget)
                 steps = whitened(steps, people.size, plan.width, settings.budget)
                 solver = pilot(solver, settings.loss, error)
+                if people.unit == "row" and people.even and by_class is None and n_models == 1:
+                    rate = sample_rate(steps, people.size, size, settings.budget)
+                signal = rate * people.size * settings.budget.to_gdp().mu
+                changed = settings.budget.relation.rows_changed
+                steps = lighter(steps, signal, plan.width, changed)
             steps = check_steps(steps, self.data_norm)
             method = self._divide(settings.budget, steps, solver)
         elif plan.bounds is None:
@@ -454,12 +465,15 @@ class PrivateLinearModel(BaseEstimator):
         watching = [each for each in (self.progress, bar) if each is not None]
         try:
             first = None if y is None else rules[0](y)
-            rows, fitted, problem, noises = self._prepare(
+            prepared, problem, noises = self._prepare(
                 method, problem, spends, X, first, account, bits, people, by_class
             )
-            opened = []
+            rows, fitted, size = prepared.rows, prepared.fitted, None
+            opened, solved = [], problem
             if method.inference:
-                opened = self._open_inference(method, X, y, rules, rows, fitted, account, noises)
+                opened = self._open_inference(method, X, y, rules, prepared, account, noises)
+                rows, solved = prepared.sampled_rows(problem)
+                size = None if prepared.sample is None else prepared.size
             for model, stream in enumerate(bits.spawn(n_models)):
                 # made when needed: targets of many classes would outgrow a narrow table
                 rule = rules[model]
@@ -467,13 +481,17 @@ class PrivateLinearModel(BaseEstimator):
                     part = rows.with_targets(rule)
                 else:
                     part = rows if model == 0 else rows.with_targets(rule(y))
-                curator = Curator(part, account, Noise(stream), Fraction(1, n_models))
+                curator = Curator(part, account, Noise(stream), Fraction(1, n_models), size)
                 progress = partial(_report, watching, model) if watching else None
-                solution = method.solver.solve(problem, curator, method.models, progress)
+                solution = method.solver.solve(solved, curator, method.models, progress)
                 if opened:
                     uneven = not people.even or by_class is not None or people.grouped
                     found = Inference.measure(
-                        *opened[model], problem, solution.weights, weighted=uneven
+                        *opened[model],
+                        problem,
+                        solution.weights,
+                        weighted=uneven,
+                        mapped=prepared.start is not None,
                     )
                     evidence.append(found)
                     if not found.reason:  # else the fitted weights are better
@@ -547,30 +565,34 @@ class PrivateLinearModel(BaseEstimator):
         X: Any,
         y: NDArray[Any] | None,
         rules: Sequence[Rule],
-        rows: Rows,
-        fitted: tuple[FittedStep, ...],
+        prepared: pipeline.Prepared,
         account: Account,
         noises: Sequence[Noise],
-    ) -> list[tuple[Curator, float]]:
-        """Open what was reserved for inference: a curator and its μ² for each model.
+    ) -> list[tuple[Curator, Curator | None, float]]:
+        """Open what was reserved for inference: curators and their μ² for each model.
 
-        It must be open before the models. Its rows have the weights of the model's.
+        It must be open before the models. Its rows have the weights of the model's. The second
+        curator is for the rows that the preparation saw, if it did not see all.
         """
         opened = []
         first = len(method.mechanisms) - len(method.inference)
         for model in range(len(method.inference)):
-            far = pipeline.distant_rows(
-                fitted,
+            known = y is None or (model == 0 and prepared.start is not None)
+            far, few = pipeline.distant_rows(
+                prepared,
                 X,
-                None if y is None else rules[model](y),
+                None if known else rules[model](y),
                 fit_intercept=self.fit_intercept,
                 data_norm=self.data_norm,
-                weights=None if y is None else rows.row_weights,
+                weights=None if y is None else prepared.rows.row_weights,
             )
-            far = far.with_targets(rules[model]) if y is None else far
+            if y is None:
+                far = far.with_targets(rules[model])
+                few = None if few is None else few.with_targets(rules[model])
             curator = Curator(far, account, noises[first + model])
             _, total = curator.open_reserved(first + model)
-            opened.append((curator, float(total)))
+            drawn = None if few is None else curator.on_sample(few, prepared.size)
+            opened.append((curator, drawn, float(total)))
         return opened
 
     def _prepare(
@@ -584,7 +606,7 @@ class PrivateLinearModel(BaseEstimator):
         bits: Bits,
         people: People,
         by_class: ClassWeights | None,
-    ) -> tuple[Any, tuple[FittedStep, ...], Problem, Sequence[Noise]]:
+    ) -> tuple[pipeline.Prepared, Problem, Sequence[Noise]]:
         """Reserve the shares of the steps and of the balance; transform and weigh the rows.
 
         Steps see rows with weights by which every unit counts once, the model those of the caller.
@@ -601,7 +623,7 @@ class PrivateLinearModel(BaseEstimator):
             parts = (*steps, *(() if balance is None else (balance,)), *method.inference)
             account.reserve([(part.name, part.share) for part in parts], method.solver.composes)
         noises = [Noise(stream) for stream in bits.spawn(len(method.mechanisms))]
-        rows, fitted = pipeline.transform(
+        prepared = pipeline.transform(
             steps,
             method.mechanisms[: len(steps)],
             X,
@@ -616,7 +638,8 @@ class PrivateLinearModel(BaseEstimator):
             rate=method.rate,
         )
         if people.even and by_class is None:
-            return rows, fitted, problem, noises
+            return prepared, problem, noises
+        rows = prepared.rows
         codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
         count = 1 if by_class is None else by_class.count
         totals, weights = None, people.model_weights()
@@ -633,7 +656,8 @@ class PrivateLinearModel(BaseEstimator):
             problem = replace(problem, n_rows=min(max(1, size), people.size))
         if by_class is not None:
             people = people.times(factors[codes])
-        return rows.with_weights(people.model_weights()), fitted, problem, noises
+        weighted = rows.with_weights(people.model_weights())
+        return replace(prepared, rows=weighted), problem, noises
 
     def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
         """Keep what predictions need to know of a solution on rows after these steps."""

@@ -15,7 +15,7 @@ from discreet.validate import FloatArray, number
 
 __all__ = ["Covariance", "Intervals", "Parts", "p_values", "quantile", "score_intervals"]
 
-SURE = 9.0
+SURE = 16.0
 """A coefficient leans on directions that are not determined if its squared part in them is larger
 than this many times what noise alone makes of it."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,16 +38,21 @@ FIRST_SHARE = 0.06
 """Of the share: what buys a Hessian at the fitted weights, where a second one follows anyway."""
 
 SCORES = (3, 2)
-"""Numbers of scores that are measured before and after the second Hessian, at the same cost each.
-All but the first enter the estimate."""
+"""Numbers of scores that are measured before and after the second Hessian. All but the first enter
+the estimate, at the same cost each."""
 
 SURE_ERROR = 0.07
 FIRST_SCORE = 0.15
-NEAR = 0.1
+NEAR = 0.15
 """If all of the share would buy a Hessian of a smaller error than this, at usual curvature, there
 is one Hessian, at the fitted weights, and one score beside the first, which takes this share of
 what is left. If the first moves the weights by more than this (in units as below), or the Hessian
 has twice the error that it should have, another Hessian and three scores follow."""
+
+FEW_ERROR, SURE_SQUARES = 0.012, 100.0
+"""Hessians are those of a sample, if there is one, if all of the share would buy one of a smaller
+error than this: the clip is then 2√p at least. Squared scores are if their noise is below one over
+this, times the squared clip over √p."""
 
 DISPERSION_SHARE = 0.05
 DISPERSION_NOISE = 0.06
@@ -58,13 +63,16 @@ HESSIAN_SHARES = (0.08, 0.4)
 HESSIAN_ERROR = 0.1
 """The second Hessian takes what keeps its relative error at this, within these limits."""
 
+GUESS_ERROR = 0.35
+"""Relative error of a mean squared slope that is guessed from the median slope."""
+
 MOST_DOUBT = 0.2
 """Expected relative noise in a measured dispersion; the clip is chosen for it."""
 
 LEAST_CURVATURE = 0.02
 """Mean curvature over its bound that is assumed at least."""
 
-LEAST_EIGENVALUES = (0.7, 5.0)
+LEAST_EIGENVALUES = (0.7, 3.0)
 """A direction is determined if the Hessian's eigenvalue is above the first times what noise moves
 it by, and above the second times the noise in one entry."""
 
@@ -81,6 +89,17 @@ HOPELESS_ERROR = 0.6
 CLIP_FACTORS = (1.3, 3.0)
 CLIP_NOISE = 0.3
 """Clip of norms over √p: as large as noise below this share of the sampling error allows."""
+
+KEPT_SHARE, KEPT_ERROR = 0.02, 0.2
+KEPT_CLIP, KEPT_QUANTILE, KEPT_ROOM, SHORTEST = 1.3, 0.75, 0.95, 0.2
+"""Rows of a rare category are long in whitened rows, and count little. What buys the second moment
+of rows as they are weighted at this clip over √p, where its relative error is below this. Rows are
+made shorter in directions in which less is kept than in most others, by the root of that, and by
+no more than the last."""
+
+RARE, RARE_CLIP = 0.6, 1.9
+"""If rows were made shorter than this, the clip over √p is at least this: noise is less where rows
+are nearly as long as the clip, and few have a rare category."""
 
 MEDIAN_OF_NORMAL = 0.6745
 """Median size of a standard normal number."""
@@ -105,7 +124,7 @@ class Evidence:
         Covariances of its sampling error and of the privacy noise in it, and a bound, as a mean
         square, on what directions that are not determined do to the others.
     blind : ndarray
-        Rows u∘scales: u are orthonormal directions of scaled weights that are not determined.
+        Orthonormal directions of weights that are not determined, in units of prepared rows.
     floor : ndarray
         c·floor·c is what noise alone makes of the squared part of a combination c in ``blind``.
     usual : float
@@ -156,18 +175,23 @@ class Inference:
     @staticmethod
     def measure(
         curator: Curator,
+        few: Curator | None,
         total: float,
         problem: Problem,
         pilot: FloatArray,
         *,
         weighted: bool,
+        mapped: bool = False,
     ) -> Evidence:
         """Measure with a curator whose reserved share, ``total`` in μ², is open.
 
-        ``pilot`` are fitted weights of prepared rows; rows are ``weighted`` if they do not all
-        count one unit each.
+        ``few`` is one for a sample of the rows, if there is one. ``pilot`` are fitted weights of
+        prepared rows; rows are ``weighted`` if they do not all count one unit each, and ``mapped``
+        if they are under an affine map, so that they can be turned.
         """
-        return _Stage(curator, problem, weighted).run(pilot, total)
+        rows = _Source(curator, problem.n_rows)
+        sample = rows if few is None else _Source(few, few.n_rows, drawn=True)
+        return _Stage(rows, sample, problem, weighted, mapped).run(pilot, total)
 
 
 def expected_error(n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE) -> float:
@@ -211,79 +235,143 @@ class _Usual:
         return cls(curvature=_within(float(curvature) / bound, (LEAST_CURVATURE, 1.0)))
 
 
-@dataclass(frozen=True)
-class _Stage:
-    """The measurements of one model, all with one curator."""
+class _Source(NamedTuple):
+    """Rows that are asked about, and by what number sums are divided; ``drawn``: a sample."""
 
     curator: Curator
+    n_rows: int
+    drawn: bool = False
+
+    def turned(self, factor: float, matrix: FloatArray | None, n_features: int) -> _Source:
+        """Return the rows times a factor, and a matrix if there is one."""
+        every = np.arange(n_features)
+        return self._replace(curator=self.curator.columns(every, factor=factor, matrix=matrix))
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The measurements of one model, all on one budget: on its rows, or on a sample of them."""
+
+    rows: _Source
+    few: _Source
     problem: Problem
     weighted: bool
+    mapped: bool
 
     def run(self, pilot: FloatArray, total: float) -> Evidence:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
-        problem, mu = self.problem, math.sqrt(total)
-        n_rows, n_features = problem.n_rows, problem.n_features
-        median = _within((MEDIAN_PRECISION / (n_rows * mu)) ** 2, MEDIAN_SHARES)
+        problem, mu, n_features = self.problem, math.sqrt(total), self.problem.n_features
+        median = _within((MEDIAN_PRECISION / (self.few.n_rows * mu)) ** 2, MEDIAN_SHARES)
         choice = _selection(median * total)
-        norm = self.curator.median_norm(mechanism=choice)
+        norm = self.few.curator.median_norm(mechanism=choice)
         factor = math.sqrt(n_features) / norm
-        rows = self.curator.columns(np.arange(n_features), factor=factor)
-        scales = np.full(pilot.size, factor)
-        if problem.fit_intercept:
-            scales[-1] = 1.0
-        weights = pilot / scales  # rows are longer, weights shorter
-        left = 1.0 - median
-        loss, unit, usual = problem.loss, 1.0, _Usual()
+        few = rows = self.rows.turned(factor, None, n_features)
+        if self.few.drawn:
+            few = self.few.turned(factor, None, n_features)
+        turn: FloatArray = np.eye(pilot.size)  # from prepared rows to those that are asked about
+        turn[:n_features, :n_features] *= factor
+        left, nearest, shortest = 1.0 - median, CLIP_FACTORS[0], 1.0
+        bought: Any = (mu * math.sqrt(KEPT_SHARE), pilot.size, _Usual(curvature=1.0))
+        if self.mapped and self._error(few, *bought) < KEPT_ERROR:
+            of = few if self._error(few, *bought) < KEPT_ERROR / 4 else rows
+            matrix = _shortening(self._kept(of, KEPT_SHARE * total)[:n_features, :n_features])
+            few = rows = self.rows.turned(factor, matrix, n_features)
+            if self.few.drawn:
+                few = self.few.turned(factor, matrix, n_features)
+            turn[:n_features, :n_features] = factor * matrix
+            left -= KEPT_SHARE
+            if (least := float(np.linalg.eigvalsh(matrix)[0])) < RARE:
+                nearest, shortest = RARE_CLIP, least
+        shorter = (shortest * CLIP_FACTORS[0] / nearest) ** 2
+        weights = np.asarray(np.linalg.solve(turn, pilot), dtype=np.float64)
+        longer = turn / np.where(np.arange(pilot.size) < n_features, factor, 1.0)
+        loss, unit, usual, guess = problem.loss, 1.0, _Usual(), 0.0
         if loss.of_residuals:
-            unit = rows.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            unit = few.curator.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
             left -= median
         else:
             usual = _Usual.at(loss, weights, intercept=problem.fit_intercept)
         if not loss.of_residuals and loss.dispersion is None:
-            slope = rows.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            slope = few.curator.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
             usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
+            guess = pilot.size * slope**2  # the mean squared score, if slopes are nearly normal
         scored = loss.scored(unit)
-        known = usual.slope**2 * n_rows * mu * math.sqrt(DISPERSION_SHARE)
+        signal = usual.slope**2 * mu * math.sqrt(DISPERSION_SHARE)
+        squares = few if few.n_rows * signal > SURE_SQUARES else rows
+        known = squares.n_rows * signal
         stated = loss.dispersion is not None and not self.weighted
         measured = not stated or known * DISPERSION_NOISE > 1.0
         left -= DISPERSION_SHARE if measured else 0.0
         most = CLIP_FACTORS[1] if stated else math.sqrt(known * MOST_DOUBT)
-        asked = _Asked(rows, scored, n_rows, CLIP_FACTORS[0] * math.sqrt(pilot.size), total)
+        expected = replace(usual, curvature=shorter * usual.curvature)
+        hessians = few if self._error(few, mu, pilot.size, expected) < FEW_ERROR else rows
+        smallest = nearest * math.sqrt(pilot.size)
+        asked = _Asked(rows, hessians, squares, scored, smallest, total)
         bent = not loss.of_residuals or scored.slopes is not scored.curvature
-        walk = _Walk(asked, weights, _Path([], [], unit), left, bent)
-        sure = self._error(mu, pilot.size, usual) < SURE_ERROR
+        walk = _Walk(asked, weights, _Path([], [], unit, longer), left, bent)
+        sure = self._error(rows, mu, pilot.size, expected) < SURE_ERROR
+        sure = sure and nearest < RARE_CLIP
         if bent and not sure:
             walk.measure(FIRST_SHARE)
             usual = replace(usual, curvature=asked.curvature(walk.hessian))
-        share, factor = self._clip(mu, walk.left, pilot.size, usual)
-        factor = max(CLIP_FACTORS[0], min(factor, most))
+        expected = replace(usual, curvature=shorter * usual.curvature)
+        share, factor = self._clip(hessians, mu, walk.left, pilot.size, expected)
+        factor = max(nearest, min(factor, most))
         walk.asked = asked = replace(asked, clip=math.sqrt(pilot.size) * factor)
         (walk.short if sure else walk.long)(share)
         hessian, path = walk.hessian, walk.path
         dispersion, doubt = loss.dispersion or 1.0, 0.0
         if measured:
-            squares, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
+            found, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
+            if guess:
+                found, noise = _together(found, noise, guess)
+            found = max(found, noise)
+            doubt = STUDENT / 4 * (noise / found) ** 2
             # one that the likelihood states counts as less only beyond the noise
-            upper = squares + 2 * noise if stated else squares
-            found = upper / max(float(np.trace(hessian.matrix)), 1e-300)
+            found += 2 * noise if stated else 0.0
+            found /= max(float(np.trace(hessian.matrix)), 1e-300)
             dispersion = min(found, dispersion) if stated else found
-            doubt = STUDENT / 4 * (noise / squares) ** 2
-        sampling = (1 + doubt) * dispersion / n_rows
-        return hessian.evidence(path, walk.deviation, dispersion, sampling, scales)
+        sampling = (1 + doubt) * dispersion / rows.n_rows
+        return hessian.evidence(path, walk.deviation, dispersion, sampling, turn)
 
-    def _error(self, mu: float, size: int, usual: _Usual) -> float:
+    @staticmethod
+    def _kept(of: _Source, total: float) -> FloatArray:
+        """Return the noisy second moment of rows as they are weighted, at the smallest clip."""
+        clip, size = KEPT_CLIP * math.sqrt(of.curator.n_parameters), of.curator.n_parameters
+        mechanism = Gaussian.sharing(total)
+        noisy = of.curator.curvature_sum(Squared(), np.zeros(size), clip=clip, mechanism=mechanism)
+        return noisy.matrix() / of.n_rows
+
+    @staticmethod
+    def _error(of: _Source, mu: float, size: int, usual: _Usual) -> float:
         """Return the relative error of a Hessian that takes all of the share."""
-        apart = math.sqrt(self.curator.relation.rows_changed)
-        return _hessian_error(self.problem.n_rows, size, mu / apart, usual.curvature)
+        apart = math.sqrt(of.curator.relation.rows_changed)
+        return _hessian_error(of.n_rows, size, mu / apart, usual.curvature)
 
-    def _clip(self, mu: float, left: float, size: int, usual: _Usual) -> tuple[float, float]:
+    def _clip(
+        self, hessians: _Source, mu: float, left: float, size: int, usual: _Usual
+    ) -> tuple[float, float]:
         """Return the share of the last Hessian, and the clip of norms over √p."""
-        changed, n_rows = self.curator.relation.rows_changed, self.problem.n_rows
-        error = self._error(mu, size, usual)
+        changed, n_rows = self.rows.curator.relation.rows_changed, self.rows.n_rows
+        error = self._error(hessians, mu, size, usual)
         share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
         noise = changed * math.sqrt(size) / (usual.slope * math.sqrt(n_rows * (left - share)) * mu)
         by_hessian = HESSIAN_ERROR * math.sqrt(share) / error * CLIP_FACTORS[0] ** 2
         return share, min(CLIP_NOISE / noise, math.sqrt(by_hessian), CLIP_FACTORS[1])
+
+
+def _shortening(kept: FloatArray) -> FloatArray:
+    """Return a matrix that makes directions shorter in which little of the rows' moment is kept."""
+    values, vectors = np.linalg.eigh(kept)
+    most = max(float(np.quantile(values, KEPT_QUANTILE)), 1e-300)
+    shorter = np.clip(KEPT_ROOM * np.sqrt(np.maximum(values / most, 0.0)), SHORTEST, 1.0)
+    return np.asarray((vectors * shorter) @ vectors.T)
+
+
+def _together(found: float, noise: float, guess: float) -> tuple[float, float]:
+    """Return the weighted mean of a noisy number and a guess at it, and its error."""
+    own, other = noise**-2.0, (GUESS_ERROR * guess) ** -2.0
+    return (own * found + other * guess) / (own + other), (own + other) ** -0.5
 
 
 def _within(value: float, limits: tuple[float, float]) -> float:
@@ -298,11 +386,19 @@ def _selection(total: float) -> ExponentialMechanism:
 
 @dataclass(frozen=True)
 class _Path:
-    """Points at which scores were measured, and the scores; ``unit`` is that of residuals."""
+    """Points at which scores were measured, and the scores; ``unit`` is that of residuals.
+
+    ``turn`` is what rows that are alike in all directions were multiplied by.
+    """
 
     points: list[FloatArray]
     scores: list[FloatArray]
     unit: float
+    turn: FloatArray | None = None
+
+    def length(self, change: FloatArray) -> float:
+        """Return about what a change of weights does to scores: rows may have been turned."""
+        return float(np.linalg.norm(change if self.turn is None else self.turn @ change))
 
     def add(self, point: FloatArray, score: FloatArray) -> None:
         """Add a point and its score."""
@@ -314,7 +410,7 @@ class _Path:
         point, score = self.means()
         step = hessian.solve(score, least=2 * hessian.noise)
         longest = LONGEST_MOVE * self.unit
-        return point - step * min(1.0, longest / max(float(np.linalg.norm(step)), 1e-300))
+        return point - step * min(1.0, longest / max(self.length(step), 1e-300))
 
     def means(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean point and the mean score, without the first if there are others."""
@@ -324,11 +420,12 @@ class _Path:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Means that a curator is asked for, each for a share of a total in μ²."""
+    """Means that curators are asked for, each for a share of a total in μ²."""
 
-    curator: Curator
+    scores: _Source
+    hessians: _Source
+    squared: _Source
     scored: Scored
-    n_rows: int
     clip: float
     total: float
 
@@ -336,16 +433,21 @@ class _Asked:
         """Return the noisy mean score, and the deviation of its noise."""
         mechanism = Gaussian.sharing(share * self.total)
         loss = self.scored.slopes
-        noisy = self.curator.score_sum(loss, weights, clip=self.clip, mechanism=mechanism)
-        return noisy.values / self.n_rows, noisy.deviation / self.n_rows
+        curator, n_rows, _ = self.scores
+        noisy = curator.score_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        return noisy.values / n_rows, noisy.deviation / n_rows
 
     def hessian(self, weights: FloatArray, share: float) -> _Hessian:
-        """Return the noisy mean Hessian."""
+        """Return the noisy mean Hessian; that of a sample has its sampling error for noise, too."""
         mechanism = Gaussian.sharing(share * self.total)
-        loss = self.scored.curvature
-        noisy = self.curator.curvature_sum(loss, weights, clip=self.clip, mechanism=mechanism)
-        bound = self.scored.factor * (loss.curvature_bound or 1.0) / self.n_rows
-        return _Hessian.of(bound * noisy.matrix(), bound * noisy.deviation)
+        loss, (curator, n_rows, drawn) = self.scored.curvature, self.hessians
+        noisy = curator.curvature_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = self.scored.factor * (loss.curvature_bound or 1.0) / n_rows
+        matrix, deviation = bound * noisy.matrix(), bound * noisy.deviation
+        if drawn:
+            mean = float(np.trace(matrix)) / len(matrix)
+            deviation = math.hypot(deviation, mean * math.sqrt(2 / n_rows))
+        return _Hessian.of(matrix, deviation)
 
     def curvature(self, hessian: _Hessian) -> float:
         """Return the mean curvature over its bound, at least `LEAST_CURVATURE`."""
@@ -354,11 +456,12 @@ class _Asked:
         return _within(mean, (LEAST_CURVATURE, 1.0))
 
     def squares(self, weights: FloatArray, share: float) -> tuple[float, float]:
-        """Return the noisy mean squared norm of scores, at least its noise, and that noise."""
+        """Return the noisy mean squared norm of scores, and the deviation of its noise."""
         mechanism, loss = Gaussian.sharing(share * self.total), self.scored.slopes
-        noisy = self.curator.score_square_sum(loss, weights, clip=self.clip, mechanism=mechanism)
-        bound = (loss.slope_bound * self.clip) ** 2 / self.n_rows
-        return bound * max(float(noisy.values[0]), noisy.deviation), bound * noisy.deviation
+        curator, n_rows, _ = self.squared
+        noisy = curator.score_square_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        bound = (loss.slope_bound * self.clip) ** 2 / n_rows
+        return bound * float(noisy.values[0]), bound * noisy.deviation
 
 
 @dataclass
@@ -391,7 +494,7 @@ class _Walk:
         start, steps = self.weights, 1
         self.measure(share)
         self.step(FIRST_SCORE * self.left)
-        moved = float(np.linalg.norm(self.weights - start))
+        moved = self.path.length(self.weights - start)
         if moved > NEAR * self.path.unit or self.hessian.error > 2 * HESSIAN_ERROR:
             steps = SCORES[0]
             if self.bent:
@@ -404,8 +507,10 @@ class _Walk:
         """Take all steps; the Hessian at the fitted weights is known, but in least squares."""
         if not self.bent:
             self.measure(share)
-        each = (self.left - self.bent * share) / sum(SCORES)
-        for _ in range(SCORES[0]):
+        spent = self.bent * share
+        self.step(FIRST_SCORE / 2 * (self.left - spent))
+        each = (self.left - spent) / (sum(SCORES) - 1)
+        for _ in range(SCORES[0] - 1):
             self.step(each)
         if self.bent:
             self.measure(share)
@@ -443,11 +548,12 @@ class _Hessian:
         return np.asarray(self.vectors @ moved)
 
     def evidence(
-        self, path: _Path, deviation: float, dispersion: float, drawn: float, scales: FloatArray
+        self, path: _Path, deviation: float, dispersion: float, drawn: float, turn: FloatArray
     ) -> Evidence:
         """Take the last step and return what is known of its end, in units of prepared rows.
 
-        ``drawn`` is the sampling variance along a direction of curvature 1.
+        ``turn`` is the symmetric matrix that these were multiplied by. ``drawn`` is the sampling
+        variance along a direction of curvature 1.
         The inverse of a noisy matrix is too large on average: eigenvalues are raised by what
         makes up for it (docs/inference.md).
         """
@@ -457,8 +563,8 @@ class _Hessian:
         size, blind = start.size, self.vectors[:, ~known]
         if self.error > MOST_NOISE:
             no: FloatArray = np.full((size, size), np.nan)
-            last = (blind.T * scales, no, 1.0, dispersion, _HIDDEN)
-            return Evidence(start * scales, no, no, no, *last)
+            last = (blind.T @ turn, no, 1.0, dispersion, _HIDDEN)
+            return Evidence(turn @ start, no, no, no, *last)
         values, vectors = self.values[known], self.vectors[:, known]
         inverse = 1.0 / values
         values = values + 0.5 * self.deviation**2 * (inverse + inverse.sum())
@@ -478,16 +584,15 @@ class _Hessian:
         # what noise alone makes of the part of a combination in directions that are not known
         floor = (vectors * (half * blind.shape[1] / values**2)) @ vectors.T
         ends = path.points[2:] or path.points[1:]
-        apart = math.sqrt(np.mean([np.sum((at - end) ** 2) for at in ends]))
+        apart = math.sqrt(np.mean([path.length(at - end) ** 2 for at in ends]))
         reason = _FAR if apart > LONGEST_STEP * path.unit else ""
-        both = np.outer(scales, scales)
         return Evidence(
-            weights=end * scales,
-            sampling=sampling * both,
-            noise=noise * both,
-            bias=bias * both,
-            blind=blind.T * scales,
-            floor=floor * both,
+            weights=turn @ end,
+            sampling=turn @ sampling @ turn,
+            noise=turn @ noise @ turn,
+            bias=turn @ bias @ turn,
+            blind=blind.T @ turn,
+            floor=turn @ floor @ turn,
             usual=usual,
             dispersion=dispersion,
             reason=reason,

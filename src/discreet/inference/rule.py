@@ -17,10 +17,10 @@ from discreet.inference.measure import (
     expected_error,
 )
 from discreet.objectives import Loss
-from discreet.preparation import Step, Whiten
+from discreet.preparation import Centre, Scale, Step, Whiten
 from discreet.solvers import GD, Newton, Solver
 
-__all__ = ["check_inference", "pilot", "reserved", "whitened"]
+__all__ = ["check_inference", "lighter", "pilot", "reserved", "sample_rate", "whitened"]
 
 WHITEN_SHARE = 0.08
 WHITEN_NOISE = 2.0
@@ -31,6 +31,17 @@ PILOT_NEWTON, PILOT_LINEAR = 5, 1
 """Steps of descent and of Newton's method to the first weights: the fewest are for losses of one
 curvature, where second moments are known well. Fewer of descent would be too long: weights beyond
 the minimum, where the curvature is small, are a bad start."""
+
+STEP_NOISES, LEAST_STEP = (0.01, 0.03, 0.06), 0.004
+"""Noise in means, in second moments of columns and in that of rows which is small enough, and the
+least share of such a step."""
+
+SAMPLE_ROWS, SAMPLE_SHARE, SAMPLE_OF_WEIGHT = (5_000, 20_000), 0.25, 1_000
+SAMPLE_SIGNAL, SAMPLE_NOISE, LARGEST_RATE = 400.0, 0.12, 0.5
+"""Preparation and first weights are of a sample if half of the rows are enough: this share of all,
+within limits, and this many for each weight, so that sampling errors of scores are below 0.07;
+n·μ/k of this for each weight, so that noise is less; noise of the whitening below this share of the
+mean eigenvalue."""
 
 
 def check_inference(solver: Solver, expansion: Any) -> None:
@@ -72,6 +83,43 @@ def pilot(solver: Solver, loss: Loss, error: float) -> Solver:
         even = error < SURE_ERROR and not loss.curves_unevenly
         return replace(solver, iterations=PILOT_LINEAR if even else PILOT_NEWTON)
     return solver
+
+
+def lighter(steps: Sequence[Step], signal: float, width: int, changed: int) -> tuple[Step, ...]:
+    """Return the steps with shares of moments that are no larger than noise calls for.
+
+    ``signal`` is n·μ of the rows that the steps see. Whatever a preparation does, it biases nothing
+    here, so it needs no more precision than that.
+    """
+    root = math.sqrt(changed)
+    wanted = {
+        Centre: changed * math.sqrt(width) / (STEP_NOISES[0] * signal),
+        Scale: root * width / (STEP_NOISES[1] * signal),
+        Whiten: root * math.sqrt(2.0) * width**1.5 / (STEP_NOISES[2] * signal),
+    }
+    shares = {kind: max(noise**2, LEAST_STEP) for kind, noise in wanted.items()}
+    lowered: list[Any] = list(steps)
+    for k, step in enumerate(lowered):
+        if type(step) in shares:
+            lowered[k] = replace(step, share=min(step.share, shares[type(step)]))
+    return tuple(lowered)
+
+
+def sample_rate(steps: Sequence[Step], n_rows: int, size: int, budget: Budget) -> float:
+    """Return the rate of the sample that is enough for the preparation and the first weights.
+
+    It is 1 if more than half of the rows are needed. ``size`` is the number of weights.
+    """
+    signal = n_rows * budget.to_gdp().mu
+    white = max((step.share for step in steps if isinstance(step, Whiten)), default=1.0)
+    changed = budget.relation.rows_changed
+    needed = max(
+        min(max(SAMPLE_SHARE * n_rows, SAMPLE_ROWS[0]), SAMPLE_ROWS[1]) / n_rows,
+        SAMPLE_OF_WEIGHT * size / n_rows,
+        changed * SAMPLE_SIGNAL * size / signal,
+        math.sqrt(2.0 * changed / white) * size**1.5 / (SAMPLE_NOISE * signal),
+    )
+    return needed if steps and needed <= LARGEST_RATE else 1.0
 
 
 def whitened(steps: Sequence[Step], n_rows: int, width: int, budget: Budget) -> tuple[Step, ...]:

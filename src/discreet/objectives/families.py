@@ -18,6 +18,7 @@ loss                φ' of the margin m and the target y    bound on |φ'| bound
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -36,6 +37,22 @@ WINDOW = 0.35
 """Half the width of the window for the density of residuals, over their scale."""
 
 _NORMAL = NormalDist()
+
+
+@functools.cache
+def _excess(quantile: float) -> float:
+    """Return the mean density of normal errors in the window over that at their quantile.
+
+    The scale of residuals is their median size, over that of normal ones around their mean.
+    """
+    at, low, high = _NORMAL.inv_cdf(quantile), 0.0, 10.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        few = _NORMAL.cdf(at + middle) - _NORMAL.cdf(at - middle) < 0.5
+        low, high = (middle, high) if few else (low, middle)
+    window = WINDOW * low / _NORMAL.inv_cdf(0.75)
+    share = _NORMAL.cdf(at + window) - _NORMAL.cdf(at - window)
+    return share / (2.0 * window * _NORMAL.pdf(at))
 
 
 def _log_link(mean: float, deviation: float, largest: float) -> tuple[float, float]:
@@ -206,10 +223,12 @@ class Pinball(Loss):
         """Return slopes with their kink, and the density of residuals in a window around it.
 
         φ'' of Huber's loss counts residuals within its threshold; over the width of that window,
-        their mean is the density that the mean of φ' has as its derivative.
+        their mean is the density that the mean of φ' has as its derivative. It is divided by what
+        the mean over the window is of the density at the quantile, for normal errors.
         """
         window = WINDOW * unit
-        return Scored(Pinball(self.quantile), Huber(window), 1.0 / (2.0 * window))
+        width = 2.0 * window * _excess(self.quantile)
+        return Scored(Pinball(self.quantile), Huber(window), 1.0 / width)
 
     def local(self, mean: float, deviation: float) -> Local:
         """Take targets to be normal: φ'' is their mean density near the quantile."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -132,6 +133,31 @@ def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> boo
     return True
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Rows for the model, what was released of them, and where they come from.
+
+    ``start`` are the rows of the table in the units of the map, before they are scaled down and
+    mapped; None if steps wrote tables. ``sample`` are those of them that steps saw, ``size`` of
+    them expected; None if that were all.
+    """
+
+    rows: Rows
+    fitted: tuple[FittedStep, ...]
+    affine: AffineMap | None = None
+    start: Rows | None = None
+    sample: Rows | None = None
+    size: int = 0
+
+    def sampled_rows(self, problem: Problem) -> tuple[Rows, Problem]:
+        """Return the rows that steps saw, for a model of the problem on them."""
+        if self.sample is None or self.affine is None:
+            return self.rows, problem
+        rows = self.sample.with_row_norm(self.affine.row_norm)
+        public: Any = {"fit_intercept": problem.fit_intercept, "row_norm": problem.row_norm}
+        return rows.transformed(self.affine, **public), replace(problem, n_rows=self.size)
+
+
 def transform(
     steps: Sequence[Step],
     mechanisms: Sequence[Mechanism],
@@ -146,7 +172,7 @@ def transform(
     weights: RowWeights | None = None,
     expansion: Expansion | None = None,
     rate: float = 1.0,
-) -> tuple[Rows, tuple[FittedStep, ...]]:
+) -> Prepared:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
     X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
@@ -172,7 +198,9 @@ def transform(
     norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
     fitted: list[FittedStep] = []
     made = expansion is None
-    whole: Rows | None = None  # all rows, where steps see a sample of them
+    start: Rows | None = None  # all rows of the table, before they are scaled and mapped
+    whole: Rows | None = None  # the same, where steps see a sample of them
+    sample: Rows | None = None
     size: int | None = None
     sampled = rate < 1 and not copy and weights is None
     for part, step in enumerate(steps):
@@ -194,7 +222,7 @@ def transform(
             rows_now = partial(rows_of, table, targets)
         else:
             if base is None:  # with the norms that this step's rows have
-                base = rows.with_units(affine.units) if affine.units.ndim else rows
+                base = start = rows.with_units(affine.units) if affine.units.ndim else rows
             if math.isinf(affine.row_norm):
                 # `check_steps` sees to it that the next step is `Radius`, which takes any rows
                 rows_now = lambda rows=base, **_: rows  # noqa: E731
@@ -205,10 +233,10 @@ def transform(
     if expansion is not None and not made:
         rows_now = partial(rows_of, _expanded(expansion, table, problem.n_features), targets)
     if whole is not None and affine is not None:
-        base = whole.with_units(affine.units) if affine.units.ndim else whole
-        rows_now = partial(base.with_row_norm(affine.row_norm).transformed, affine)
+        sample, start = start, whole.with_units(affine.units) if affine.units.ndim else whole
+        rows_now = partial(start.with_row_norm(affine.row_norm).transformed, affine)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
-    return rows, tuple(fitted)
+    return Prepared(rows, tuple(fitted), affine, start, sample, size or problem.n_rows)
 
 
 def _rows_of(
@@ -280,15 +308,17 @@ FAR = 256.0
 
 
 def distant_rows(
-    steps: Sequence[FittedStep],
+    prepared: Prepared,
     X: Any,
     targets: FloatArray | None,
     *,
     fit_intercept: bool,
     data_norm: float | None = None,
     weights: RowWeights | None = None,
-) -> Rows:
+) -> tuple[Rows, Rows | None]:
     """Return rows under the map of a preparation, but scaled down far beyond its `Radius` only.
+
+    The second are those that the preparation saw, if it did not see all.
 
     Answers about such rows must bound each row's part themselves, as `Curator.score_sum` does.
 
@@ -298,7 +328,7 @@ def distant_rows(
     """
     table: Any = X
     affine: AffineMap | None = None
-    for step in steps:
+    for step in prepared.fitted:
         if isinstance(step, FittedRadius):
             far = FittedRadius(min(FAR * step.radius, RADII[1]))
             start = far.affine_map(affine, table.shape[1])
@@ -308,16 +338,25 @@ def distant_rows(
                 affine = start.scaled(far.radius / step.radius)
             continue
         affine = step.affine_map(affine, table.shape[1])
-        if affine is None:
+        if affine is None and prepared.start is None:
             table = _applied(step, table, own=False)
     if affine is None:
         settings: Any = {"fit_intercept": fit_intercept, "row_norm": data_norm}
-        return _rows_of(table, targets, weights=weights, **settings)
-    base: Any = _rows_of(table, targets, fit_intercept=False, weights=weights)
-    if affine.units.ndim:
-        base = base.with_units(affine.units)
-    rows: Rows = base.with_row_norm(affine.row_norm)
-    return rows.transformed(affine, fit_intercept=fit_intercept)
+        return _rows_of(table, targets, weights=weights, **settings), None
+    base, sample = prepared.start, prepared.sample
+    if base is None:
+        base = _rows_of(table, targets, fit_intercept=False, weights=weights)
+        base = base.with_units(affine.units) if affine.units.ndim else base
+    elif targets is not None:
+        base = base.with_targets(targets)
+    if prepared.start is not None and weights is not None:
+        base = base.with_weights(weights)
+    rows = base.with_row_norm(affine.row_norm)
+    rows = rows.transformed(affine, fit_intercept=fit_intercept)
+    if sample is not None:
+        sample = sample.with_row_norm(affine.row_norm)
+        sample = sample.transformed(affine, fit_intercept=fit_intercept)
+    return rows, sample
 
 
 def linear_scores(

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.rows.bounds import norm_inflation
+from discreet.rows.bounds import gamma, norm_inflation
 from discreet.validate import FloatArray
 
 
@@ -27,6 +27,24 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+INVERSE_SLACK = 0.01
+"""An inverse is used if its product with the matrix is as near to 1, as a sum of sizes."""
+
+
+class Split(NamedTuple):
+    """A map as a ``diagonal`` one, and a matrix ``basis`` that takes (y, 1) on to (v, 1).
+
+    ``norm`` and ``inverse`` bound what the basis and its inverse do to a norm, ``error`` by how
+    much the result is apart from the mapped row.
+    """
+
+    diagonal: AffineMap
+    basis: FloatArray
+    norm: float
+    inverse: float
+    error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +88,33 @@ class AffineMap:
         filled = np.vstack([triangle, np.zeros((-size % 4, width))])
         packed = filled.reshape(-1, 4, width).transpose(0, 2, 1)
         return read_only(packed), norm_inflation(size)
+
+    @cached_property
+    def split(self) -> Split | None:
+        """Of a matrix: the map as a diagonal one and a change of basis; None if it has no inverse.
+
+        The diagonal has the norms of the columns of L, and takes their centre to 0.
+        """
+        diagonal = np.linalg.norm(self.linear, axis=0)
+        if self.is_diagonal or self.linear.shape[0] != diagonal.size or not diagonal.all():
+            return None
+        matrix = self.linear / diagonal
+        size = len(matrix) + 1
+        basis, basis[:-1, :-1] = np.eye(size), matrix
+        try:
+            centre = np.linalg.solve(matrix, self.offset)
+            basis[:-1, -1] = matrix @ centre - self.offset
+            back = np.linalg.inv(basis)
+        except np.linalg.LinAlgError:
+            return None
+        if not np.abs(back @ basis - np.eye(size)).sum() < INVERSE_SLACK:  # also if not finite
+            return None
+        norm, inverse = (float(np.linalg.norm(each, 2)) for each in (basis, back))
+        longest = float(np.max(diagonal / self.units)) * self.row_norm + np.linalg.norm(centre)
+        reach = float(np.linalg.norm(matrix) * longest) + self.bound
+        near = type(self)(self.row_norm, diagonal, centre, self.units)
+        lift = 1 + 2 * INVERSE_SLACK
+        return Split(near, basis, lift * norm, lift * inverse, gamma(4 * (size + 16)) * reach)
 
     @classmethod
     def to_norm(cls, row_norm: float, n_features: int | None = None) -> Self:

@@ -169,8 +169,12 @@ class Rows(RowData):
         far = self.scales < SMALLEST_SCALE
         return self.take(np.flatnonzero(~far)) if far.any() else self
 
-    def columns(self, index: NDArray[np.intp], factor: float) -> Rows:
+    def columns(
+        self, index: NDArray[np.intp], factor: float, matrix: FloatArray | None = None
+    ) -> Rows:
         """Return the rows with the named columns only, multiplied by ``factor``, as rows.
+
+        Those under a map may be multiplied by a ``matrix`` after that.
 
         Rows that are scaled down to ``row_norm`` keep the scale of the whole row; the new rows have
         no ``row_norm``. Entries beyond 1e150 are cut to it: no row can make it fail. What becomes
@@ -183,9 +187,12 @@ class Rows(RowData):
         if not self.map.is_identity:
             # Each column of rows under a matrix is made of all stored ones.
             narrow = self.map.columns(index, factor)
+            narrow = narrow if matrix is None else narrow.rotated(matrix)
             table = self.table.columns(index) if self.map.is_diagonal else self.table
             stored = replace(self, table=table, map=narrow.start)
             return stored.transformed(narrow, fit_intercept=self.fit_intercept)
+        if matrix is not None:
+            raise ValueError("rows that are stored are not multiplied by a matrix; map them.")
         factors = np.full(self.n_rows, float(factor))
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             if self.scales.size:
