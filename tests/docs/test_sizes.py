@@ -53,5 +53,5 @@ def test_the_core_is_small():
 def test_the_library_is_small():
     """A feature that needs more raises the numbers in a change that says why."""
     whole = sizes.packages()["all"]
-    assert whole.lines <= 40_500
-    assert whole.modules <= 174
+    assert whole.lines <= 40_400
+    assert whole.modules <= 171
