@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from discreet import (
 )
 from discreet.cli.app import run as main
 from discreet.estimators.effects import released_means
+from discreet.inference import Covariance
 from discreet.preparation.pipeline import unclipped_map
 from discreet.tuning.plan import plan
 
@@ -248,6 +250,21 @@ def test_slopes_of_models_with_levels_are_covered(make, rows):
     missed = int((np.abs(z) > norm.ppf(0.975)).sum())
     assert missed <= binom.isf(1e-6, 3 * count, 0.05)
     assert missed > 0
+
+
+def test_slopes_have_a_dispersion_of_their_own():
+    parts = [np.arange(16.0).reshape(4, 4) + k for k in range(3)]
+    whole = Covariance(*parts, np.array([False, True, False, False]), "rare", 2.0)
+    kept = np.array([0, 1, 3])
+    found = whole.of_slopes(kept, 5.0, "a constant")
+    own = np.ix_(kept, kept)
+    np.testing.assert_array_equal(found.sampling, 2.5 * parts[0][own])
+    np.testing.assert_array_equal(found.noise, parts[1][own])
+    np.testing.assert_array_equal(found.bias, parts[2][own])
+    assert found.refused.tolist() == [False, True, True]
+    assert (found.reason, found.dispersion) == ("rare; a constant", 5.0)
+    none = replace(whole, refused=np.ones(4, dtype=bool)).of_slopes(kept, 5.0, "a constant")
+    assert none.reason == "rare"
 
 
 def test_intervals_of_ordered_classes_need_rows_that_count_alike():
