@@ -48,7 +48,7 @@ def _grid(**values: tuple[Any, ...]) -> tuple[Setting, ...]:
     return tuple(dict(zip(values, choice, strict=True)) for choice in product(*values.values()))
 
 
-GRIDS: dict[str, tuple[Setting, ...]] = {  # wide steps around the papers' values and the defaults
+GRIDS: dict[str, tuple[Setting, ...]] = {
     "agd": _grid(splits=(10, 30, 60), gradient_clip=(1.0, 3.0)),
     "gd": _grid(step_size=(1.0, 3.0, 10.0, 30.0), gradient_clip=(0.3, 1.0)),
     "frank-wolfe": _grid(radius=(1.0, 10.0, 20.0, 50.0), iterations=(50, 200)),
@@ -56,6 +56,7 @@ GRIDS: dict[str, tuple[Setting, ...]] = {  # wide steps around the papers' value
     "permutation-sgd": _grid(weight_norm=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
     "privgene": _grid(generations=(30, 100), mutation=(0.3, 1.0, 3.0)),
 }
+"""Grids of solvers: wide steps around the papers' values and the defaults."""
 
 _TUNABLE = {"pure", "zcdp", "gdp"}
 _WHY = {
