@@ -299,7 +299,7 @@ def partitioned_rows(
     fit_intercept: bool = True,
     row_norm: float | None = None,
 ) -> PartitionedRows:
-    """Make rows of the `Block`s that an engine holds, whose ids are 0, 1, … in order.
+    """Make rows of what an engine holds, each a `Block`, whose ids are 0, 1, … in order.
 
     Settings are those of `as_rows`; the public size is that of the whole table.
     """
