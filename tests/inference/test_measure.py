@@ -21,6 +21,7 @@ from discreet import (
     QuantileRegressor,
 )
 from discreet.core import Budget
+from discreet.estimators import base
 from discreet.inference.measure import (
     HESSIAN_ERROR,
     MOST_NOISE,
@@ -235,6 +236,17 @@ def test_a_sample_is_large_enough_for_first_weights():
     assert sample_rate((), 10**7, 4, budget) == 1.0
     replaced = Budget(1.0, 1e-6, "replace_one")
     assert sample_rate(STEPS, 200_000, 21, replaced) == 2 * sample_rate(STEPS, 200_000, 21, budget)
+
+
+@pytest.mark.parametrize(
+    ("make", "data"), [(PoissonRegressor, counts), (LogisticRegression, classes)]
+)
+def test_curvature_that_varies_is_not_measured_by_a_sample(make, data, monkeypatch):
+    """First weights of a sample are too far for counts: intervals covered 0.73 to 0.93."""
+    asked = []
+    monkeypatch.setattr(base, "sample_rate", lambda *settings: asked.append(settings) or 1.0)
+    fitted(data, make, np.random.default_rng(0), epsilon=3.0)
+    assert bool(asked) is (make is LogisticRegression)
 
 
 def test_large_tables_are_asked_by_a_sample_but_for_scores(monkeypatch):

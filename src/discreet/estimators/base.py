@@ -322,7 +322,8 @@ class PrivateLinearModel(BaseEstimator):
                 error = expected_error(people.size, size, settings.budget)
                 steps = whitened(steps, people.size, plan.width, settings.budget)
                 solver = pilot(solver, settings.loss, error)
-                if people.unit == "row" and people.even and by_class is None and n_models == 1:
+                alone = people.unit == "row" and people.even and by_class is None and n_models == 1
+                if alone and not settings.loss.curves_unevenly:
                     rate = sample_rate(steps, people.size, size, settings.budget)
                 signal = rate * people.size * settings.budget.to_gdp().mu
                 changed = settings.budget.relation.rows_changed

@@ -43,7 +43,7 @@ the estimate, at the same cost each."""
 
 SURE_ERROR = 0.07
 FIRST_SCORE = 0.15
-NEAR = 0.15
+NEAR = 0.1
 """If all of the share would buy a Hessian of a smaller error than this, at usual curvature, there
 is one Hessian, at the fitted weights, and one score beside the first, which takes this share of
 what is left. If the first moves the weights by more than this (in units as below), or the Hessian
