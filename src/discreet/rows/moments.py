@@ -91,12 +91,13 @@ def square_sum(data: RowData, share: float = 1.0) -> Sum:
             return table.squares(at, data.scales[at], map, _factors(data, at, clip))
         block = np.zeros(width)
         for some, tile in data.tiles(at):
-            squares = np.square(tile * _scaled(data, some, _factors(data, some, clip))[:, None])
+            squares = tile * _scaled(data, some, _factors(data, some, clip))[:, None]
+            np.square(squares, out=squares)
             if share < 1:
                 norms = np.empty(len(tile))
                 KERNELS.norms((read_only(squares),), *plain, norm_inflation(width), norms)  # > 0
                 most = data.weighted(some, np.full(len(tile), limit))
-                squares = squares * (most / np.maximum(norms, most))[:, None]
+                squares *= (most / np.maximum(norms, most))[:, None]
             block += squares.sum(axis=0)
         return block
 
