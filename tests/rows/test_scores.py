@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import hilbert
 
 from discreet.core.ranges import norm_candidates
 from discreet.errors import NotSupported
@@ -98,6 +99,28 @@ def test_maps_that_are_nearly_singular_turn_each_row():
         V = np.column_stack([X @ map.linear.T - map.offset, np.ones(len(X))])
         found = rows.curvature_sum(w, Logistic(), CLIP).values
         assert found == pytest.approx(by_hand(V, y, w, Logistic())[1], abs=1e-5)
+
+
+def test_an_inverse_that_is_none_is_not_used():
+    """Of Hilbert's matrix NumPy computes one without an error, and it is far from an inverse."""
+    matrix = hilbert(16)
+    back = np.linalg.inv(matrix)  # no error
+    assert np.abs(back @ matrix - np.eye(16)).sum() > 0.1
+    assert AffineMap.to_norm(100.0, 16).rotated(matrix).split is None
+    assert AffineMap.to_norm(100.0, 16).rotated(hilbert(16) + np.eye(16)).split is not None
+
+
+def test_norms_under_two_maps_are_lifted_by_how_far_these_are_from_one(monkeypatch):
+    X, y, w = table()
+    rows, map = mapped(np.eye(4) + np.linspace(0, 1, 16).reshape(4, 4), X, y)
+    longer = scores._weights(rows, CLIP, 0.5)
+    norms = np.hypot(np.linalg.norm(X @ map.linear.T - map.offset, axis=1), 1.0)
+    np.testing.assert_allclose(longer, np.minimum(1, CLIP / (norms + 0.5)) ** 2, atol=2.0**-29)
+    given, plain = [], scores._weights
+    monkeypatch.setattr(scores, "_weights", lambda *all_: given.append(all_[2:]) or plain(*all_))
+    rows.curvature_sum(w, Logistic(), CLIP)
+    assert given == [(map.split.error,)]
+    assert 0 < map.split.error < 1e-9
 
 
 def test_a_matrix_follows_the_map():
