@@ -67,9 +67,11 @@ def test_draws_have_the_same_shape_in_both_worlds(name, found):
         worlds = [np.asarray(attack.draw(world, 3)) for world in (0, 1)]
         assert worlds[0].shape == worlds[1].shape
         assert worlds[0].shape[0] == 3
+        constant = name == "auto" and kind[1]  # which is often shrunk to 0
+        chooses = name.partition(":")[0] in ("frank-wolfe", "privgene", "agd")
         for outputs in worlds:
             assert np.isfinite(outputs).all()
-            if name.partition(":")[0] not in ("frank-wolfe", "privgene", "agd"):  # they also choose
+            if not (chooses or constant):
                 assert len(np.unique(outputs, axis=0)) == 3
             for statistic in attack.statistics.values():
                 assert statistic(outputs).shape == (3,)

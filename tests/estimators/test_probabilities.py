@@ -1,17 +1,19 @@
 """Probabilities: what clipping and noise do to scores is undone by public numbers."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression as PlainLogisticRegression
 from sklearn.metrics import log_loss
 
-from discreet import LogisticRegression, PrivacyLeakWarning
+from discreet import LogisticRegression, PrivacyLeakWarning, Scale
 from discreet.estimators.classifiers import Link
-from discreet.objectives import Logistic
+from discreet.objectives import L2, Logistic, Problem, Softmax
 from discreet.rows import as_rows
+from discreet.solvers import Solution
 
 SCORES = np.linspace(-12, 12, 241)
 
@@ -92,6 +94,44 @@ def test_scores_beyond_the_reach_of_a_link_grow_slowly():
     assert chances[-2] == pytest.approx(1 - chances[1])
     for probability in (0.05, 0.2, 0.6, 0.95):
         assert link.positive(np.array([link.score(probability)]))[0] == pytest.approx(probability)
+
+
+def test_scores_of_several_classes_are_bent_together():
+    """The softmax of usual rows; of longer ones all classes' scores shrink, and the order stays."""
+    scores = np.array([[0.5, -0.2, 1.0], [60.0, 0.0, -20.0], [1e6, 2e6, 3e6], [0.0, 0.0, 0.0]])
+    plain, bent = Link().several(scores), Link(1.0, 0.0, 2.0).several(scores)
+    np.testing.assert_allclose(plain, softmax(scores, axis=1))
+    np.testing.assert_allclose(bent[0], plain[0])
+    size = 2 + 0.25 * math.log1p((60 - 40 / 3 - 2) / 0.25)
+    np.testing.assert_allclose(
+        bent[1], softmax((scores[1] - 40 / 3) * size / (60 - 40 / 3)), rtol=1e-12
+    )
+    assert (np.argsort(bent[2]) == [0, 1, 2]).all()
+    assert (bent[2] > 1e-6).all()
+    np.testing.assert_allclose(bent[3], 1 / 3)
+
+
+def test_the_reach_of_scores_follows_the_largest_of_the_classes():
+    """1.5 times |b| + norm·‖w‖/√d for two classes, 4 times the largest for several; at least 1."""
+    steps = (Scale(norm=3.0),)
+    for outputs, factor in ((1, 1.5), (3, 4.0)):
+        loss = Logistic() if outputs == 1 else Softmax(outputs)
+        problem = Problem(loss, L2(0.0), 100, 4)
+        weights = np.zeros((outputs, 5))
+        weights[-1] = [1.0, 1.0, 1.0, 1.0, -2.0]
+        solution = Solution(weights.ravel(), (), (), 10.0, 0.1)
+        assert Link.of(solution, steps, problem).reach == pytest.approx(factor * (2 + 3.0))
+        assert Link.of(replace(solution, weights=0 * weights.ravel()), steps, problem).reach == 1
+        assert Link.of(solution, steps).reach is None
+
+
+def test_a_start_that_was_kept_was_not_clipped():
+    """With nothing kept of descent, probabilities are those of the start: 1/(1 + e^−score)."""
+    steps, solution = (Scale(norm=3.0),), Solution(np.zeros(5), (), (), 1.0, 0.1)
+    full = 1 - 1 / math.hypot(3.0, 1.0)
+    for kept in (0.0, 0.25, 1.0):
+        link = Link.of(replace(solution, kept=kept), steps)
+        assert link.slope == pytest.approx(1 - kept * full)
 
 
 def test_log_loss_of_heavy_tailed_rows_is_not_above_that_of_frequencies():

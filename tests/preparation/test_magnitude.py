@@ -19,14 +19,15 @@ from discreet.rows import EXPONENTS, as_rows
 
 
 class Counted:
-    """A curator whose answer has the exact counts of a table, and states a noise of 1."""
+    """A curator whose answer has the exact counts of a table, and states a noise, by default 1."""
 
-    def __init__(self, X):
+    def __init__(self, X, deviation=1.0):
+        self.deviation = deviation
         self.n_rows, self.n_parameters = X.shape
         self._rows = as_rows(X, np.zeros(len(X)), fit_intercept=False)
 
     def exponent_counts(self, *, mechanism):
-        return SimpleNamespace(values=self._rows.exponent_counts().values, deviation=1.0)
+        return SimpleNamespace(values=self._rows.exponent_counts().values, deviation=self.deviation)
 
 
 def table(*columns):
@@ -241,10 +242,30 @@ def test_coarse_counts_show_likely_columns_near_those_that_are_seen():
     counts[1, first : first + 4] = 4.0
     counts[2, first - 9 : first - 5] = 2.0  # four deviations
     counts[3, first + 20 : first + 24] = 2.0  # as many, far from the others
-    assert exponents(counts, 1.0, 16)[:3].tolist() == [-8.0, 2.0, -6.0]
+    assert exponents(counts, 1.0, 16)[:3].tolist() == [-8.0, 2.0, -8.0]
     assert np.isnan(exponents(counts, 1.0, 16)[3])
     assert np.isnan(exponents(counts, 1.0, 20)[2:]).all()
     assert np.isnan(exponents(counts[2:], 1.0, 16)).all()
+
+
+def hidden_units(*shares, rows=4000):
+    """Return the powers of two of columns with these shares of 1, beside two of larger units.
+
+    Counts are exact, but taken to have noise of a 15th of the rows.
+    """
+    ones = (np.where(np.arange(rows) < share * rows, 1.0, 0.0) for share in shares)
+    large = np.full(rows, 40.0)
+    curator = Counted(table(large, large, *ones), rows / 15)
+    fitted, _ = Magnitude().fit(curator, None, None)
+    return np.log2(fitted.factors)
+
+
+def test_columns_that_coarse_noise_hides_show_their_unit_together():
+    """Each is below 3.5 deviations; of ten the sum is above 4.4 times √20 of them."""
+    found = hidden_units(*[0.2] * 10)
+    assert (found[2:] == -1.0).all()
+    assert (found[:2] == -6.0).all()
+    assert not hidden_units(*[0.2] * 2).any()  # two do not show it, and count as usual ones
 
 
 def test_noise_far_below_the_fullest_exponents_is_not_the_column():

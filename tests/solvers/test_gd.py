@@ -20,6 +20,7 @@ from discreet.objectives import (
     HuberHinge,
     Logistic,
     MulticlassHinge,
+    Poisson,
     Problem,
     Softmax,
     Squared,
@@ -270,7 +271,7 @@ def test_conditions_name_clip_and_noise():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("iterations", 0),
+        ("iterations", -1),
         ("iterations", 2.5),
         ("iterations", "tight"),
         ("step_size", 0.0),
@@ -313,7 +314,42 @@ def test_the_intercept_starts_from_the_balance_of_the_classes(relation):
     assert start.mechanism.noise_multiplier**-2 == pytest.approx(0.1 * square)
     assert gradients.mechanism.noise_multiplier**-2 == pytest.approx(0.9 * square)
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
-    assert "the sum of the targets −1 and 1 was released" in solution.conditions[0]
+    assert "the sum of the targets was released" in solution.conditions[0]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(
+    ("loss", "targets", "expected"),
+    [
+        (Logistic(), [1.0, -1.0, -1.0, -1.0], [math.log(1 / 3)]),
+        (HuberHinge(), [1.0, -1.0, -1.0, -1.0], [-0.5]),
+        (Softmax(3), [0.0, 1.0, 2.0, 2.0], [-0.231, -0.231, 0.462]),
+        (Squared(), [0.5, 0.5, -0.25, 0.75], [0.375]),
+        (Huber(), [0.5, 0.5, -0.25, 0.75], [0.375]),
+    ],
+    ids=repr,
+)
+def test_without_a_gradient_the_whole_budget_buys_a_constant(loss, targets, expected, relation):
+    """Noise in a mean is k/(n·μ): 0.001 or 0.002 at this budget, so 0.03 is 15 deviations."""
+    X, _ = make_rows(4000)
+    budget = Budget(1.0, 1e-6, relation)
+    solution, guarantee, curator = run(GD(0), budget, loss, (X, np.tile(targets, 1000)))
+    weights = solution.weights.reshape(len(expected), -1)
+    assert not weights[:, :-1].any()
+    np.testing.assert_allclose(weights[:, -1], expected, atol=0.03)
+    (only,) = guarantee.mechanisms
+    assert only.mechanism.noise_multiplier == pytest.approx(1 / budget.to_gdp().mu, rel=1e-6)
+    assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+    assert len(solution.conditions) == 1
+    assert (solution.clip, solution.deviation) == (None, 0.0)
+
+
+def test_a_constant_needs_an_intercept_and_a_loss_whose_constant_is_known():
+    problem = Problem(Logistic(), L2(0.0), 100, 5, fit_intercept=False)
+    with pytest.raises(ValueError, match="fit_intercept=True"):
+        GD(0).plan(problem, RICH)
+    with pytest.raises(NotSupported, match="iterations=0"):
+        GD(0).check(Poisson(), RICH)
 
 
 def test_a_class_that_may_not_be_there_is_not_ruled_out():
@@ -378,11 +414,13 @@ def test_a_hinge_starts_from_the_mean_target(loss):
 
 
 def test_sampling_errors_grow_with_the_path():
-    """Up to p/(2n) in the variance of a weight; few rows are shrunk whatever the budget."""
+    """Up to r·(1 − 4r) in the variance of a weight, r = p/n: few rows are shrunk at any budget."""
     problem = Problem(Logistic(), L2(0.0), 400, 9)
     short, long = GD()._path(problem, 1e-3, 1)[3], GD()._path(problem, 1e4, 1)[3]
     assert short < 1e-3
-    assert long == pytest.approx(np.sqrt(0.5 * 10 / 400), rel=1e-3)
+    assert long == pytest.approx(np.sqrt(10 / 400 * (1 - 4 * 10 / 400)), rel=1e-3)
+    for n_features in (99, 399, 3999):  # rows do not determine so many weights
+        assert GD()._path(Problem(Logistic(), L2(0.0), 400, n_features), 1e6, 1)[3] == 0
 
 
 @pytest.mark.parametrize(("n_features", "factor"), [(2, 1.5), (10, 1.5), (50, 1.1), (500, 1.01)])
@@ -413,7 +451,8 @@ def test_intercepts_of_several_classes_are_shrunk_to_their_start():
     change = plain.weights - start
     slopes = change.reshape(3, -1)[:, :-1]
     path = 0.3 * 3000 * np.sqrt(0.5) * budget.to_gdp().mu / (5 / 3)  # that noise allows
-    drawn = (1 - np.exp(-0.5 * path / (41 * 1.5))) ** 2 * 0.5 * 41 * 1.5 / 3000
+    ratio = 41 * 1.5 / 3000
+    drawn = (1 - np.exp(-0.5 * path / (41 * 1.5))) ** 2 * ratio * (1 - 4 * ratio)
     errors = slopes.size * (1 + 5 / 120) * (deviation**2 + drawn)
     kept = max(0.0, 1 - (errors / (1.5 * np.vdot(slopes, slopes))) ** 1.5)
     np.testing.assert_allclose(found.weights, start + kept * change, atol=1e-4)

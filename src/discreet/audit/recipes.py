@@ -133,7 +133,7 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
     settings |= {"relation": str(budget.relation), "fit_intercept": False}
     constant = {**settings, "fit_intercept": True}
     steps, short = [Radius(), Centre(), Scale()], solvers.GD(3, momentum=0.0, step_size=SMALL_STEP)
-    classes = [-1, 0, 1]
+    classes, started = [-1, 0, 1], solvers.GD(3, start_share=0.3, shrink=True)
     return {
         "auto": (
             estimators.LogisticRegression(**settings),
@@ -141,6 +141,7 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
         ),
         "pipeline: preparation and gd": (
             estimators.LogisticRegression(**settings, solver=solvers.GD(3), preparation=steps),
+            estimators.LogisticRegression(**constant, solver=started, preparation=steps),
         ),
         f"pipeline{PEOPLE}": (
             estimators.LogisticRegression(**settings, solver=solvers.GD(3), preparation=steps),

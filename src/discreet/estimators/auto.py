@@ -16,13 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.core import Budget
-from discreet.objectives import Logistic, Loss
+from discreet.objectives import Huber, Logistic, Loss, Squared
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.preparation.magnitude import Magnitude
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
 from discreet.solvers.gd import CLIPS, CONVERGED_PATH, NOISE_REACH, clip_by_rule
 
 __all__ = ["Choice", "choose"]
+
+LEAST_SIGNAL = 16.0
+"""Below this n·μ/k the norm of rows would be a guess, so the model is a constant."""
 
 CENTRE_SHARE = SCALE_SHARE = 0.05
 TWICE_SHARE = 0.03
@@ -33,13 +36,15 @@ CENTRE_PRECISION = 0.15
 far shorter around it, and then a second measurement has far less noise."""
 
 MAGNITUDE_SHARES = (0.004, 0.057)
-MAGNITUDE_PRECISION = 24.0
+MAGNITUDE_PRECISION, NARROW_PRECISION = 24.0, 14.0
 """The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
-numbers other than 0 is seen for certain; beyond the largest share there is no look."""
+numbers other than 0 is seen for certain; beyond the largest share there is no look. Tables of few
+columns have one at the largest share, down to the second precision."""
 
-COARSE_PRECISIONS, COARSE_SHARE = (14.0, 18.0), 0.2
-"""In regression the first look is then a coarse one, with the second of these precisions or, at the
-largest share, at least the first: columns of other units would be lost, however large the rest."""
+COARSE_PRECISIONS, COARSE_SHARES = (12.0, 18.0), (0.2, 0.3)
+"""In regression the first look is then a coarse one, with the second of these precisions at up to
+the first share, and at least the first precision at up to the second: columns of other units would
+be lost, however large the rest."""
 
 AGAIN_SHARE = 0.03
 AGAIN_PRECISION = 35.0
@@ -80,10 +85,9 @@ largest, are used where second moments allow twice as much: a large budget clips
 The cautious one is the least for classes if there are at most that many columns, none of them
 known to be in [0, 1]: some rows may be far longer than usual, and predictions do not clip them."""
 
-START_SHARES = (0.002, 0.3)
-START_PRECISION = 10.0
+START_SHARES, START_PRECISIONS = (0.002, 0.3), (20.0, 3.0)
 """Smallest and largest share of the model's μ² for the balance of the classes; in between, that at
-which the noise in a class's frequency is about a tenth of 1/K."""
+which noise in a class's frequency is a 20th, or a third of 1/K."""
 
 ITERATIONS, MOST_ITERATIONS = (20, 24), 50
 DAMPING = (8.0, 10.0)
@@ -157,8 +161,13 @@ def choose(
     signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
     complete = not all(isinstance(step, Bounds) for step in given)
     changed = budget.relation.rows_changed
+    numbers = isinstance(loss, Squared | Huber) and data_norm is None
+    constant = fit_intercept and (numbers or loss.task == "classification")
+    if constant and not complete and signal < LEAST_SIGNAL * changed:
+        return Choice(tuple(given), GD(0))
     # the second moments of two rows differ by up to √2 times that of one
     noise = math.sqrt(changed) * n_features / (signal * math.sqrt(SCALE_SHARE))
+    mean_noise = changed * math.sqrt(n_features) / (signal * math.sqrt(TWICE_SHARE))
     table = _Table(
         n_rows=n_rows,
         n_features=n_features,
@@ -170,6 +179,9 @@ def choose(
         signal=signal,
         steady_factor=math.sqrt(SCALE_NOISE / noise),
         any_unit=data_norm is None and n_known < n_features,
+        price=changed * n_features / signal**2,
+        precise=mean_noise < CENTRE_PRECISION,
+        narrow=not n_known and n_features <= CAUTIOUS_COLUMNS,
         n_known=n_known,
         may_sample=may_sample,
     )
@@ -187,7 +199,9 @@ class _Table:
     ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1]. ``steady_factor`` is
     the multiple of the median norm that keeps noise in second moments small enough. Columns have
     ``any_unit`` if the caller gives no bound on the norm of rows; the last ``n_known`` have the
-    unit 1.
+    unit 1. ``price`` is the share of a look at units of precision 1. A mean is ``precise`` if it is
+    good enough for a second one to be better. A ``narrow`` table has few columns, none of a known
+    unit.
     """
 
     n_rows: int
@@ -200,11 +214,14 @@ class _Table:
     signal: float
     steady_factor: float
     any_unit: bool
+    price: float
+    precise: bool
+    narrow: bool
     n_known: int
     may_sample: bool
 
-    def steps(self, factor: float, *, coarse: bool = False, shrink: bool = False) -> list[Step]:
-        """Return steps for unit, norm, mean and scale; ``factor`` is that of `Radius`.
+    def steps(self, radius: Radius, *, coarse: bool = False, shrink: bool = False) -> list[Step]:
+        """Return steps for unit, norm, mean and scale; the radius gets its share.
 
         With ``coarse``, look at units coarsely where a sure look is too dear, and scale twice where
         it is not repeated. With ``shrink``, shrink scales towards each other where noise hides
@@ -212,24 +229,22 @@ class _Table:
         """
         share = float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
         share = self.left * max(share, min((SURE_PRECISION / self.signal) ** 2, SURE_SHARE))
-        radius, spread = Radius(share=share, factor=factor), Spread(share=share)
+        radius, spread = replace(radius, share=share), Spread(share=share)
         twice, once = self.left * TWICE_SHARE, self.left * CENTRE_SHARE
         centre, scale = Centre(share=twice), Scale(share=twice, floor=RARE)
-        look = MAGNITUDE_PRECISION**2 * self.changed * self.n_features / self.signal**2
-        least, usual = ((each / MAGNITUDE_PRECISION) ** 2 * look for each in COARSE_PRECISIONS)
-        sure = look < MAGNITUDE_SHARES[1]
-        if self.any_unit and (sure or (coarse and least < COARSE_SHARE)):
-            first = max(look, MAGNITUDE_SHARES[0]) if sure else min(usual, COARSE_SHARE)
+        if first := self.look(coarse=coarse):
             unit = Magnitude(self.left * first, self.n_known)
             if not self.fit_intercept:
                 return [unit, radius, scale]
-            look *= (AGAIN_PRECISION / MAGNITUDE_PRECISION) ** 2
+            look = AGAIN_PRECISION**2 * self.price
             if look > AGAIN_SHARE:
                 return [unit, radius, centre, spread, centre, *[scale] * (1 + coarse)]
             again = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
             return [unit, radius, centre, again, spread, centre, again, scale]
-        scales = [scale] if self.one_unit else [Scale(share=twice)] * 2
-        if shrink and not (sure or self.one_unit):
+        one_unit = self.n_known == self.n_features
+        scales = [scale] if one_unit else [Scale(share=twice)] * 2
+        sure = MAGNITUDE_PRECISION**2 * self.price < MAGNITUDE_SHARES[1]
+        if shrink and not (sure or one_unit):
             squares = max(min(SQUARES / math.sqrt(self.n_features), 1.0), 1e-3)
             floor = FLOORS[not self.narrow]
             scale = Scale(share=twice, norm=LONGER, floor=floor, squares=squares, shrink=True)
@@ -240,25 +255,22 @@ class _Table:
             return [radius, centre, spread, centre, *scales]
         return [radius, Centre(share=once), replace(scales[0], share=self.left * SCALE_SHARE)]
 
-    @property
-    def narrow(self) -> bool:
-        """True if there are few columns, none of them known to be in [0, 1]."""
-        return not self.n_known and self.n_features <= CAUTIOUS_COLUMNS
-
-    @property
-    def one_unit(self) -> bool:
-        """True if all columns are known to have the same unit."""
-        return self.n_known == self.n_features
-
-    @property
-    def precise(self) -> bool:
-        """True if a mean is precise enough for a second one to be better."""
-        noise = self.changed * math.sqrt(self.n_features)
-        return noise < CENTRE_PRECISION * self.signal * math.sqrt(TWICE_SHARE)
+    def look(self, *, coarse: bool) -> float:
+        """Return the share of the first look at units; 0 if there is none."""
+        least, most = MAGNITUDE_SHARES
+        precisions = (MAGNITUDE_PRECISION, NARROW_PRECISION, *COARSE_PRECISIONS)
+        sure, unsure, low, high = (precision**2 * self.price for precision in precisions)
+        if not self.any_unit:
+            return 0.0
+        if sure < most:
+            return max(sure, least)
+        if coarse:
+            return max(low, min(high, COARSE_SHARES[0])) if low < COARSE_SHARES[1] else 0.0
+        return most if self.narrow and unsure < most else 0.0
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
-    precision = START_PRECISION * max(1.0, loss.n_outputs / 2)
+    precision = max(START_PRECISIONS[0], START_PRECISIONS[1] * loss.n_outputs)
     start = float(np.clip((precision / table.signal) ** 2, *START_SHARES))
     seen = min(WIDE * table.signal / table.changed, table.n_rows)
     wide = table.n_features > seen
@@ -270,9 +282,11 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     if table.narrow:
         least = CAUTIOUS_FACTOR
     factor = max(float(np.clip(table.steady_factor, least, most)), far)
+    nearer = factor / LARGEST_FACTOR if table.precise else 1.0
     two_classes = loss.smooth and loss.n_outputs == 1
     few = table.n_features <= table.signal / table.changed
-    steps = table.steps(factor, shrink=two_classes and few)
+    radius = Radius(factor=factor / nearer, nearer=nearer)
+    steps = table.steps(radius, shrink=two_classes and few)
     shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
     noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
     noise /= table.signal * math.sqrt(WHITEN_SHARE)
@@ -327,9 +341,8 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     factor = table.signal / (CENTRE_NOISE * table.changed * math.sqrt(table.n_features))
     far = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     near = max(float(np.clip(factor, *REGRESSION_FACTORS)), far)
-    radius = {"factor": LARGEST_FACTOR, "nearer": near / LARGEST_FACTOR}
-    steps = table.steps(near, coarse=narrow)
-    steps = [replace(step, **radius) if isinstance(step, Radius) else step for step in steps]
+    radius = Radius(factor=LARGEST_FACTOR, nearer=near / LARGEST_FACTOR)
+    steps = table.steps(radius, coarse=narrow)
     if narrow:
         left = 1 - sum(step.share for step in steps) / table.left
         reach = table.signal * math.sqrt(Newton().gradient_share * left) / table.changed

@@ -545,7 +545,7 @@ class PrivateLinearModel(BaseEstimator):
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
         self._evidence, self.size_ = tuple(evidence), people.size
-        self._note(solutions[0], method.steps)
+        self._note(solutions[0], method.steps, problem)
         self.trace_ = Trace(
             replace(entry, model=model)
             for model, solution in enumerate(solutions)
@@ -660,7 +660,7 @@ class PrivateLinearModel(BaseEstimator):
         weighted = rows.with_weights(people.model_weights())
         return replace(prepared, rows=weighted), problem, noises
 
-    def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
+    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
         """Keep what predictions need to know of a solution on rows after these steps."""
 
     def _warn(self, budget: Budget, people: People) -> None:

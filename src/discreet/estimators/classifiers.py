@@ -27,7 +27,7 @@ from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
 from discreet.estimators.people import ClassWeights, People, check_class_weight
 from discreet.inference import Intervals
-from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Softmax
+from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
 from discreet.validate import FloatArray, check_fields, number
@@ -36,8 +36,9 @@ BEND, LARGEST_BEND = 0.25, 500.0
 """Growth of scores beyond the reach of a link per factor e of their distance from it, and the
 largest power of e that its inverse takes."""
 
-USUAL_REACH = (1.0, 1.5)
-"""Least reach of a link, and its reach over the size of a usual row's score."""
+USUAL_REACH = (1.0, 1.5, 4.0)
+"""Least reach of a link, and its reach over the size of a usual row's score: of two classes, and of
+several, the largest of whose scores counts."""
 
 _BLOCK = 2**16
 """Labels that are looked up at a time."""
@@ -285,13 +286,11 @@ class Link:
         cls,
         solution: Solution,
         steps: tuple[Step, ...],
-        *,
-        reaches: bool = False,
-        fit_intercept: bool = True,
+        problem: Problem | None = None,
     ) -> Self:
         """Return the link for rows of the norm that `Scale` makes, of a solution on them.
 
-        With ``reaches``, scores have a reach, of all weights but that of the intercept.
+        With the problem it solves, scores have a reach, of all weights but intercepts.
         """
         clip, deviation = solution.clip, solution.deviation
         norms = [step.norm for step in steps if isinstance(step, Scale)]
@@ -299,22 +298,35 @@ class Link:
             return cls()
         norm = math.hypot(norms[-1], 1.0)
         reach = None
-        if reaches:
-            *slopes, constant = solution.weights if fit_intercept else (*solution.weights, 0.0)
-            usual = abs(constant) + norms[-1] * float(np.linalg.norm(slopes)) / len(slopes) ** 0.5
-            reach = max(USUAL_REACH[0], USUAL_REACH[1] * usual)
-        return cls(min(1.0, clip / norm), (deviation * norm) ** 2, reach)
+        if problem is not None:
+            weights = solution.weights.reshape(problem.loss.n_outputs, -1)
+            slopes, constants = np.split(weights, [problem.n_features], axis=1)
+            usual = norms[-1] * np.linalg.norm(slopes, axis=1) / problem.n_features**0.5
+            usual += np.abs(constants).sum(axis=1)
+            reach = max(USUAL_REACH[0], USUAL_REACH[1 + (usual.size > 1)] * float(usual.max()))
+        clipped = solution.kept * (1 - min(1.0, clip / norm))  # the start was not clipped
+        return cls(1 - clipped, (deviation * norm) ** 2, reach)
 
     def positive(self, scores: FloatArray) -> FloatArray:
         """Return the probability of the second class."""
-        if self.reach is not None:
-            beyond = np.maximum(np.abs(scores) - self.reach, 0.0)
-            bent = self.reach + np.log1p(beyond / BEND) * BEND
-            scores = np.where(beyond > 0, np.copysign(bent, scores), scores)
-        shrunk = scores / math.sqrt(1 + math.pi * self.noise / 8)
+        shrunk = np.copysign(self._bent(np.abs(scores)), scores)
+        shrunk /= math.sqrt(1 + math.pi * self.noise / 8)
         most = max(self.slope, 0.5)
         second, first = np.minimum(expit(shrunk), most), np.minimum(expit(-shrunk), most)
         return second / (second + first)
+
+    def several(self, scores: FloatArray) -> FloatArray:
+        """Return the softmax of the scores of several classes, those of long rows bent alike."""
+        scores = scores - scores.mean(axis=1, keepdims=True)
+        largest = np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
+        return softmax(scores * (self._bent(largest) / largest), axis=1)
+
+    def _bent(self, sizes: FloatArray) -> FloatArray:
+        """Return the sizes that scores of these sizes count with."""
+        if self.reach is None:
+            return sizes
+        beyond = np.maximum(sizes - self.reach, 0.0)
+        return np.minimum(sizes, self.reach) + np.log1p(beyond / BEND) * BEND
 
     def score(self, probability: float) -> float:
         """Return the score at which the second class has this probability, between 0 and 1."""
@@ -445,21 +457,22 @@ class LogisticRegression(LinearClassifier):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
+    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
         """Keep the map from scores to probabilities."""
-        self.link_ = Link.of(solution, steps, reaches=True, fit_intercept=self.fit_intercept)
+        self.link_ = Link.of(solution, steps, problem)
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of shape (n_samples, n_classes).
 
-        They are functions of `decision_function` alone. With several classes and one model: its
-        softmax. One-vs-rest: sigmoids, divided by their sum. With two classes: ``link_``, a sigmoid
-        that is corrected for clipping and noise if the solver states both (`Link`).
+        They are functions of `decision_function` alone, by ``link_`` (`Link`). With several classes
+        and one model: its softmax, with less weight on scores of rows far longer than usual.
+        One-vs-rest: sigmoids, divided by their sum. With two classes: a sigmoid that is corrected
+        for clipping and noise, too, if the solver states both.
         """
         scores = self.decision_function(X)
         if self.multinomial_:
-            return softmax(scores, axis=1)
+            return self.link_.several(scores)
         if scores.ndim == 1:
             return np.column_stack([self.link_.positive(-scores), self.link_.positive(scores)])
         positive = expit(scores)

@@ -31,7 +31,7 @@ from discreet.estimators.familiar import familiar
 from discreet.estimators.features import signal
 from discreet.estimators.inputs import by_blocks
 from discreet.estimators.people import People
-from discreet.objectives import L2, Logistic, Loss
+from discreet.objectives import L2, Logistic, Loss, Problem
 from discreet.preparation import Step
 from discreet.solvers import Solution
 from discreet.validate import FloatArray, choice, integer
@@ -68,7 +68,7 @@ class LevelModel(PrivateLinearModel):
             raise NotSupported(f"{name} has a constant per level: it needs fit_intercept=True.")
         return super()._objective()
 
-    def _note(self, solution: Solution, steps: tuple[Step, ...]) -> None:
+    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
         self.link_ = Link.of(solution, steps)
 
     def _fit_levels(

@@ -104,7 +104,10 @@ class Magnitude(Step):
         constant = counts.max(axis=1) > CONSTANT * curator.n_rows
         if norms is None or norms.raw:
             unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense)
-            return FittedMagnitude(_first(found, constant, ours), noisy.deviation), unknown
+            coarse = noisy.deviation * COARSE > curator.n_rows
+            hidden = _hidden(counts, noisy.deviation, found) if coarse else math.nan
+            factors = _first(found, constant, ours, hidden)
+            return FittedMagnitude(factors, noisy.deviation), unknown
         tails = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
@@ -173,7 +176,7 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     eight show the column: the uppermost of them, or of the first overlapping four that are as full
     up to noise. Where noise is large, the sum of eight may need all of them, and the first is far
     below the column's large numbers. Where noise is coarse, a column that is not seen has the
-    exponent of its likely four, among those near the columns that are: the larger the unit of a
+    exponent of its likely four, if that is near those of columns that are: the larger the unit of a
     column that is taken for a usual one, the more it hides others.
     """
     sure = -float(ndtri(FALSE_ALARM / (3 * counts.size)))
@@ -195,8 +198,8 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     seen = best >= 0
     if seen.any() and COARSE * deviation > n_rows:
         reach = (best[seen].min() - WINDOW, best[seen].max() + WINDOW)
-        ratios = np.where((places >= reach[0]) & (places <= reach[1]), windows / noise, 0.0)
-        best = np.where(~seen & (ratios.max(axis=1) > LIKELY), ratios.argmax(axis=1), best)
+        likely = (windows > LIKELY * noise).any(axis=1) & (reach[0] <= first) & (first <= reach[1])
+        best = np.where(~seen & likely, first, best)
     return np.where(best >= 0, best + float(EXPONENTS[0]), np.nan)
 
 
@@ -230,18 +233,30 @@ def _windows(counts: FloatArray, width: int = WINDOW) -> FloatArray:
     return np.asarray(sums[:, width:] - sums[:, :-width])
 
 
-def _first(found: FloatArray, constant: NDArray[np.bool_], ours: NDArray[np.bool_]) -> FloatArray:
+def _hidden(counts: FloatArray, deviation: float, found: FloatArray) -> float:
+    """Return the fullest exponent of the columns that noise hides, all together; NaN if it does."""
+    hidden = np.isnan(found)
+    sums = counts[hidden].sum(axis=0)
+    noise = deviation * math.sqrt(2 * hidden.sum())
+    clear = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * noise
+    return float(sums.argmax() + EXPONENTS[0]) if clear else math.nan
+
+
+def _first(
+    found: FloatArray, constant: NDArray[np.bool_], ours: NDArray[np.bool_], hidden: float
+) -> FloatArray:
     """Return the power of two of each column of which nothing is known; 1 if all are alike.
 
-    Columns that noise hides are taken to be of the usual unit, and so are nearly constant ones of a
-    smaller unit: their exceptions may be far larger. Others than ``ours`` are in [0, 1].
+    Columns that noise hides have the exponent ``hidden``, or are taken to be of the usual unit, and
+    so are nearly constant ones of a smaller unit: their exceptions may be far larger. Others than
+    ``ours`` are in [0, 1].
     """
     seen = np.isfinite(found) & ours
     if not seen.any():
         return np.ones(found.size)
     varied = seen & ~constant
     usual = float(np.round(np.median(found[varied if varied.any() else seen])))
-    powers = np.where(seen, found, usual)
+    powers = np.where(seen, found, usual if math.isnan(hidden) else hidden)
     powers = np.where(constant & varied.any(), np.maximum(powers, usual), powers)
     powers[~ours] = 0.0
     return np.ones(found.size) if np.ptp(powers) <= SAME else np.asarray(2.0**-powers)

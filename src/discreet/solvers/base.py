@@ -52,7 +52,8 @@ class Solution:
 
     The intercept, if any, is the last weight. ``conditions`` are what the privacy proof rests on,
     ``clip`` is the bound that gradients of rows were clipped to, and ``deviation`` the approximate
-    standard deviation of the noise in each weight; both are None where they do not apply.
+    standard deviation of the noise in each weight; both are None where they do not apply. ``kept``
+    is the share of the weights' change that was kept, where they were shrunk towards their start.
     """
 
     weights: FloatArray
@@ -60,6 +61,7 @@ class Solution:
     conditions: tuple[str, ...]
     clip: float | None = None
     deviation: float | None = None
+    kept: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian
 from discreet.errors import NotSupported
-from discreet.objectives import Hinge, HuberHinge, Logistic, Loss, MulticlassHinge, Problem
+from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, MulticlassHinge, Squared
+from discreet.objectives.problem import Problem
 from discreet.solvers import quasi_newton
 from discreet.solvers.base import GradientStep, Plan, Recorder, Solution, Solver, nearest
 from discreet.validate import FloatArray, check_fields, flag, integer, number
@@ -61,8 +62,9 @@ FEW, MOST_DOUBT = 5.0, 0.5
 """Squared errors of p weights count 1 + 5/p times, at most 1.5 times: few of them vary, and noise
 would often look like a signal."""
 
-DRAWN = 0.5
-"""Variance of the sampling error in a weight, after a long path, over width/n."""
+DRAWN, MOST_DRAWN = 1.0, 0.25
+"""Variance of the sampling error in a weight, after a long path, over r = width/n. It falls to 0 at
+the second, where descent ends long before the rows determine the weights."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class GD(Solver):
     Parameters
     ----------
     iterations : int
-        T: number of gradients that are measured, each at the same cost.
+        T: number of gradients that are measured, each at the same cost. 0 for a constant: the whole
+        budget buys the balance of the classes, or the mean target of least squares or Huber's loss.
     step_size : float, optional
         η: step size for mean gradients. Default: τ/T for a path of length
         τ = min(0.3·n·μ/(k·C), 18·p·max(1, K/2)), and at most 1/alpha; that of an intercept is at
@@ -133,7 +136,7 @@ class GD(Solver):
     composes: ClassVar[tuple[Measure, ...]] = ("gdp",)
 
     def __post_init__(self) -> None:
-        check_fields(self, integer, "iterations", most=10**6)
+        check_fields(self, integer, "iterations", least=0, most=10**6)
         check_fields(self, number, "step_size", least=1e-6, most=1e6, optional=True)
         check_fields(self, number, "momentum", least=0.0, most=0.999)
         check_fields(self, number, "averaging", least=0.0, most=1.0)
@@ -149,13 +152,19 @@ class GD(Solver):
                 f"quasi_newton=True needs a smooth loss; {loss.name!r} is not. Use "
                 "quasi_newton=False."
             )
+        known = loss.task == "classification" or isinstance(loss, Squared | Huber)
+        if not (self.iterations or known):
+            raise NotSupported(f"iterations=0 is not for {loss.name!r}. Use 1 or more.")
         total = budget.to_gdp().mu ** 2 / n_models
-        Gaussian.sharing((1 - self.start_share) * total, self.iterations)
-        if self.start_share:
-            Gaussian.sharing(self.start_share * total)
+        if self.iterations:
+            Gaussian.sharing((1 - self.start_share) * total, self.iterations)
+        if share := self.start_share if self.iterations else 1.0:
+            Gaussian.sharing(share * total)
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
         """Refuse a step under which the penalty alone would make the weights grow for ever."""
+        if not self.iterations and not problem.fit_intercept:
+            raise ValueError("iterations=0 needs fit_intercept=True: the model is a constant.")
         alpha = problem.penalty.alpha
         if self.step_size is not None and alpha > 0:
             longest = 2 * (1 + self.momentum) / ((1 - self.momentum) * alpha)
@@ -170,6 +179,8 @@ class GD(Solver):
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
         weights, balance, total = self._start(problem, curator, total)
+        if not self.iterations:
+            return Solution(weights, record.trace, balance, deviation=0.0)
         mu, changed = math.sqrt(total), curator.relation.rows_changed
         start = weights
         clip, steps, deviation, drawn = self._path(problem, mu, changed)
@@ -198,24 +209,28 @@ class GD(Solver):
             f"each row's gradient is clipped to norm {clip:g}",
             f"{noise} times what one row can move it by, composed exactly in Gaussian DP",
         )
+        kept = 1.0
         if self.shrink:
             kept = _kept(problem, weights - start, math.hypot(deviation, drawn))
             weights, deviation = start + kept * (weights - start), deviation * math.sqrt(kept)
-        return Solution(weights, record.trace, conditions, clip, deviation)
+        return Solution(weights, record.trace, conditions, clip, deviation, kept)
 
     def _start(
         self, problem: Problem, curator: Curator, total: float
     ) -> tuple[FloatArray, tuple[str, ...], float]:
         """Return the start, the conditions it rests on, and what is left of the total μ².
 
-        Intercepts are logarithms of the classes' noisy shares; that of one hinge is the mean of the
-        targets −1 and 1. That mean is shrunk by its known noise and kept off ±1 by as much.
+        Intercepts are logarithms of the classes' noisy shares; that of one hinge, or of numbers, is
+        the mean of the targets, which are in [−1, 1]. That mean is shrunk by its known noise and
+        kept off ±1 by as much.
         """
         loss, n_rows = problem.loss, problem.n_rows
         weights: FloatArray = np.zeros(problem.n_parameters)
-        if not (self.start_share and problem.fit_intercept and loss.task == "classification"):
+        share = self.start_share if self.iterations else 1.0
+        known = loss.task == "classification" or not self.iterations
+        if not (share and problem.fit_intercept and known):
             return weights, (), total
-        mechanism = Gaussian.sharing(self.start_share * total)
+        mechanism = Gaussian.sharing(share * total)
         constants = weights.reshape(loss.n_outputs, -1)[:, -1]
         if loss.n_outputs > 1:
             noisy = curator.class_counts(loss.n_outputs, mechanism=mechanism)
@@ -230,12 +245,12 @@ class GD(Solver):
             mean = min(max(mean, -most), most)
             odds = math.log1p(mean) - math.log1p(-mean)
             constants[:] = odds if isinstance(loss, Logistic) else mean
-            text = "the sum of the targets −1 and 1"
+            text = "the sum of the targets"
         condition = (
             f"{text} was released with Gaussian noise of {mechanism.noise_multiplier:.6g} times "
             "what one row can move it by; intercepts start from it"
         )
-        return weights, (condition,), (1 - self.start_share) * total
+        return weights, (condition,), (1 - share) * total
 
     def _path(
         self, problem: Problem, mu: float, changed: int
@@ -268,7 +283,8 @@ class GD(Solver):
         steps = np.full((outputs, problem.n_parameters // outputs), step)
         if problem.fit_intercept and self.step_size is None:
             steps[:, -1] = min(step, INTERCEPT_STEP * (1 + self.momentum) / (1 - self.momentum))
-        drawn = -math.expm1(-pull / 2) * math.sqrt(DRAWN * width / problem.n_rows)
+        ratio = min(width / problem.n_rows, MOST_DRAWN)
+        drawn = -math.expm1(-pull / 2) * math.sqrt(DRAWN * ratio * (1 - ratio / MOST_DRAWN))
         return clip, steps.ravel(), free * math.sqrt(variance), drawn
 
 
