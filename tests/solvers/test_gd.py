@@ -501,7 +501,7 @@ def test_rare_classes_are_learnt_with_little_budget():
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("n_models", [1, 3])
 def test_quasi_newton_spends_all_and_no_more(relation, n_models):
-    """The last gradient is bought again with what is left: one use of another noise."""
+    """Gradients are bought again with a part of what is left, the last one with all of it."""
     budget = Budget(20.0, 1e-6, relation)
     solver = GD(30, quasi_newton=True, start_share=0.01)
     solution, guarantee, curator = run(solver, budget, data=make_rows(20_000), n_models=n_models)
@@ -509,12 +509,14 @@ def test_quasi_newton_spends_all_and_no_more(relation, n_models):
     total = sum(count / multiplier**2 for count, multiplier in used)
     assert total <= budget.to_gdp().mu ** 2 * (1 + 1e-12)
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
-    (first, _), (gradients, noise), *last = used  # models may stop at different times
-    assert first == sum(count for count, _ in last) == n_models
-    assert gradients < 12 * n_models
-    assert all(rest < noise / 3 for _, rest in last)
+    (first, _), (gradients, noise), *others = used  # models may stop at different times
+    assert first == n_models
+    assert gradients <= 20 * n_models
+    assert len(others) >= n_models
+    assert min(rest for _, rest in others) < noise / 2
     text = solution.conditions[-1]
-    assert any(f"on the last one once more, of {rest:.6g} times" in text for _, rest in last)
+    assert any(f" to {rest:.6g} times" in text for _, rest in others)
+    assert f"measurements of {len(solution.trace)} sums" in text
     assert 19.8 < guarantee.recompute() <= 20.0 * (1 + 1e-6)
 
 
@@ -525,7 +527,7 @@ def test_quasi_newton_stops_where_noise_explains_the_gradient():
     signal = X, np.where(X @ np.linspace(-2, 2, 40) + rng.logistic(size=30_000) > 0, 1.0, -1.0)
     solver, budgets = GD(30, quasi_newton=True), [Budget(e, 1e-6, "add_remove") for e in (1e-3, 2)]
     counts = [len(run(solver, budget, data=signal)[0].trace) for budget in budgets]
-    assert counts[0] <= 2 < counts[1] < 12  # 40 squares are above 1.2 times their mean by chance
+    assert counts[0] <= 8 < counts[1] < 25  # 40 squares are above 1.2 times their mean by chance
     few, guarantee, curator = run(GD(3, quasi_newton=True), RICH, data=signal)
     assert len(few.trace) == guarantee.mechanisms[0].count == 3
     assert curator.spent_share == pytest.approx(1.0, abs=1e-9)

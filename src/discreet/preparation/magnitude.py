@@ -104,10 +104,11 @@ class Magnitude(Step):
         constant = counts.max(axis=1) > CONSTANT * curator.n_rows
         if norms is None or norms.raw:
             unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense)
-            coarse = noisy.deviation * COARSE > curator.n_rows
-            hidden = _hidden(counts, noisy.deviation, found) if coarse else math.nan
-            factors = _first(found, constant, ours, hidden)
-            return FittedMagnitude(factors, noisy.deviation), unknown
+            hidden = np.isnan(found) & (noisy.deviation * COARSE > curator.n_rows)
+            sums, noise = counts[hidden].sum(axis=0), noisy.deviation * math.sqrt(2 * hidden.sum())
+            clear = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * noise
+            found[hidden & clear] = sums.argmax() + EXPONENTS[0]  # the fullest of all together
+            return FittedMagnitude(_first(found, constant, ours), noisy.deviation), unknown
         tails = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
@@ -233,30 +234,18 @@ def _windows(counts: FloatArray, width: int = WINDOW) -> FloatArray:
     return np.asarray(sums[:, width:] - sums[:, :-width])
 
 
-def _hidden(counts: FloatArray, deviation: float, found: FloatArray) -> float:
-    """Return the fullest exponent of the columns that noise hides, all together; NaN if it does."""
-    hidden = np.isnan(found)
-    sums = counts[hidden].sum(axis=0)
-    noise = deviation * math.sqrt(2 * hidden.sum())
-    clear = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * noise
-    return float(sums.argmax() + EXPONENTS[0]) if clear else math.nan
-
-
-def _first(
-    found: FloatArray, constant: NDArray[np.bool_], ours: NDArray[np.bool_], hidden: float
-) -> FloatArray:
+def _first(found: FloatArray, constant: NDArray[np.bool_], ours: NDArray[np.bool_]) -> FloatArray:
     """Return the power of two of each column of which nothing is known; 1 if all are alike.
 
-    Columns that noise hides have the exponent ``hidden``, or are taken to be of the usual unit, and
-    so are nearly constant ones of a smaller unit: their exceptions may be far larger. Others than
-    ``ours`` are in [0, 1].
+    Columns that noise hides are taken to be of the usual unit, and so are nearly constant ones of a
+    smaller unit: their exceptions may be far larger. Others than ``ours`` are in [0, 1].
     """
     seen = np.isfinite(found) & ours
     if not seen.any():
         return np.ones(found.size)
     varied = seen & ~constant
     usual = float(np.round(np.median(found[varied if varied.any() else seen])))
-    powers = np.where(seen, found, usual if math.isnan(hidden) else hidden)
+    powers = np.where(seen, found, usual)
     powers = np.where(constant & varied.any(), np.maximum(powers, usual), powers)
     powers[~ours] = 0.0
     return np.ones(found.size) if np.ptp(powers) <= SAME else np.asarray(2.0**-powers)

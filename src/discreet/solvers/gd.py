@@ -4,9 +4,7 @@ Each of T iterations measures the sum of all rows' clipped gradients with Gaussi
 measurements compose exactly in Gaussian DP, so nothing of the budget is lost to an inequality.
 Momentum and averaging work on noisy gradients only and cost nothing. Song, Chaudhuri & Sarwate
 2013 and Bassily, Smith & Thakurta 2014 have noisy gradients, with rows or batches drawn at random
-and the accounting of their time; the heavy ball is Polyak's.
-
-Where noise hardly matters, `discreet.solvers.quasi_newton` needs fewer gradients.
+and the accounting of their time; the heavy ball is Polyak's. See `quasi_newton` for fewer of them.
 
 Proof: docs/proofs/gd.md.
 """

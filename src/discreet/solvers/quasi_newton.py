@@ -1,9 +1,9 @@
 """L-BFGS on noisy gradients, for `GD` at budgets where noise hardly matters.
 
 Differences of noisy gradients show the curvature along the steps (Liu & Nocedal 1989), so few steps
-are needed where rows are well prepared. Descent ends once the gradient is no longer than its noise
-and the sampling of the rows explain; what is left of the budget then buys the last gradient again,
-without another pass over the rows. All decisions are made by released and public numbers.
+are needed where rows are well prepared. Where noise and the sampling of rows explain a gradient, it
+is measured again, without another pass over the rows, and descent ends if they still do. All
+decisions are made by released and public numbers.
 
 Proof: docs/proofs/gd.md.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.core import Curator, Gaussian
+from discreet.core import Curator, Gaussian, NoisyGradient
 from discreet.objectives import Problem
 from discreet.solvers.base import GradientStep, Recorder
 from discreet.validate import FloatArray
@@ -51,6 +51,11 @@ INTERCEPT_SCALE = 4.0
 """One over the curvature of the logistic loss along an intercept, at most."""
 
 
+UNITS, CLOSER = 8, 8
+"""A gradient costs this many parts of the budget at first. Where noise explains it, it is measured
+again for an eighth of what is left; if that shows it, later ones cost as much."""
+
+
 def minimise(
     problem: Problem,
     curator: Curator,
@@ -61,43 +66,56 @@ def minimise(
     record: Recorder,
 ) -> tuple[FloatArray, str]:
     """Spend the total μ² on at most this many gradients; return weights, and the noise as text."""
-    mechanism, left = Gaussian.sharing(total, iterations), iterations
     scales, weights, factor = _scales(problem), start, 1.0
     width = problem.n_parameters * max(1.0, problem.loss.n_outputs / 2) / problem.loss.n_outputs
     sampling = TOLERANCE * USUAL_GRADIENT**2 * width / problem.n_rows
     pairs: list[tuple[FloatArray, FloatArray]] = []
     at, seen, least = weights, np.zeros_like(weights), math.inf  # where the gradient was least
-    text = f"Gaussian noise on each of {{}} sums over all rows, of {mechanism.noise_multiplier:.6g}"
+    left, cost, passes = iterations * UNITS, UNITS, 0
+    noises: list[float] = []
+
+    def buys(units: int) -> Gaussian:
+        mechanism = Gaussian.sharing(total * units / (iterations * UNITS))
+        noises.append(mechanism.noise_multiplier)
+        return mechanism
+
     while left:
-        left -= 1
-        noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
-        penalty = problem.penalty.gradient(weights)
-        gradient = scales * (noisy.values / problem.n_rows + penalty)
-        noise = scales * noisy.noise_scale / problem.n_rows
-        norm, unsure = float(np.linalg.norm(gradient)), float(np.linalg.norm(noise))
+        cost = left if left < 2 * cost else cost
+        noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=buys(cost))
+        left, passes = left - cost, passes + 1
+        gradient, noise, norm, unsure = _scaled(problem, noisy, weights, scales)
         if norm > max(GROWTH * least, least + 4 * unsure):
             weights, gradient, norm, factor, pairs = at, seen, least, factor / 2, []
         else:
+            for part in (CLOSER, 1):  # a part of what is left, and all of it if that shows nothing
+                if not left or norm**2 > EXPLAINED * unsure**2 + sampling:
+                    break
+                more = max(left // part, 1)
+                noisy, left = curator.refine(noisy, mechanism=buys(more)), left - more
+                gradient, noise, norm, unsure = _scaled(problem, noisy, weights, scales)
+                cost = max(cost, left // CLOSER)
             step, change = (weights - at) / scales, gradient - seen
             product = float(step @ change)
             clear = CLEAR * math.sqrt(2) * float(np.linalg.norm(step * noise))
             if product > max(clear, LEAST_CURVATURE * float(step @ step)):
                 pairs = [*pairs, (step, change)][-PAIRS:]
             at, seen, least = weights, gradient, norm
-        ends = norm**2 <= EXPLAINED * unsure**2 + sampling
-        if ends and left:
-            rest = Gaussian.sharing(total * left / iterations)
-            noisy = curator.refine(noisy, mechanism=rest)
-            gradient = scales * (noisy.values / problem.n_rows + penalty)
-            text += f", on the last one once more, of {rest.noise_multiplier:.6g}"
         moved = factor * _direction(gradient, pairs)
         moved *= min(1.0, LONGEST_STEP * factor * norm / max(float(np.linalg.norm(moved)), 1e-300))
         weights = weights - scales * moved
         size = float(np.linalg.norm(moved)) / max(norm, 1e-300)
         record(GradientStep(size * width, float(np.linalg.norm(gradient / scales))), weights)
-        if ends:
-            break
-    return weights, text.format(iterations - left)
+    text = f"{len(noises)} measurements of {passes} sums over all rows, of {max(noises):.6g}"
+    return weights, f"Gaussian noise on {text} to {min(noises):.6g}"
+
+
+def _scaled(
+    problem: Problem, noisy: NoisyGradient, weights: FloatArray, scales: FloatArray
+) -> tuple[FloatArray, FloatArray, float, float]:
+    """Return the mean gradient and its noise in the units of the scales, and the norms of both."""
+    gradient = scales * (noisy.values / problem.n_rows + problem.penalty.gradient(weights))
+    noise = scales * noisy.noise_scale / problem.n_rows
+    return gradient, noise, float(np.linalg.norm(gradient)), float(np.linalg.norm(noise))
 
 
 def _scales(problem: Problem) -> FloatArray:
