@@ -123,6 +123,9 @@ def test_the_reach_of_scores_follows_the_largest_of_the_classes():
         assert Link.of(solution, steps, problem).reach == pytest.approx(factor * (2 + 3.0))
         assert Link.of(replace(solution, weights=0 * weights.ravel()), steps, problem).reach == 1
         assert Link.of(solution, steps).reach is None
+        unknown = Link.of(Solution(weights.ravel(), (), ()), steps, problem)
+        assert unknown == Link(1.0, 0.0, factor * (2 + 3.0))
+        assert Link.of(solution, (), problem) == Link()
 
 
 def test_a_start_that_was_kept_was_not_clipped():

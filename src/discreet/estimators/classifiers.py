@@ -292,20 +292,19 @@ class Link:
 
         With the problem it solves, scores have a reach, of all weights but intercepts.
         """
-        clip, deviation = solution.clip, solution.deviation
         norms = [step.norm for step in steps if isinstance(step, Scale)]
-        if not norms or clip is None or deviation is None:
+        if not norms:
             return cls()
-        norm = math.hypot(norms[-1], 1.0)
-        reach = None
+        norm, reach = math.hypot(norms[-1], 1.0), None
         if problem is not None:
             weights = solution.weights.reshape(problem.loss.n_outputs, -1)
             slopes, constants = np.split(weights, [problem.n_features], axis=1)
             usual = norms[-1] * np.linalg.norm(slopes, axis=1) / problem.n_features**0.5
             usual += np.abs(constants).sum(axis=1)
             reach = max(USUAL_REACH[0], USUAL_REACH[1 + (usual.size > 1)] * float(usual.max()))
-        clipped = solution.kept * (1 - min(1.0, clip / norm))  # the start was not clipped
-        return cls(1 - clipped, (deviation * norm) ** 2, reach)
+        clip = norm if solution.clip is None else min(solution.clip, norm)
+        clipped = solution.kept * (1 - clip / norm)  # the start was not clipped
+        return cls(1 - clipped, ((solution.deviation or 0.0) * norm) ** 2, reach)
 
     def positive(self, scores: FloatArray) -> FloatArray:
         """Return the probability of the second class."""
