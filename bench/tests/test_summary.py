@@ -28,6 +28,23 @@ def test_a_problem_that_experiments_share_counts_once():
     assert "the best private method in 1 of 2 comparisons (50.0%)" in " ".join(text.split())
     assert "By ε: 0 of 1 at 0.1, 1 of 1 at 1." in " ".join(text.split())
     assert "| adult | logistic | add_remove | 0.1 | 70.00 | DP-AGD 80.00 | 10.00 |" in text
+    assert "most frequent class" not in text
+
+
+def test_guesses_are_counted_apart():
+    learned = compared([0.9, 0.9], [0.8, 0.8], experiment="amp-fig1")
+    guessed = compared([0.5, 0.5], [0.51, 0.51], experiment="amp-fig1", epsilon=0.01)
+    most = {"method": "majority", "calibration": "", "variant": "not private"}
+    constants = [
+        repeated([0.5, 0.5], experiment="amp-fig1", epsilon=epsilon, **most)
+        for epsilon in (1.0, 0.01)
+    ]
+    text = " ".join(
+        summary.rank_text(summary.comparisons(together(learned, guessed, *constants))).split()
+    )
+    assert "in 1 of 2 comparisons (50.0%)" in text
+    assert "In 1 of them the best private method is at least 2 points above" in text
+    assert "the default is the best in 1 of these (100.0%)" in text
 
 
 def test_the_huber_hinge_competes_with_the_hinge_it_replaces():

@@ -173,6 +173,9 @@ def test_rows_are_clipped_further_out_where_noise_allows_it():
     rich = np.sqrt(0.15 * 1e6 * BUDGET.to_gdp().mu * np.sqrt(0.05) / 20)
     assert factors[-1] == pytest.approx(rich / 2)
     assert radius_of(decide(n_rows=10**9)).nearer == 1
+    wide = {"n_rows": 3000, "n_features": 101}  # noise hides units, unless the norm is known
+    assert radius_of(decide(**wide)).nearer == 1
+    assert radius_of(decide(**wide, data_norm=1.0)).factor == 50
     reach = 11_500 * BUDGET.to_gdp().mu
     assert factors[1] == pytest.approx(np.sqrt(0.15 * reach * np.sqrt(0.05) / 20))
 

@@ -134,7 +134,7 @@ def test_a_start_that_was_kept_was_not_clipped():
     full = 1 - 1 / math.hypot(3.0, 1.0)
     for kept in (0.0, 0.25, 1.0):
         link = Link.of(replace(solution, kept=kept), steps)
-        assert link.slope == pytest.approx(1 - kept * full)
+        assert link.slope == pytest.approx(1 - math.sqrt(kept) * full)
 
 
 def test_log_loss_of_heavy_tailed_rows_is_not_above_that_of_frequencies():

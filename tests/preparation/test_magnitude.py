@@ -80,10 +80,10 @@ def test_counts_below_the_noise_are_not_seen():
     counts[0, 70] = 500.0
     assert np.isnan(exponents(counts, 200.0, 4000)).all()
     assert exponents(counts, 10.0, 4000)[0] == 70 + EXPONENTS[0]
-    assert np.isnan(upper_exponents(counts, 500.0, 4000, 2.0**10)).all()
-    assert upper_exponents(counts, 200.0, 4000, 2.0**10).tolist() == [9, 9]  # of 11, 10, 9
-    assert upper_exponents(counts, 1.0, 4000, 2.0**10)[0] == 70 + EXPONENTS[0]
-    assert np.isnan(upper_exponents(counts, 1.0, 4000, 1.0)[0])  # larger than entries can be
+    assert np.isnan(upper_exponents(counts, 500.0, 4000, 2.0**10)[0]).all()
+    assert upper_exponents(counts, 200.0, 4000, 2.0**10)[0].tolist() == [9, 9]  # of 11, 10, 9
+    assert upper_exponents(counts, 1.0, 4000, 2.0**10)[0][0] == 70 + EXPONENTS[0]
+    assert np.isnan(upper_exponents(counts, 1.0, 4000, 1.0)[0][0])  # larger than entries can be
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -177,7 +177,24 @@ def test_noise_in_many_columns_does_not_make_one_of_them_large():
     counts = np.zeros((5000, EXPONENTS[1] - EXPONENTS[0] + 1))
     counts[:, -6 - EXPONENTS[0]] = 4000.0
     counts += rng.normal(scale=150.0, size=counts.shape)
-    assert np.ptp(upper_exponents(counts, 150.0, 4000, 2.0)) == 0
+    assert np.ptp(upper_exponents(counts, 150.0, 4000, 2.0)[0]) == 0
+
+
+def test_columns_that_may_be_as_large_as_others_are_not_stretched():
+    """At 2.2 deviations above a tenth of the rows an exponent is likely, at 2.5 it is sure."""
+    counts, first = np.zeros((2, EXPONENTS[1] - EXPONENTS[0] + 1)), -EXPONENTS[0]
+    counts[:, first + 1] = [400 + 3 * 50, 400 + 2.2 * 50]
+    counts[:, first - 5] = 2500.0
+    sure, likely = upper_exponents(counts, 50.0, 4000, 1.0)
+    assert sure.tolist() == [1.0, -5.0]
+    assert likely.tolist() == [1.0, 1.0]
+    X = table(0.4 * NORMAL, 0.4 * NORMAL)
+    curator, norms = Counted(X, 50.0), RowNorms(0.5, 0.5, 0.5, dense=np.array([True, True]))
+    curator.exponent_counts = lambda **_: SimpleNamespace(
+        values=np.column_stack([counts, [0, 0]]).ravel(), deviation=50.0
+    )
+    fitted, _ = Magnitude().fit(curator, None, norms)
+    assert (fitted.factors == 1).all()
 
 
 def noisy_exponents(shares, columns, draws):

@@ -200,7 +200,8 @@ def leaderboard(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
           best. Holm's correction is over all problems of the experiment, those that the default
           wins among them;
         - ``hindsight``, ``hindsight_mean``, ``auto_margin_hindsight``: the best private method
-          tuned with hindsight, and the default's margin over it.
+          tuned with hindsight, and the default's margin over it;
+        - ``majority_mean``: of the most frequent class, which uses no column.
     """
     values = _per_repeat(best_settings(_competing(runs), measure), measure)
     rows = []
@@ -231,7 +232,7 @@ def _competing(runs: pd.DataFrame) -> pd.DataFrame:
 _LEADERS = (
     "best", "best_mean", "repeats", "runner_up", "runner_up_mean", "margin", "p_value", "adjusted",
     "significant", "best_of_all", "best_of_all_mean", "auto_mean", "auto_margin", "auto_p_value",
-    "auto_significant", "hindsight", "hindsight_mean", "auto_margin_hindsight",
+    "auto_significant", "hindsight", "hindsight_mean", "auto_margin_hindsight", "majority_mean",
 )  # fmt: skip
 
 
@@ -280,6 +281,9 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
         "hindsight": hindsight,
         "hindsight_mean": mean(hindsight),
         "auto_margin_hindsight": lead(auto, hindsight).mean,
+        "majority_mean": mean(
+            _first(line for line in order.index if method_of(line) == "majority")
+        ),
     }
 
 

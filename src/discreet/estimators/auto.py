@@ -278,11 +278,10 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     if table.complete:
         return Choice(table.given, solver)
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
-    least, most = RADIUS_FACTORS
-    if table.narrow:
-        least = CAUTIOUS_FACTOR
-    factor = max(float(np.clip(table.steady_factor, least, most)), far)
-    nearer = factor / LARGEST_FACTOR if table.precise else 1.0
+    least = CAUTIOUS_FACTOR if table.narrow else RADIUS_FACTORS[0]
+    factor = max(float(np.clip(table.steady_factor, least, RADIUS_FACTORS[1])), far)
+    known = table.precise and (table.look(coarse=False) > 0 or not table.any_unit)
+    nearer = factor / LARGEST_FACTOR if known else 1.0
     two_classes = loss.smooth and loss.n_outputs == 1
     few = table.n_features <= table.signal / table.changed
     radius = Radius(factor=factor / nearer, nearer=nearer)

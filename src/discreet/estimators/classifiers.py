@@ -303,7 +303,7 @@ class Link:
             usual += np.abs(constants).sum(axis=1)
             reach = max(USUAL_REACH[0], USUAL_REACH[1 + (usual.size > 1)] * float(usual.max()))
         clip = norm if solution.clip is None else min(solution.clip, norm)
-        clipped = solution.kept * (1 - clip / norm)  # the start was not clipped
+        clipped = math.sqrt(solution.kept) * (1 - clip / norm)  # the start was not clipped
         return cls(1 - clipped, ((solution.deviation or 0.0) * norm) ** 2, reach)
 
     def positive(self, scores: FloatArray) -> FloatArray:

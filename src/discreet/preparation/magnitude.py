@@ -109,7 +109,7 @@ class Magnitude(Step):
             clear = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * noise
             found[hidden & clear] = sums.argmax() + EXPONENTS[0]  # the fullest of all together
             return FittedMagnitude(_first(found, constant, ours), noisy.deviation), unknown
-        tails = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
+        tails, likely = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
         rare = usual > EXCEPTIONS * norms.mean_noise
@@ -117,7 +117,7 @@ class Magnitude(Step):
         factors = np.ones(found.size)
         if chosen.any():
             largest = tails[chosen].max()
-            powers = np.minimum(largest - tails, np.where(constant, CAUTION, FURTHEST))
+            powers = np.minimum(largest - likely, np.where(constant, CAUTION, FURTHEST))
             factors[chosen] = 2.0 ** np.where(powers > SAME, powers, 0.0)[chosen]
             norm = math.hypot(norms.clip, 2.0**largest * math.sqrt(chosen.sum()))
             norms = replace(norms, clip=norm, typical=norm, usual=0.0)
@@ -206,25 +206,27 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
 
 def upper_exponents(
     counts: FloatArray, deviation: float, n_rows: int, largest: float
-) -> FloatArray:
-    """Return the largest exponent that a tenth of a column's entries reach.
+) -> tuple[FloatArray, FloatArray]:
+    """Return the largest exponent that a tenth of a column's entries reach: surely, and likely.
 
     Entries are at most ``largest``, so larger exponents are not looked at: their counts are noise.
     Where noise is large, up to a third has to reach the exponent; beyond, nothing is seen. The more
     columns there are, the surer a count has to be: one that noise alone made would decide for all.
-    Columns that reach none of those that are seen are smaller, and get the last of them; NaN if
-    there is none, or if all exponents are seen and the column has no entry but 0.
+    Likely ones need two deviations, so that columns alike seldom differ. Columns that reach none of
+    those that are seen are smaller, and get the last of them; NaN if there is none, or if all
+    exponents are seen and the column has no entry but 0.
     """
     top = min(max(math.frexp(largest)[1] - EXPONENTS[0], 0), counts.shape[1] - 1)
     sure = max(2.5, math.sqrt(2 * math.log(len(counts))) + 0.45)
-    noise = sure * deviation * np.sqrt(np.arange(1, top + 2))
-    visible = int((noise < 0.25 * n_rows).sum())
-    reached = np.cumsum(counts[:, top::-1], axis=1)[:, :visible] > TAIL * n_rows + noise[:visible]
+    noise = deviation * np.sqrt(np.arange(1, top + 2))
+    visible = int((sure * noise < 0.25 * n_rows).sum())
     if not visible:
-        return np.full(len(counts), np.nan)
+        return (np.full(len(counts), np.nan),) * 2
+    sums, noise = np.cumsum(counts[:, top::-1], axis=1)[:, :visible], noise[:visible]
     below = top - visible + 1.0 if visible <= top else np.nan
-    found = np.where(reached.any(axis=1), top - reached.argmax(axis=1), below)
-    return np.asarray(found + EXPONENTS[0])
+    reached = (sums > TAIL * n_rows + times * noise for times in (sure, 2.0))
+    first, second = (np.where(r.any(axis=1), top - r.argmax(axis=1), below) for r in reached)
+    return first + EXPONENTS[0], second + EXPONENTS[0]
 
 
 def _windows(counts: FloatArray, width: int = WINDOW) -> FloatArray:
