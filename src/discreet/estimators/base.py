@@ -703,8 +703,8 @@ class PrivateLinearModel(BaseEstimator):
         slopes = weights[:, :-1] if self.fit_intercept else weights
         if self.deviation_ is not None and not slopes.any():
             warnings.warn(
-                "All coefficients are 0: noise explains everything that this fit saw, so it "
-                "predicts the same for all rows. Use more rows, a larger epsilon or fewer columns.",
+                "All coefficients are 0: at this budget nothing stands out from noise, and the "
+                "model is a constant. Use more rows, a larger epsilon or fewer columns.",
                 UserWarning,
                 stacklevel=3,
             )
