@@ -24,9 +24,6 @@ from discreet.solvers.gd import CLIPS, CONVERGED_PATH, NOISE_REACH, clip_by_rule
 
 __all__ = ["Choice", "choose"]
 
-LEAST_SIGNAL = 16.0
-"""Below this n·μ/k the norm of rows would be a guess, so the model is a constant."""
-
 CENTRE_SHARE = SCALE_SHARE = 0.05
 TWICE_SHARE = 0.03
 """The share of each of two `Centre` and of two `Scale`, where the first mean is precise enough."""
@@ -67,6 +64,9 @@ RADIUS_SHARES, RADIUS_PRECISION = (0.005, 0.25), 30.0
 SURE_SHARE, SURE_PRECISION = 0.5, 13.5
 """The share is at least (13.5/(n·μ))², up to 0.5: the median is then badly wrong once in thousands
 of fits. A radius that is far too small would make predictions arbitrarily large."""
+
+LEAST_SIGNAL = SURE_PRECISION / math.sqrt(SURE_SHARE)
+"""Below this n·μ/k the norm of rows would be a guess, so the model is a constant."""
 
 SCALE_NOISE = 0.15
 """Rows are clipped to a multiple of their median norm that keeps the noise in the columns' second
