@@ -65,6 +65,15 @@ def test_a_large_narrow_table_is_whitened_and_a_wide_one_is_not():
     assert isinstance(decide().solver, GD)
 
 
+def test_many_columns_are_whitened_at_larger_budgets_only():
+    """Noise is twice the mean eigenvalue here; below it all are whitened."""
+    for columns, known in ((50, 0), (300, 0), (50, 1), (301, 0)):
+        rows = np.sqrt(2) * columns**1.5 / (2 * np.sqrt(0.1)) / BUDGET.to_gdp().mu
+        found = names(decide(round(rows), columns, n_known=known))
+        assert ("whiten" in found) == (columns <= 300 and not known)
+        assert "whiten" in names(decide(round(2.1 * rows), columns, n_known=known))
+
+
 def scales_of(choice):
     return [step for step in choice.steps if step.name == "scale"]
 

@@ -106,8 +106,9 @@ WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
 would hide nearly all of their weights if all were measured at once."""
 
-WHITEN_NOISE = 4.0
-"""Whitening pays while its noise is below this many times the mean eigenvalue."""
+WHITEN_NOISES, WHITEN_COLUMNS = (4.0, 1.0), 300
+"""Whitening pays while its noise is below the first times the mean eigenvalue, or the second of a
+table with splines or more columns than these: many of them are rare, and it makes them long."""
 
 SAMPLE_ROWS, SAMPLE_NOISE, SAMPLE_PRECISION = 20_000, 0.06, 600.0
 LARGEST_RATE, LARGEST_SAMPLE, SAMPLE_SHARE = 0.5, 2**26, 0.4
@@ -282,14 +283,13 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     factor = max(float(np.clip(table.steady_factor, least, RADIUS_FACTORS[1])), far)
     known = table.precise and (table.look(coarse=False) > 0 or not table.any_unit)
     nearer = factor / LARGEST_FACTOR if known else 1.0
-    two_classes = loss.smooth and loss.n_outputs == 1
-    few = table.n_features <= table.signal / table.changed
+    few = loss.smooth and loss.n_outputs == 1 and table.n_features <= table.signal / table.changed
     radius = Radius(factor=factor / nearer, nearer=nearer)
-    steps = table.steps(radius, shrink=two_classes and few)
+    steps = table.steps(radius, shrink=few)
     shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
-    noise = math.sqrt(table.changed) * math.sqrt(2.0) * table.n_features**1.5
-    noise /= table.signal * math.sqrt(WHITEN_SHARE)
-    white, rate = 1 < table.n_features <= WIDEST and noise < WHITEN_NOISE, 1.0
+    noise = math.sqrt(2 * table.changed / WHITEN_SHARE) * table.n_features**1.5 / table.signal
+    bearable = WHITEN_NOISES[table.n_known > 0 or table.n_features > WHITEN_COLUMNS]
+    white, rate = 1 < table.n_features <= WIDEST and noise < bearable, 1.0
     if white:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
     if not wide:
