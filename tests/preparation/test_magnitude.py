@@ -265,6 +265,23 @@ def test_coarse_counts_show_likely_columns_near_those_that_are_seen():
     assert np.isnan(exponents(counts[2:], 1.0, 16)).all()
 
 
+def test_columns_that_seem_smaller_have_to_be_seen_more_clearly():
+    """Where noise is not coarse: six deviations are enough for one that seems larger."""
+    counts, first = np.zeros((11, EXPONENTS[1] - EXPONENTS[0] + 1)), -EXPONENTS[0]
+    counts[:10, first] = 20.0
+    for at, deviations, seen in ((20, 6, True), (-20, 6, False), (-20, 8, True), (-2, 6, True)):
+        counts[10] = 0.0
+        counts[10, first + at] = deviations
+        found = exponents(counts, 1.0, 24)
+        assert (found[:10] == 0).all()
+        assert np.isfinite(found[10]) == seen
+        if seen:
+            assert found[10] == at
+    counts[10] = 0.0
+    counts[10, first - 20] = 6.0
+    assert exponents(counts, 1.0, 16)[10] == -20
+
+
 def hidden_units(*shares, rows=4000):
     """Return the powers of two of columns with these shares of 1, beside two of larger units.
 

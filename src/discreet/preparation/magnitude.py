@@ -25,15 +25,17 @@ WINDOW = 4
 column's numbers have one of four exponents."""
 
 TAIL_WINDOW, LEAST_TAIL = 8, 0.01
-"""Share of the rows that a large exponent, alone or with the next larger ones up to this many,
-needs to be taken for the column's."""
+"""Share of rows that a large exponent needs, alone or with up to this many next larger ones."""
 
 FALSE_ALARM = 1e-3
 """Probability, at most, that noise alone makes any count or sum of any column look like entries."""
 
 TAIL = 0.1
-"""Share of the rows whose entries, around the mean, may be larger than a column's magnitude, where
-noise allows to see that."""
+"""Share of rows whose entries around the mean may be larger than a column's, if noise shows it."""
+
+SURE_SMALL = 7.0
+"""Deviations of one count, or of four, that show a column to be smaller than usual: stretched by
+mistake it would be longer than all others."""
 
 COARSE, LIKELY = 20.0, 3.5
 """Noise is coarse if its deviation is above one over this of the rows. Then columns of which four
@@ -175,10 +177,9 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     makes anywhere in the table. Its exponent is the largest that a hundredth of the rows reach, as
     far as noise does not explain it, but at least that of the fullest four neighbours, if four or
     eight show the column: the uppermost of them, or of the first overlapping four that are as full
-    up to noise. Where noise is large, the sum of eight may need all of them, and the first is far
-    below the column's large numbers. Where noise is coarse, a column that is not seen has the
-    exponent of its likely four, if that is near those of columns that are: the larger the unit of a
-    column that is taken for a usual one, the more it hides others.
+    up to noise (of eight, the first may be far below the column's large numbers). Where noise is
+    coarse, a column that is not seen has the exponent of its likely four, if that is near those of
+    columns that are; otherwise one that seems smaller has to be seen more clearly.
     """
     sure = -float(ndtri(FALSE_ALARM / (3 * counts.size)))
     places, variances = np.arange(counts.shape[1]), np.full((1, counts.shape[1]), deviation**2)
@@ -196,8 +197,11 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     clear = (windows > sure * noise).any(axis=1)
     around = np.where(clear, first, np.where(wide.any(axis=1), fullest, -1))
     best = np.maximum(reached, around)
-    seen = best >= 0
-    if seen.any() and COARSE * deviation > n_rows:
+    seen, coarse = best >= 0, COARSE * deviation > n_rows
+    if seen.any() and not coarse:
+        clear = np.maximum(counts / np.sqrt(variances), windows / noise).max(axis=1) >= SURE_SMALL
+        best[seen & ~clear & (best < np.median(best[seen]) - SAME)] = -1
+    if seen.any() and coarse:
         reach = (best[seen].min() - WINDOW, best[seen].max() + WINDOW)
         likely = (windows > LIKELY * noise).any(axis=1) & (reach[0] <= first) & (first <= reach[1])
         best = np.where(~seen & likely, first, best)

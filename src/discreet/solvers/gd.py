@@ -72,8 +72,7 @@ class GD(Solver):
     The default step suits rows whose root mean square norm is about 3 and that spread alike in all
     directions; for others scale the rows, or pass ``step_size``. It follows from public numbers
     and has no worst-case guarantee of stability: on rows of a much larger norm, or of one
-    direction, descent may oscillate. It cannot diverge, as clipped gradients move the weights by a
-    bounded distance and a step too long for the penalty is refused.
+    direction, descent may oscillate. Clipped gradients keep it from diverging.
 
     Parameters
     ----------
@@ -89,12 +88,10 @@ class GD(Solver):
     momentum : float
         m: v ← m·v + gradient, w ← w − η·(1 − m)·v. 0 is plain descent.
     averaging : float
-        The result is the mean of the weights after the last iterations, this share of all of
-        them; 0 for the last weights.
+        Share of the last iterations whose weights are averaged; 0 for the last weights.
     start_share : float
-        Share of the budget (of μ²) that buys a noisy balance of the classes, from which the
-        intercepts start: where one class is much rarer, the path may be too short to find it. For
-        classes and models with an intercept; else nothing is spent on it.
+        Share of the budget (of μ²) that buys a noisy balance of the classes, from which intercepts
+        start: the path may be too short to find a rare one. Nothing is spent without intercepts.
     gradient_clip : float, optional
         C: bound on one row's gradient norm, of all outputs together; a smaller bound known from
         loss and ``data_norm`` replaces it. Default: 0.6·n·μ/(k·18·p·max(1, K/2)), within
@@ -103,11 +100,10 @@ class GD(Solver):
         Whether to shrink the weights towards where they started, by as much as noise of a known
         size explains of their norm. For rows as the default step needs them.
     quasi_newton : bool
-        Whether to take the steps of L-BFGS, at most T of them, and to end where the noisy gradient
-        is no longer than noise and sampling explain: then what is left of the budget buys the last
-        gradient again, without another pass over the rows. For rows as the default step needs
-        them, a smooth loss and a budget at which noise hardly matters; ``step_size``, ``momentum``
-        and ``averaging`` are not used.
+        Whether to take the steps of L-BFGS, at most T of them, and to end where noise and sampling
+        explain the gradient, measured twice without another pass over the rows. For rows as the
+        default step needs them, a smooth loss and a budget at which noise hardly matters;
+        ``step_size``, ``momentum`` and ``averaging`` are not used.
     """
 
     iterations: int = 50
