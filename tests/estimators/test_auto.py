@@ -1,5 +1,6 @@
 """The rule behind solver="auto": what it decides by, and that nothing else decides."""
 
+import math
 import warnings
 
 import numpy as np
@@ -304,12 +305,17 @@ def test_the_number_of_steps_follows_from_the_path_of_the_solver(relation):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_very_wide_tables_are_for_shrunk_descent(relation):
     k = 1 if relation == "add_remove" else 2
-    for epsilon, rule in ((0.1, 20), (1.0, 0), (20.0, 0)):
+    for epsilon, rule in ((0.1, 20), (1.0, 0), (20.0, 0), (50.0, 0)):
         budget = Budget(epsilon, 1e-6, relation)
         edge = int(rule * 2000 * budget.to_gdp().mu / k) if rule else 2000  # else: as many as rows
         for columns, kind in ((edge, GD), (edge + 1, ShrunkGD)):
             choice = decide(n_rows=2000, n_features=columns, budget=budget)
             assert type(choice.solver) is kind
+        steps = 2000 * budget.to_gdp().mu / (100 * k)
+        assert choice.solver.iterations == math.ceil(min(max(steps, 30), 120))
+    assert decide(n_rows=2000, n_features=3000, budget=Budget(900, 1e-6, relation)).solver == (
+        ShrunkGD(120, start_share=0.002)
+    )
 
 
 @pytest.mark.parametrize(("table", "classes"), [(np.asarray, 3), (sp.csr_array, 2)])

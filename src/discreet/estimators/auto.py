@@ -29,19 +29,16 @@ TWICE_SHARE = 0.03
 """The share of each of two `Centre` and of two `Scale`, where the first mean is precise enough."""
 
 CENTRE_PRECISION = 0.15
-"""The first mean is precise enough while its noise is below this share of the radius. Rows may be
-far shorter around it, and then a second measurement has far less noise."""
+"""The first mean is precise enough for a second one while its noise is this share of the radius."""
 
 MAGNITUDE_SHARES = (0.004, 0.057)
 MAGNITUDE_PRECISION, NARROW_PRECISION = 24.0, 14.0
-"""The share of each look at the columns' units is (this·√(k·d)/(n·μ))², at which a column of
-numbers other than 0 is seen for certain; beyond the largest share there is no look. Tables of few
-columns have one at the largest share, down to the second precision."""
+"""The share of a look at units is (this·√(k·d)/(n·μ))², at which a column of numbers other than 0
+is seen for certain. Tables of few columns have one at the largest share, down to the second."""
 
 COARSE_PRECISIONS, COARSE_SHARES = (12.0, 18.0), (0.2, 0.3)
-"""In regression the first look is then a coarse one, with the second of these precisions at up to
-the first share, and at least the first precision at up to the second: columns of other units would
-be lost, however large the rest."""
+"""In regression the first look is then a coarse one, of the second precision at up to the first
+share, or of the first at up to the second: columns of other units would be lost."""
 
 AGAIN_SHARE = 0.03
 AGAIN_PRECISION = 35.0
@@ -79,11 +76,10 @@ LARGEST_FACTOR = 50.0
 STEADY_SHARE = 0.5
 CENTRE_NOISE = 50.0
 """In regression the multiple is n·μ/(k·√d) over this, which keeps the noise in the mean below a
-tenth of it. Only moments of the preparation clip rows to it: the model gets rows up to the largest
-multiple, as clipping changes a row while its target stays. Multiples above these limits, up to the
-largest, are used where second moments allow twice as much: a large budget clips few rows.
-The cautious one is the least for classes if there are at most that many columns, none of them
-known to be in [0, 1]: some rows may be far longer than usual, and predictions do not clip them."""
+tenth of it. Only moments clip rows to it: the model gets rows up to the largest multiple, as
+clipping changes a row while its target stays. Multiples above these limits are used where second
+moments allow twice as much. The cautious one is the least for classes if there are at most that
+many columns, none of a known unit."""
 
 START_SHARES, START_PRECISIONS = (0.002, 0.3), (20.0, 3.0)
 """Smallest and largest share of the model's μ² for the balance of the classes; in between, that at
@@ -105,6 +101,9 @@ limit the path: hinges have all of their curvature in kinks."""
 WIDE = 20.0
 """Tables with more columns than this many times n·μ/k, or than rows, are for shrunk descent: noise
 would hide nearly all of their weights if all were measured at once."""
+
+SHRUNK_ITERATIONS, SHRUNK_SIGNAL = (30, 120), 100.0
+"""Least and most iterations of shrunk descent, whose steps are short: n·μ/k over the last."""
 
 WHITEN_NOISES, WHITEN_COLUMNS = (4.0, 1.0), 300
 """Whitening pays while its noise is below the first times the mean eigenvalue, or the second of a
@@ -275,7 +274,8 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     start = float(np.clip((precision / table.signal) ** 2, *START_SHARES))
     seen = min(WIDE * table.signal / table.changed, table.n_rows)
     wide = table.n_features > seen
-    solver = ShrunkGD(start_share=start) if wide else GD(start_share=start, shrink=True)
+    count = math.ceil(np.clip(table.signal / (SHRUNK_SIGNAL * table.changed), *SHRUNK_ITERATIONS))
+    solver = ShrunkGD(count, start_share=start) if wide else GD(start_share=start, shrink=True)
     if table.complete:
         return Choice(table.given, solver)
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
