@@ -106,10 +106,6 @@ class Magnitude(Step):
         constant = counts.max(axis=1) > CONSTANT * curator.n_rows
         if norms is None or norms.raw:
             unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense)
-            hidden = np.isnan(found) & (noisy.deviation * COARSE > curator.n_rows)
-            sums, noise = counts[hidden].sum(axis=0), noisy.deviation * math.sqrt(2 * hidden.sum())
-            clear = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * noise
-            found[hidden & clear] = sums.argmax() + EXPONENTS[0]  # the fullest of all together
             return FittedMagnitude(_first(found, constant, ours), noisy.deviation), unknown
         tails, likely = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
@@ -178,8 +174,8 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     far as noise does not explain it, but at least that of the fullest four neighbours, if four or
     eight show the column: the uppermost of them, or of the first overlapping four that are as full
     up to noise (of eight, the first may be far below the column's large numbers). Where noise is
-    coarse, a column that is not seen has the exponent of its likely four, if that is near those of
-    columns that are; otherwise one that seems smaller has to be seen more clearly.
+    coarse, columns that are not seen have the fullest exponent of all of them together, if that is
+    clear, or the larger one of their likely four, if near those of columns that are seen.
     """
     sure = -float(ndtri(FALSE_ALARM / (3 * counts.size)))
     places, variances = np.arange(counts.shape[1]), np.full((1, counts.shape[1]), deviation**2)
@@ -203,8 +199,12 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
         best[seen & ~clear & (best < np.median(best[seen]) - SAME)] = -1
     if seen.any() and coarse:
         reach = (best[seen].min() - WINDOW, best[seen].max() + WINDOW)
-        likely = (windows > LIKELY * noise).any(axis=1) & (reach[0] <= first) & (first <= reach[1])
-        best = np.where(~seen & likely, first, best)
+        sums, together = counts[~seen].sum(axis=0), deviation * math.sqrt(2 * (~seen).sum())
+        clear = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * together
+        common = sums.argmax() if clear else -1  # of all that are not seen
+        likely = (windows > LIKELY * noise).any(axis=1) & (first > common)
+        likely &= (reach[0] <= first) & (first <= reach[1])
+        best = np.where(seen, best, np.where(likely, first, common))
     return np.where(best >= 0, best + float(EXPONENTS[0]), np.nan)
 
 
