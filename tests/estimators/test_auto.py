@@ -113,6 +113,10 @@ def test_the_share_for_the_length_of_rows_falls_with_the_number_of_rows():
     assert radius_of(decide(n_rows=90)).share == pytest.approx((13.5 / (0.9 * signal[0])) ** 2)
     assert radius_of(decide(n_rows=10, fit_intercept=False)).share == 0.5
     assert radius_of(decide(n_rows=150)).share == 0.25
+    other = Budget(1.0, 1e-6, "replace_one")  # scores of a median move by twice as much
+    found = [radius_of(decide(n_rows=n, budget=other)).share for n in (170, 1000)]
+    expected = [(27 / (1.7 * signal[0])) ** 2, (44 / signal[1]) ** 2]
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

@@ -55,12 +55,11 @@ Rows get the norm 5, and their gradients are clipped to 1.25. Narrow tables have
 which brings columns of different units closer together, and the first floor; others the second."""
 
 WHITEN_SHARE = 0.10
-RADIUS_SHARES, RADIUS_PRECISION = (0.005, 0.25), 30.0
-"""Smallest and largest share of μ² for the median norm of the rows; in between (30/(n·μ))²."""
+RADIUS_SHARES, RADIUS_PRECISIONS = (0.005, 0.25), (30.0, 44.0)
+"""Smallest and largest share of μ² for a median norm; in between (30/(n·μ))², or 44 for replace."""
 
 SURE_SHARE, SURE_PRECISION = 0.5, 13.5
-"""The share is at least (13.5/(n·μ))², up to 0.5: the median is then badly wrong once in thousands
-of fits. A radius that is far too small would make predictions arbitrarily large."""
+"""The share is at least (13.5·k/(n·μ))², up to 0.5: predictions grow as the radius falls."""
 
 LEAST_SIGNAL = SURE_PRECISION / math.sqrt(SURE_SHARE)
 """Below this n·μ/k the norm of rows would be a guess, so the model is a constant."""
@@ -227,8 +226,9 @@ class _Table:
         it is not repeated. With ``shrink``, shrink scales towards each other where noise hides
         units.
         """
-        share = float(np.clip((RADIUS_PRECISION / self.signal) ** 2, *RADIUS_SHARES))
-        share = self.left * max(share, min((SURE_PRECISION / self.signal) ** 2, SURE_SHARE))
+        precision, least = RADIUS_PRECISIONS[self.changed - 1], SURE_PRECISION * self.changed
+        share = float(np.clip((precision / self.signal) ** 2, *RADIUS_SHARES))
+        share = self.left * max(share, min((least / self.signal) ** 2, SURE_SHARE))
         radius, spread = replace(radius, share=share), Spread(share=share)
         twice, once = self.left * TWICE_SHARE, self.left * CENTRE_SHARE
         centre, scale = Centre(share=twice), Scale(share=twice, floor=RARE)
