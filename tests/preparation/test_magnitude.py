@@ -302,5 +302,18 @@ def test_columns_that_coarse_noise_hides_show_their_unit_together():
     assert not hidden_units(*[0.2] * 2).any()  # two do not show it, and count as usual ones
 
 
+def test_hidden_columns_are_not_stretched_by_a_likely_exponent():
+    """Their common one is 1; a likely one counts if it is larger."""
+    counts, first = np.zeros((13, EXPONENTS[1] - EXPONENTS[0] + 1)), -EXPONENTS[0]
+    counts[0, first + 6] = counts[1, first - 1] = 20.0  # seen
+    counts[2:, first + 1] = 3.0
+    counts[11, first - 4 : first] = 2.5
+    counts[12, first + 4 : first + 8] = 2.5
+    found = exponents(counts, 1.0, 15)
+    assert found[:2].tolist() == [6.0, -1.0]
+    assert (found[2:12] == 1.0).all()
+    assert found[12] > 3
+
+
 def test_noise_far_below_the_fullest_exponents_is_not_the_column():
     assert in_a_table(*[2.2] * 4, *[0.0] * 9, *[3.0] * 4) == -1.0
