@@ -291,8 +291,9 @@ def test_bad_settings(field, value):
 
 
 def test_what_is_refused_costs_nothing():
-    with pytest.raises(ValueError, match="iterations"):
-        ShrunkGD(1)
+    for settings in ({"iterations": 1}, {"iterations": 0, "first_share": 1.0}):
+        with pytest.raises(ValueError, match="iterations must be at least 2"):
+            ShrunkGD(**settings)
     problem = Problem(Logistic(), L2(0.0), 100, 5)
     with pytest.raises(NotSupported, match="delta > 0"):
         ShrunkGD().plan(problem, Budget(1.0, 0.0, "add_remove"))

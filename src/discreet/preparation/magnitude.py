@@ -195,13 +195,13 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     best = np.maximum(reached, around)
     seen, coarse = best >= 0, COARSE * deviation > n_rows
     if seen.any() and not coarse:
-        clear = np.maximum(counts / np.sqrt(variances), windows / noise).max(axis=1) >= SURE_SMALL
-        best[seen & ~clear & (best < np.median(best[seen]) - SAME)] = -1
+        certain = np.maximum(counts / np.sqrt(variances), windows / noise).max(axis=1) >= SURE_SMALL
+        best[seen & ~certain & (best < np.median(best[seen]) - SAME)] = -1
     if seen.any() and coarse:
         reach = (best[seen].min() - WINDOW, best[seen].max() + WINDOW)
         sums, together = counts[~seen].sum(axis=0), deviation * math.sqrt(2 * (~seen).sum())
-        clear = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * together
-        common = sums.argmax() if clear else -1  # of all that are not seen
+        shown = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * together
+        common = sums.argmax() if shown else -1  # of all that are not seen
         likely = (windows > LIKELY * noise).any(axis=1) & (first > common)
         likely &= (reach[0] <= first) & (first <= reach[1])
         best = np.where(seen, best, np.where(likely, first, common))

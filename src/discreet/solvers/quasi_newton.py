@@ -50,7 +50,6 @@ USUAL_GRADIENT = 5 / 3
 INTERCEPT_SCALE = 4.0
 """One over the curvature of the logistic loss along an intercept, at most."""
 
-
 UNITS, CLOSER = 8, 8
 """A gradient costs this many parts of the budget at first. Where noise explains it, it is measured
 again for an eighth of what is left; if that shows it, later ones cost as much."""

@@ -121,8 +121,8 @@ class ShrunkGD(GD):
                 "first_share must leave something to the second stage: at most 0.85, or 1 for one "
                 f"stage only; got {self.first_share!r}."
             )
-        if self.first_share < 1 and self.iterations < 2:
-            raise ValueError("iterations must be at least 2 for two stages; or pass first_share=1.")
+        if self.iterations < 1 + (self.first_share < 1):
+            raise ValueError("iterations must be at least 2, or 1 for one stage (first_share=1).")
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse regression, pure budgets, and those too extreme for noise to be drawn exactly."""
